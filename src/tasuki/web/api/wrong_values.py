@@ -12,6 +12,7 @@ KIND_WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false",
     "array": "a list", "object": "an object of JSON",
 }  # fmt: skip
+BOUND_WORDS = {">=": ", {} or more", "<=": ", {} or less", ">": " above {}", "<": " below {}"}
 MOST_CHOICES = 24
 
 _EXPECTED = compile_pattern(
@@ -58,13 +59,8 @@ def _describe_expected(parts: Mapping[str, str | None]) -> str:
         return f"{side} {int(length):,} {unit}{'' if length == '1' else 's'}"
     if parts["limit"]:
         number = parts["limit"].removesuffix(".0")
-        side = {">=": "or more", "<=": "or less", ">": "at least more than", "<": "less than"}
         bound = parts["bound"] or ""
-        return (
-            f"{words}, {number} {side[bound]}"
-            if "=" in bound
-            else f"{words} {side[bound]} {number}"
-        )
+        return f"{words}{BOUND_WORDS[bound].format(number)}"
     return f"{words}, or leave it out" if "null" in kinds else words
 
 

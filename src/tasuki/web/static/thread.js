@@ -7,10 +7,10 @@
   const NEAR = 120; // px around the end that count as being there
   const newest = () => Number($("#entries").dataset.newest);
   const isAtEnd = () => {
-    const top = $("#end").getBoundingClientRect().top;
+    const top = $("#thread-end").getBoundingClientRect().top;
     return top >= 0 && top <= window.innerHeight + NEAR;
   };
-  const showEnd = () => $("#end").scrollIntoView({ block: "end" });
+  const showEnd = () => $("#thread-end").scrollIntoView({ block: "end" });
 
   // -- the end ----------------------------------------------------------------------------
   let seen = newest();
@@ -22,7 +22,7 @@
     const link = place.firstElementChild || document.createElement("a");
     const { start, end } = $("#entries").dataset;
     link.className = "btn";
-    link.href = start ? "#end" : `${end}#end`;
+    link.href = start ? "#thread-end" : `${end}#thread-end`;
     link.textContent = `${count} new entr${count === 1 ? "y" : "ies"}`;
     if (!link.isConnected) place.append(link);
   };
@@ -47,7 +47,7 @@
     tell();
   });
   document.addEventListener("click", (event) => {
-    if (!event.target.closest("#news a[href='#end']") || event.metaKey || event.ctrlKey) return;
+    if (!event.target.closest("#news a[href='#thread-end']") || event.metaKey || event.ctrlKey) return;
     event.preventDefault();
     showEnd();
   });

@@ -44,7 +44,9 @@ def show_thread(
     if agent.host == fleet.host or fleet.database.is_sqlite:
         links = ThreadLinks(build_thread_address(agent.harness, agent.session), query)
         times = {"start": start, "at": at, "since": since}
-        return templates.redirect(request, links.build(entry, **times))
+        address = links.build(entry, **times)
+        is_end = not any((entry, find, *times.values()))
+        return templates.redirect(request, f"{address}#thread-end" if is_end else address)
     try:
         found = remote.ask_for_thread(fleet, agent, wanted)
     except TasukiError as error:
