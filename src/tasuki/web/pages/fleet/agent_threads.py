@@ -12,9 +12,9 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import reading, remote
+from tasuki.web.pages.threads import page_query, remote
 from tasuki.web.pages.threads.files import build_thread_address
-from tasuki.web.pages.threads.reading import ReadingQuery, ThreadLinks
+from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -25,12 +25,12 @@ def show_thread(
     request: AnyRequest,
     fleet: NamedDependency[Fleet],
     id: FromPath[int],
-    entry: reading.RefQuery = 0,
-    start: reading.RefQuery = 0,
-    at: reading.TimeQuery = "",
-    since: reading.TimeQuery = "",
-    find: reading.WordQuery = "",
-    who: reading.WordQuery = "",
+    entry: page_query.RefQuery = 0,
+    start: page_query.RefQuery = 0,
+    at: page_query.TimeQuery = "",
+    since: page_query.TimeQuery = "",
+    find: page_query.WordQuery = "",
+    who: page_query.WordQuery = "",
 ) -> PageResponse:
     """Show its thread: the part that is asked for, or its end.
 
@@ -57,7 +57,7 @@ def show_thread(
     return templates.render_page(
         request, "agent_thread.html", agent=display.redact_row(agent), thread=found.thread,
         kept=found.kept, host=_get_label(fleet, agent), agent_ids=[], live="" if find else f"agent:{id}",
-        **reading.build_context(links, found.part, [], here),
+        **page_query.build_context(links, found.part, [], here),
     )  # fmt: skip
 
 

@@ -24,10 +24,10 @@ from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import drafts, reading, view
+from tasuki.web.pages.threads import drafts, page_query, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
+from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQuery
 from tasuki.web.pages.threads.parts import build_part
-from tasuki.web.pages.threads.reading import ReadingQuery, ThreadLinks, WordQuery
 from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -244,10 +244,10 @@ def show_thread(
     q: WordQuery = "",
     project: WordQuery = "",
     draft: Annotated[str, QueryParameter(max_length=32)] = "",
-    entry: reading.RefQuery = 0,
-    start: reading.RefQuery = 0,
-    at: reading.TimeQuery = "",
-    since: reading.TimeQuery = "",
+    entry: page_query.RefQuery = 0,
+    start: page_query.RefQuery = 0,
+    at: page_query.TimeQuery = "",
+    since: page_query.TimeQuery = "",
     find: WordQuery = "",
     who: WordQuery = "",
 ) -> PageResponse:
@@ -287,12 +287,12 @@ def render_thread(
     if (fixed := links.find_fixed(part)) and request.method == "GET":
         return templates.redirect(request, fixed)
     plain_here = build_thread_address(adapter.name, thread.id, str(file))
-    agent_ids = reading.list_agent_ids(request.app.state.fleet.database, adapter.name, thread.id)
+    agent_ids = page_query.list_agent_ids(request.app.state.fleet.database, adapter.name, thread.id)
     context = _build_search_context(q, name, project, hits, hits_refused)
     form = drafts.build_form(adapter, thread, values)
     return templates.render_page(
         request, "thread.html", status,
-        **{**context, "again": links.build(), **reading.build_context(links, part, context["words"], plain_here)},
+        **{**context, "again": links.build(), **page_query.build_context(links, part, context["words"], plain_here)},
         thread=describe_thread(thread, cleaner), agent_ids=agent_ids, form=form,
         form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
         live="" if query.find else " ".join([topic, *(f"agent:{id}" for id in agent_ids)]),

@@ -99,10 +99,10 @@ class ThreadLinks:
     def find_fixed(self, part: ThreadPart) -> str:
         """Find the address that means the same part later; empty where the page's own does.
 
-        A time such as `1h`, and a moment to go to, become what they mean now.
+        A time such as `1h`, a moment to go to, and words alone become what they mean now.
         """
         query = self.query
-        if query.at:
+        if query.at or part.target != query.entry:
             return self.build(part.target)
         if is_relative(query.since):
             moment = datetime.fromtimestamp(parse_time("since", query.since))
