@@ -102,7 +102,7 @@ class ThreadLinks:
         A time such as `1h`, a moment to go to, and words alone become what they mean now.
         """
         query = self.query
-        if query.at or part.target != query.entry:
+        if query.at or part.target not in (0, query.entry):
             return self.build(part.target)
         if is_relative(query.since):
             moment = datetime.fromtimestamp(parse_time("since", query.since))
