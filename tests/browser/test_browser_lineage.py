@@ -1,19 +1,20 @@
 """Lineage and personas in a real browser: by mouse, by keyboard, in every width, without scripts."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import fleet_records
 import pytest
+import sqlalchemy as sa
 from browser import Browsing, operator, portraits, violations
 from fleet_records import SLUG
 from lineage_records import chain, thread
 from playwright.sync_api import Page, expect
-from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.store.queries import find_newest_place
+from tasuki.fleet.store import log, tables
 
 
 @pytest.fixture
@@ -46,40 +47,89 @@ def five(served: Served, folder: Path) -> list[int]:
 
 
 def test_the_page_of_a_chain(page: Page, served: Served, tmp_path: Path) -> None:
-    """Nobody is kept out, nothing scrolls sideways but the drawing; light, dark and narrow."""
+    """Nobody is kept out, nothing scrolls sideways, also at 320 px; light, dark and narrow."""
     five(served, tmp_path)
     page.goto("/lineage")
 
     assert [] == portraits(page, "lineage")
+    page.set_viewport_size({"width": 320, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+def test_ids_are_whole_and_on_one_line(page: Page, served: Served) -> None:
+    """At a desk and on a phone an id is neither broken nor cut."""
+    session = "00000000-0000-7000-8000-000000000001"
+    chain(served.fleet.database, [84.0, 61.0], session=session)
+    page.goto("/lineage")
+    for width in (1280, 360, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        for id in page.locator("code.id").all():
+            lines, cut = id.evaluate(
+                "e => [Math.round(e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight)), e.scrollWidth > e.clientWidth + 1]"
+            )
+            assert (1, False) == (lines, cut), width
 
 
 @pytest.mark.long
-def test_a_chain_of_200_agents_opens_at_its_newest_end(page: Page, served: Served) -> None:
-    """The drawing scrolls in its own region, and begins with what is new."""
+def test_a_chain_of_200_agents_begins_with_the_newest(page: Page, served: Served) -> None:
+    """The middle is one row, which a press fills where the reader is."""
     chain(served.fleet.database, [float(20 + n % 75) for n in range(200)])
-    served.fleet.changes.notify()
-    newest = find_newest_place(served.fleet.database).id
-    retry_until(lambda: served.live.position.id == newest)
     page.goto("/lineage")
-
-    expect(page.get_by_role("link", name="Thread 200 of 200")).to_be_in_viewport()
-    expect(page.get_by_role("link", name="Thread 1 of 200")).not_to_be_in_viewport()
+    rows = page.locator("table.lineage td.place")
+    expect(rows.first).to_have_text("200")
+    expect(rows.last).to_have_text("1")
+    expect(rows).to_have_count(23)
     assert [] == portraits(page, "lineage-200")
+    page.get_by_role("link", name="Show 40 more").click()
+    expect(rows).to_have_count(63)
+    expect(page.get_by_role("link", name="Show 40 more")).to_be_in_viewport()
 
 
-def test_the_drawing_is_walked_by_keyboard(page: Page, served: Served, tmp_path: Path) -> None:
-    """Tab goes from thread to handoff in the order of the chain; Enter opens what has the focus."""
+def test_a_chain_goes_on_while_it_is_open(page: Page, served: Served) -> None:
+    """A new agent of the chain appears as its first row, without a reload."""
+    ids = chain(served.fleet.database, [84.0, 61.0])
+    page.goto("/lineage")
+    expect(page.locator("#live-word")).to_have_text("Live")
+    page.evaluate("window.same = true")
+    with served.fleet.database.write() as connection:
+        connection.execute(
+            sa.update(tables.agents)
+            .where(tables.agents.c.id == ids[-1])
+            .values(ended_at=2.0, state="ended")
+        )
+    fleet_records.handoff(
+        served.fleet.database, "ab" * 16, ids[-1], state="done", reason="context_limit",
+        recorded_at=time.time(), finished_at=time.time(),
+    )  # fmt: skip
+    new = fleet_records.agent(
+        served.fleet.database, persona=SLUG, previous_agent_id=ids[-1], session="new", started_at=time.time()
+    )  # fmt: skip
+    with served.fleet.database.write() as connection:
+        connection.execute(
+            sa.update(tables.handoffs)
+            .where(tables.handoffs.c.id == "ab" * 16)
+            .values(successor_id=new)
+        )
+        log.note(connection, "agent", "", agent_id=new)
+    served.fleet.changes.notify([new])
+
+    expect(page.locator("table.lineage td.place").first).to_have_text("3")
+    assert page.evaluate("window.same") is True
+
+
+def test_the_table_is_walked_by_keyboard(page: Page, served: Served, tmp_path: Path) -> None:
+    """Tab goes from thread to handoff, the newest first; Enter opens what has the focus."""
     five(served, tmp_path)
     page.goto("/lineage")
-    page.get_by_role("region", name="Drawing of the chain").focus()
+    page.get_by_role("button", name="Show").focus()
 
     said = []
     for _ in range(4):
         page.keyboard.press("Tab")
-        said.append(str(page.evaluate("document.activeElement.getAttribute('aria-label')"))[:11])
-    assert ["Thread 1 of", "Handoff 1 o", "Thread 2 of", "Handoff 2 o"] == said
+        said.append(str(page.evaluate("document.activeElement.getAttribute('href')")))
+    assert ["/agents/5/thread", "/agents/6", "/agents/4/thread"] == said[:3]
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{served.origin}/handoffs/{2:08x}{2:08x}{2:08x}{2:08x}")
+    expect(page).to_have_url(f"{served.origin}/handoffs/{4:08x}{4:08x}{4:08x}{4:08x}")
 
 
 def test_another_persona_is_chosen_without_scripts(browsing: Browsing, served: Served) -> None:

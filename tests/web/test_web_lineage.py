@@ -64,18 +64,42 @@ def test_the_persona_that_changed_last_is_shown(visitor: Visitor, base: FleetDat
     assert "<h1>reviewer-mina-2</h1>" in visitor.page("/lineage?persona=reviewer-mina-2")
 
 
-def test_drawing_and_table_say_the_same(visitor: Visitor, base: FleetDatabase) -> None:
-    """Every thread and every handoff of the table is a link of the drawing, and the other way round."""
+def test_each_row_has_its_thread_its_line_and_its_handoff(
+    visitor: Visitor, base: FleetDatabase
+) -> None:
+    """The newest is first; ids are whole, and the line says in words what it shows."""
     chain(base, [84.0, 61.0, 72.0, 40.0])
 
     page = visitor.page("/lineage")
-    drawing, table = page.split("</svg>\n</div>")[0].rpartition('<div class="draw')[2], page.partition("<tbody>")[2]  # fmt: skip
-    links = re.findall(r'href="(/(?:agents|handoffs)/[^"]*)"', drawing)
-    assert 7 == len(links)
-    assert sorted(links) == sorted(re.findall(r'href="(/(?:agents|handoffs)/[^"]*)"', table.partition("</tbody>")[0]))  # fmt: skip
+    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    links = re.findall(r'href="(/(?:agents|handoffs)/[^"]*)"', table)
+    expected = ["/agents/4/thread"]
+    for n in (3, 2, 1):
+        expected += [f"/agents/{n}/thread", f"/handoffs/{n:08x}{n:08x}{n:08x}{n:08x}"]
+    assert expected == links
+    assert 4 == table.count('<svg class="spark"')
+    assert "Context use 4 % to 84 %, at most 84 %, threshold 80 %, handed off at its end" in table
     assert "past 84 %" in words(table)
-    assert "not known" in words(table)
+    assert "5e55104d-3" in words(table)
+    assert "entries not known" in words(table)
     assert "style=" not in page
+
+
+def test_the_middle_of_a_long_chain_is_asked_for(visitor: Visitor, base: FleetDatabase) -> None:
+    """Its ends are there; each link shows forty more, and the last one the rest."""
+    chain(base, [50.0] * 100)
+    page = visitor.page("/lineage")
+    assert 23 == page.count('<td data-h="Agent"')
+    assert "77 between. Show 40 more" in words(page)
+
+    (more,) = re.findall(r'href="(/lineage[^"]*newest=60[^"]*)"', page)
+    page = visitor.page(more.partition("#")[0].replace("&amp;", "&"))
+    assert 63 == page.count('<td data-h="Agent"')
+    assert "37 between. Show 37 more" in words(page)
+    (rest,) = re.findall(r'href="(/lineage[^"]*newest=100[^"]*)"', page)
+    page = visitor.page(rest.partition("#")[0].replace("&amp;", "&"))
+    assert 100 == page.count('<td data-h="Agent"')
+    assert "between" not in words(page)
 
 
 def test_an_unknown_persona_is_told(visitor: Visitor, base: FleetDatabase) -> None:
@@ -102,16 +126,16 @@ def test_by_project_there_are_the_chains_of_a_folder(visitor: Visitor, base: Fle
     assert "No persona worked in /nowhere" in words(nobody)
 
 
-def test_of_many_chains_the_newest_are_drawn(visitor: Visitor, base: FleetDatabase) -> None:
+def test_of_many_chains_the_newest_are_shown(visitor: Visitor, base: FleetDatabase) -> None:
     """The others are named, and each can be looked at alone."""
     ids = [fleet_records.agent(base, persona=SLUG, state_at=float(n)) for n in range(10)]
 
     page = visitor.page("/lineage")
-    assert 4 == page.count('class="draw')
+    assert 4 == page.count('<table class="lineage"')
     others = re.findall(r'href="(/lineage\?persona=[^"]*chain=\d+)"', page)
     assert 6 == len(others)
     alone = visitor.page(others[-1].replace("&amp;", "&"))
-    assert 1 == alone.count('class="draw')
+    assert 1 == alone.count('<table class="lineage"')
     assert f'href="/agents/{ids[0]}"' in alone
 
 
@@ -130,14 +154,14 @@ def test_hostile_names_stay_words(visitor: Visitor, base: FleetDatabase) -> None
 
 
 def test_a_page_of_200_agents_is_small(visitor: Visitor, base: FleetDatabase) -> None:
-    """It is sent whole, with each of them in the drawing and in the table."""
+    """Sent with all of its rows, each with its line, it stays small."""
     chain(base, [float(20 + n % 75) for n in range(200)])
 
     answer = visitor.served.ask(
-        "GET", "/lineage", token="", Cookie=visitor.cookie, Accept_Encoding="gzip"
+        "GET", "/lineage?newest=500", token="", Cookie=visitor.cookie, Accept_Encoding="gzip"
     )
     assert len(answer.body) < 100_000
-    page = visitor.page("/lineage")
+    page = visitor.page("/lineage?newest=500")
     assert 200 == page.count('<td data-h="Agent"')
 
 

@@ -176,8 +176,8 @@ def test_many_calls_are_folded_into_one_line(reader: Reader) -> None:
 
     assert "9 tool calls: 6 Read, 3 Bash" in words(reader.page(where))
     folded, opened = reader.page(where), reader.page(f"{where}?entry=4")
-    assert '<li class="run-of"><span></span><details>' in folded
-    assert '<li class="run-of"><span></span><details open>' in opened
+    assert '<li class="run-of" id="r2"><span></span><details>' in folded
+    assert '<li class="run-of" id="r2"><span></span><details open>' in opened
 
 
 def test_a_long_thread_has_parts(reader: Reader) -> None:

@@ -402,6 +402,31 @@ class Harness(Protocol):
         ...
 
 
+class ThreadFollower(Protocol):
+    """Reads a thread that grows. It is used by one thread of the program at a time."""
+
+    def read(self) -> Thread:
+        """Read the thread: the first time its whole file, then what was appended.
+
+        Entries that an earlier reading returned may change in place: a call gets its result.
+        """
+        ...
+
+    def is_continued(self) -> bool:
+        """Tell whether the file was only appended to since the last reading."""
+        ...
+
+
+def follow_thread(harness: Harness, path: Path) -> ThreadFollower | None:
+    """Return who reads a growing thread again and again; None where only the whole can be read.
+
+    An adapter may have a method `follow`, if its harness appends to the files of threads.
+    """
+    follow = getattr(harness, "follow", None)
+    follower: ThreadFollower | None = follow(path) if follow else None
+    return follower
+
+
 def read_for_draft(harness: Harness, path: Path) -> Thread:
     """Read a thread as `Harness.read` does, for a draft, which shows little of it.
 

@@ -36,6 +36,7 @@ from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
 from tasuki.web.pages.fleet.host_watch import HostWatch
 from tasuki.web.pages.threads import remote
+from tasuki.web.pages.threads.growth import ThreadWatch
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -57,7 +58,7 @@ def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
     live_pages = PageStreams(fleet, pages_live.count_for_pages)
-    host_watch = HostWatch(fleet, live_pages)
+    host_watch, thread_watch = HostWatch(fleet, live_pages), ThreadWatch(live_pages)
     remote.answer_other_hosts(fleet)
 
     def on_event(event: FleetEvent) -> None:
@@ -74,10 +75,12 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     async def run_live(_: Litestar) -> AsyncIterator[None]:
         await live.start()
         host_watch.start()
+        thread_watch.start()
         try:
             yield
         finally:
             host_watch.close()
+            thread_watch.close()
             live_pages.close()
             await live.close()
 
@@ -102,7 +105,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_watch": thread_watch, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts

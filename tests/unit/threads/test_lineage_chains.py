@@ -1,4 +1,4 @@
-"""What the fleet, the threads and the vault know of a chain, made ready to be drawn."""
+"""What the fleet, the threads and the vault know of a chain, as rows."""
 
 import os
 import time
@@ -16,10 +16,8 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import queries, schema
 from tasuki.vault import Vault
-from tasuki.web.pages.lineage import agents
-from tasuki.web.pages.lineage import routes as lineage_routes
-from tasuki.web.pages.lineage.agents import ChainStory
-from tasuki.web.pages.lineage.diagram import draw_chain
+from tasuki.web.pages.lineage import agents, vault_chains
+from tasuki.web.pages.lineage.rows import NEWEST, OLDEST, WIDTH, ChainStory
 from tasuki.web.pages.threads.files import ThreadSizeCache
 
 PROJECT = "/home/dev/orchard-api"
@@ -40,22 +38,21 @@ def stories(fleet: Fleet, cwd: str = "") -> list[ChainStory]:
     return agents.build_stories(fleet, queries.load_persona(fleet.database, SLUG), cwd=cwd)
 
 
-def test_a_chain_is_drawn_by_its_agents_and_their_handoffs(fleet: Fleet) -> None:
-    """Each agent is a thread with what hooks told of its context; each handoff cuts one."""
+def test_a_chain_is_told_by_its_agents_and_their_handoffs(fleet: Fleet) -> None:
+    """Each agent is a row with what hooks told of its context; each handoff cuts one."""
     chain(fleet.database, [84.0, 61.0, 63.0])
 
     (story,) = stories(fleet)
-    first, second, last = story.strand.stretches
-    assert [84.0, 61.0, 63.0] == [one.used for one in story.strand.stretches]
-    assert [20 + 1] * 3 == [len(one.points) for one in story.strand.stretches]
-    assert first.cut
-    assert second.cut
-    assert [True, False] == [first.cut.past, second.cut.past]
-    assert "Handoff 1 of 3, 00000001: context limit, context 84 %" == first.cut.name
-    assert (None, True) == (last.cut, last.works)
-    assert ["1", "2", "3"] == [row.place for row in story.rows]
+    last, second, first = story.rows
+    assert [63.0, 61.0, 84.0] == [row.used for row in story.rows]
+    assert [20 + 1] * 3 == [len(row.line.points.split()) for row in story.rows if row.line]
+    assert [False, True, True] == [row.line.is_cut for row in story.rows if row.line]
+    assert [False, False, True] == [row.past for row in story.rows]
+    assert ("00000001" * 4, "/handoffs/" + "00000001" * 4) == (first.handoff_id, first.handoff)
+    assert ("context limit", None) == (second.why, second.state)
+    assert ("", True, "not due") == (last.handoff, last.works, last.acknowledged)
+    assert ["3", "2", "1"] == [row.place for row in story.rows]
     assert story.summary.startswith("3 agents, 2 handoffs since ")
-    assert draw_chain(story.strand).shapes
 
 
 def test_the_entries_are_those_of_the_thread(fleet: Fleet, tmp_path: Path) -> None:
@@ -69,9 +66,14 @@ def test_the_entries_are_those_of_the_thread(fleet: Fleet, tmp_path: Path) -> No
 
     read, gone, none = sorted(stories(fleet), key=lambda story: int(story.key))
     assert [11, None, None] == [story.rows[0].entries for story in (read, gone, none)]
-    assert (4 / 11,) == read.strand.stretches[0].compactions
-    assert "entries not known" in gone.strand.stretches[0].name
-    assert "context not known" in gone.strand.stretches[0].name
+    assert [None, None, None] == [story.rows[0].line for story in (read, gone, none)]
+    fleet_records.agent(
+        fleet.database, persona=SLUG, thread=str(path), host=fleet.host, started_at=at,
+        context_used=50.0, state_at=time.time(),
+    )  # fmt: skip
+    line = stories(fleet)[0].rows[0].line
+    assert line
+    assert (round(4 / 11 * WIDTH, 1),) == line.compactions
 
 
 def test_a_thread_of_another_host_is_not_looked_for(fleet: Fleet, tmp_path: Path) -> None:
@@ -90,7 +92,10 @@ def test_a_measurement_lies_where_its_entries_end(fleet: Fleet, tmp_path: Path) 
     id = fleet_records.agent(fleet.database, persona=SLUG, thread=str(path), host=fleet.host)
     told(fleet.database, id, [(size.times[1], 10.0), (size.times[5], 30.0)])
 
-    assert ((2 / 8, 10.0), (6 / 8, 30.0)) == stories(fleet)[0].strand.stretches[0].points
+    line = stories(fleet)[0].rows[0].line
+    assert line
+    xs = [float(point.split(",")[0]) for point in line.points.split()]
+    assert [2 / 8 * WIDTH, 6 / 8 * WIDTH] == xs
 
 
 def test_a_successor_that_did_not_take_over_is_a_fork(fleet: Fleet) -> None:
@@ -101,13 +106,10 @@ def test_a_successor_that_did_not_take_over_is_a_fork(fleet: Fleet) -> None:
     )
 
     (story,) = stories(fleet)
-    assert 2 == len(story.strand.stretches)
-    (fork,) = story.strand.forks
-    assert (0, (f"Agent {failed}, did not take over", "from handoff 00000001")) == (
-        fork.after,
-        fork.words,
-    )
-    assert ["1", "2", "fork"] == [row.place for row in story.rows]
+    assert ["2", "fork", "1"] == [row.place for row in story.rows]
+    fork = story.rows[1]
+    assert (True, "did not take over from handoff 00000001") == (fork.is_fork, fork.why)
+    assert f"/agents/{failed}" == fork.thread
     assert "1 fork" in story.summary
 
 
@@ -115,14 +117,12 @@ def test_a_handoff_that_failed_says_so(fleet: Fleet) -> None:
     """The end of a chain tells how its handoff stands, by a word; a cancelled one is none."""
     (id,) = chain(fleet.database, [90.0])
     fleet_records.handoff(fleet.database, "c" * 32, id, state="cancelled", created_at=1.0)
-    assert stories(fleet)[0].strand.stretches[0].cut is None
+    assert "" == stories(fleet)[0].rows[0].handoff
 
     fleet_records.handoff(fleet.database, "d" * 32, id, state="failed", reason="goal reached")
 
     (story,) = stories(fleet)
-    cut = story.strand.stretches[0].cut
-    assert cut
-    assert "Handoff 1 of 1, dddddddd, failed: goal reached, context 90 %" == cut.name
+    assert ("d" * 32, "goal reached") == (story.rows[0].handoff_id, story.rows[0].why)
     assert story.rows[0].state
     assert "Handoff failed" == story.rows[0].state.word
 
@@ -150,12 +150,31 @@ def test_secrets_in_reasons_are_left_out(fleet: Fleet) -> None:
 
 
 def test_a_chain_of_200_agents(fleet: Fleet) -> None:
-    """All of them are drawn, and told in the table."""
+    """Its two ends are rows, and it says how many lie between; asked for, all of them are."""
     chain(fleet.database, [float(20 + n % 75) for n in range(200)])
 
     (story,) = stories(fleet)
-    assert (200, 200) == (len(story.strand.stretches), len(story.rows))
-    assert draw_chain(story.strand).long
+    assert NEWEST + OLDEST == len(story.rows)
+    assert (200 - NEWEST - OLDEST, NEWEST) == (story.hidden, story.hidden_after)
+    assert ["200", "1"] == [story.rows[0].place, story.rows[-1].place]
+    (whole,) = agents.build_stories(fleet, queries.load_persona(fleet.database, SLUG), newest=500)
+    assert [str(n) for n in range(200, 0, -1)] == [row.place for row in whole.rows]
+
+
+def test_a_fork_of_a_hidden_agent_is_hidden_with_it(fleet: Fleet) -> None:
+    """Forks stand before the thread that they came from, or nowhere."""
+    ids = chain(fleet.database, [50.0] * 60)
+    for id in (ids[0], ids[30], ids[57]):
+        fleet_records.agent(
+            fleet.database, persona=SLUG, previous_agent_id=id, state="ended", ended_at=2.0
+        )
+
+    (story,) = stories(fleet)
+    places = [row.place for row in story.rows]
+    assert 2 == places.count("fork")
+    assert ["59", "fork", "58"] == places[1:4]
+    assert ["2", "fork", "1"] == places[-3:]
+    assert ("41", "3") == (places[story.hidden_after - 1], places[story.hidden_after])
 
 
 # -- sizes of threads --------------------------------------------------------------------
@@ -213,14 +232,15 @@ def test_handoffs_of_the_vault_are_a_chain_too(tmp_path: Path) -> None:
     kept(vault, 9, cwd="/elsewhere")
     vault.append_event(name(2), event("started", harness="pi", successor_thread="t-3"))
 
-    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
-    hrefs = [stretch.href for stretch in story.strand.stretches]
-    assert ["/threads/claude/t-1", "/threads/claude/t-2", "/threads/pi/t-3"] == hrefs
-    assert [10, 20, None] == [stretch.entries for stretch in story.strand.stretches]
-    assert [("1", "00000001"), ("2", "00000002")] == [(r.place, r.handoff_id) for r in story.rows]
-    assert [None, None] == [row.used for row in story.rows]
-    assert ["/elsewhere", PROJECT] == lineage_routes.list_vault_projects(vault)
-    assert draw_chain(story.strand).shapes
+    (story,) = vault_chains.build_vault_stories(vault, PROJECT)
+    hrefs = [row.thread for row in story.rows]
+    assert ["/threads/pi/t-3", "/threads/claude/t-2", "/threads/claude/t-1"] == hrefs
+    assert [None, 20, 10] == [row.entries for row in story.rows]
+    assert [("3", ""), ("2", name(2)), ("1", name(1))] == [
+        (row.place, row.handoff_id) for row in story.rows
+    ]
+    assert [None] * 3 == [row.used for row in story.rows]
+    assert ["/elsewhere", PROJECT] == vault_chains.list_vault_projects(vault)
 
 
 def test_a_fork_and_a_revision_of_the_vault(tmp_path: Path) -> None:
@@ -231,13 +251,12 @@ def test_a_fork_and_a_revision_of_the_vault(tmp_path: Path) -> None:
     kept(vault, 3, parent=name(1))
     kept(vault, 4, revises=name(3))
 
-    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
-    hrefs = [stretch.cut.href for stretch in story.strand.stretches if stretch.cut]
-    assert [f"/briefs/{name(1)}", f"/briefs/{name(4)}"] == hrefs
-    (fork,) = story.strand.forks
-    assert (0, "/threads/claude/t-2") == (fork.after, fork.stretches[0].href)
-    places = {row.handoff_id[-1]: row.place for row in story.rows}
-    assert {"1": "1", "4": "2", "2": "fork", "3": "revised"} == places
+    (story,) = vault_chains.build_vault_stories(vault, PROJECT)
+    rows = [(row.place, row.handoff_id[-1], row.is_fork) for row in story.rows]
+    assert [("2", "4", False), ("1", "1", False)] == [row for row in rows if not row[2]]
+    assert {("fork", "2", True), ("revised", "3", True)} == {row for row in rows if row[2]}
+    assert f"/briefs/{name(4)}" == story.rows[0].handoff
+    assert "1 fork" in story.summary
 
 
 def test_a_handoff_that_is_not_stored_here_is_not_known(tmp_path: Path) -> None:
@@ -245,6 +264,8 @@ def test_a_handoff_that_is_not_stored_here_is_not_known(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "handoffs")
     kept(vault, 2, parent=name(1))
 
-    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
-    assert "not known" in story.strand.stretches[0].name
-    assert ["Not stored here", "Step 2"] == [row.why for row in story.rows]
+    (story,) = vault_chains.build_vault_stories(vault, PROJECT)
+    assert ["Step 2", "Not stored here"] == [row.why for row in story.rows]
+    assert ("", name(1), "") == (
+        story.rows[1].thread, story.rows[1].handoff_id, story.rows[1].handoff,
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from tasuki.harness.protocol import (
     LaunchPlan,
     LaunchRequest,
     ThreadFile,
+    ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread, ThreadHead
@@ -78,6 +79,11 @@ class Claude:
         from tasuki.harness.claude.read import ClaudeReader  # not needed to list threads
 
         return ClaudeReader(path).read()
+
+    def follow(self, path: Path) -> ThreadFollower:
+        from tasuki.harness.claude.read import ClaudeReader
+
+        return ClaudeReader(path, follows=True)
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""

@@ -64,14 +64,14 @@ _INTERRUPTED = "[Request interrupted by user"
 
 
 class ClaudeReader:
-    """One pass over one file.
+    """One pass over one file; with `follows` one more for what was appended.
 
     A fast path each reads lines of the three kinds that are most of a thread. What it refuses,
     and all other lines, are decoded as a whole.
     """
 
-    def __init__(self, path: Path, *, leaves_outputs: bool = False) -> None:
-        self.lines = ThreadLines(path)
+    def __init__(self, path: Path, *, leaves_outputs: bool = False, follows: bool = False) -> None:
+        self.lines = ThreadLines(path, follows=follows)
         self.log = ClaudeCallLog(path, leaves_outputs=leaves_outputs)
         self.tree = ClaudeTree()
         self.uuids, self.jumps = self.tree.uuids, self.tree.jumps
@@ -115,10 +115,14 @@ class ClaudeReader:
             if fast_path is None or not fast_path(line):
                 self._take_line(line)
         thread = self._build_thread()
-        # Their methods hold the reader, which else would stay until the next search for cycles.
-        fast_paths.clear()
-        self.handlers.clear()
+        if not lines.follows:
+            # Their methods hold the reader, which else would stay until the next search for cycles.
+            fast_paths.clear()
+            self.handlers.clear()
         return thread
+
+    def is_continued(self) -> bool:
+        return self.lines.is_continued()
 
     # -- the fast paths: True if they read the line ------------------------------------
 
@@ -465,8 +469,7 @@ class ClaudeReader:
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         entries = log.select_branch(self.tree.find_branch())
-        if self.queued:
-            self.lines.notes.append(f"{len(self.queued)} queued message(s) never sent")
+        unsent = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         usage = self.usage
         return Thread(
             harness="claude",
@@ -494,6 +497,8 @@ class ClaudeReader:
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
-            report=replace(self.lines.build_report(), lacks_beginning=self.tree.lacks_beginning()),
+            report=replace(
+                self.lines.build_report(unsent), lacks_beginning=self.tree.lacks_beginning()
+            ),
             limit=self.limit.choose(entries),
         )

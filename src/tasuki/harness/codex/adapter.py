@@ -21,6 +21,7 @@ from tasuki.harness.protocol import (
     LaunchRequest,
     PlannedFile,
     ThreadFile,
+    ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread, ThreadHead
@@ -58,6 +59,11 @@ class Codex:
         from tasuki.harness.codex.read import CodexReader  # not needed to list threads
 
         return CodexReader(path, lambda id: find_rollout(id, path)).read()
+
+    def follow(self, path: Path) -> ThreadFollower:
+        from tasuki.harness.codex.read import CodexReader
+
+        return CodexReader(path, lambda id: find_rollout(id, path), follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the rollout, and the beginnings of its parents that belong to its history."""

@@ -78,10 +78,17 @@ Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
 
 
 class CodexReader:
-    """One pass over a rollout, and before it over the part of its parents that it builds on."""
+    """One pass over a rollout, and before it over the part of its parents that it builds on.
 
-    def __init__(self, path: Path, find: Callable[[str], Path | None]) -> None:
+    With `follows` one more pass reads what was appended.
+    """
+
+    def __init__(
+        self, path: Path, find: Callable[[str], Path | None], *, follows: bool = False
+    ) -> None:
         self.path = path
+        self.follows = follows
+        self.passes: list[ThreadLines] = []
         self.find = find
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.keep = choose_keep_limit(path)
@@ -140,13 +147,18 @@ class CodexReader:
         return table
 
     def read(self) -> Thread:
-        done = []
+        if self.passes:
+            self._read_lines()
+            return self._build_thread()
         for source, path, end in self._list_files():
             self.source = source
-            self.lines = ThreadLines(path, end)
+            self.lines = ThreadLines(path, end, follows=self.follows and source == 0)
             self._read_lines()
-            done.append(self.lines)
-        return self._build_thread(done)
+            self.passes.append(self.lines)
+        return self._build_thread()
+
+    def is_continued(self) -> bool:
+        return self.lines.is_continued()
 
     def _list_files(self) -> Iterator[tuple[int, Path, int | None]]:
         """Yield the file and the beginnings of its parents, eldest first, with their index."""
@@ -405,20 +417,19 @@ class CodexReader:
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _build_thread(self, passes: list[ThreadLines]) -> Thread:
+    def _build_thread(self) -> Thread:
         if self.meta is None and not self.entries:
             raise self.lines.build_error("complete line of a Codex thread", "conversation of Codex")
         meta = self.meta or record.CodexMeta()
-        self._resolve_unconfirmed()
-        if self.missing:
-            self.lines.notes.append(f"the parent thread {self.missing} was not found")
+        missing = [f"the parent thread {self.missing} was not found"] if self.missing else []
         context = record.decode_payload(record.CONTEXT, self.context)
         count = record.decode_payload(record.COUNT, self.count)
         info = (count.info if count else None) or record.CodexTokenInfo()
         git = meta.git or record.CodexGit()
         file_id = _FILE_ID.search(self.path.stem)
         last = self.notices[-1] if self.notices else None
-        kept = [e for i, e in enumerate(self.entries) if i not in self.dropped]
+        entries = self._resolve_unconfirmed()
+        kept = [e for i, e in enumerate(entries) if i not in self.dropped]
         return Thread(
             harness="codex",
             id=meta.id or (file_id[1] if file_id else self.path.stem),
@@ -447,18 +458,23 @@ class CodexReader:
             abandoned=len(self.dropped),
             sources=tuple(str(p) for p in self.files),
             report=replace(
-                merge_reports(lines.build_report() for lines in passes),
+                merge_reports(
+                    lines.build_report(missing if lines is self.lines else ())
+                    for lines in self.passes
+                ),
                 lacks_beginning=bool(self.missing),
             ),
             limit=self.limit.choose(kept),
         )
 
-    def _resolve_unconfirmed(self) -> None:
+    def _resolve_unconfirmed(self) -> list[Entry]:
         """Mark messages without an event as not typed, where the record has such events."""
+        entries = list(self.entries)
         for index in self.unconfirmed if self.confirmed else ():
-            entry = self.entries[index]
+            entry = entries[index]
             if entry.origin != "handoff" and entry.text not in self.confirmed:
-                self.entries[index] = replace(entry, origin="harness")
+                entries[index] = replace(entry, origin="harness")
+        return entries
 
     def _find_sidechains(self) -> tuple[Sidechain, ...]:
         paths = ((id, self.find(id)) for id in self.log.agents)

@@ -38,6 +38,7 @@ from tasuki.harness.protocol import (
     LaunchRequest,
     PlannedFile,
     ThreadFile,
+    ThreadFollower,
 )
 from tasuki.model import Sidechain, Thread, ThreadHead
 
@@ -59,6 +60,11 @@ class _PiFiles:
         from tasuki.harness.pi_v3.read import PiReader  # not needed to list threads
 
         return PiReader(path, self.name).read()
+
+    def follow(self, path: Path) -> ThreadFollower | None:
+        from tasuki.harness.pi_v3.read import PiReader
+
+        return PiReader(path, self.name, follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file; nothing of tasuki's own sessions, which only the user deletes."""
@@ -210,6 +216,9 @@ class Omp(_PiProgram):
             artifacts=tuple(str(p) for p in companions if p not in chains),
             sidechains=tuple(Sidechain(id=p.stem, path=str(p)) for p in chains),
         )
+
+    def follow(self, path: Path) -> ThreadFollower | None:
+        return None  # the files next to a session are listed anew by each reading
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".omp" / "skills", get_omp_folder() / "skills", cwd / ".agents" / "skills")

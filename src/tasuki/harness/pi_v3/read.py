@@ -89,12 +89,12 @@ class _PiTree:
 
 
 class PiReader:
-    """One pass over one session file."""
+    """One pass over one session file; with `follows` one more for what was appended."""
 
-    def __init__(self, path: Path, harness: str) -> None:
+    def __init__(self, path: Path, harness: str, *, follows: bool = False) -> None:
         self.path = path
         self.harness = harness
-        self.lines = ThreadLines(path)
+        self.lines = ThreadLines(path, follows=follows)
         self.keep = choose_keep_limit(path)
         self.tree = _PiTree()
         self.header: PiLine | None = None
@@ -134,6 +134,9 @@ class PiReader:
                 self.offset = offset
                 self._take_line(line)
         return self._build_thread()
+
+    def is_continued(self) -> bool:
+        return self.lines.is_continued()
 
     def _take_line(self, line: PiLine) -> None:
         kind = line.type

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
@@ -35,6 +36,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What an editor of Windows may put in front of a file; not part of the content."""
 _SQLITE = b"SQLite format 3\0"
 MAX_BROKEN = 50
+COMPARED_BYTES = 4096
+"""Bytes before the end of what was read; where they are others, the file was written anew."""
 KEEP_WHOLE = 12_000
 """Characters of a tool result that are kept in threads of ordinary size."""
 KEEP_HUGE = 500
@@ -52,15 +55,33 @@ _LONE_SURROGATE = compile_pattern(
 _RAW_BYTES = compile_pattern("[\udc80-\udcff]")
 
 
+class _LastRead(Struct, frozen=True):
+    """Which file was read, and the bytes before the place up to which it was."""
+
+    device: int = 0
+    inode: int = 0
+    tail: bytes = b""
+
+    @classmethod
+    def read(cls, file: BinaryIO, end: int) -> "_LastRead":
+        status = os.fstat(file.fileno())
+        size = min(end, COMPARED_BYTES)
+        return cls(status.st_dev, status.st_ino, os.pread(file.fileno(), size, end - size))
+
+
 class ThreadLines:
     """The lines of one thread file, with the problems found in them.
 
     Iterating yields `(offset, line)` for every line that is not blank. `decode` turns one into
     a struct, or returns None and notes the line as broken.
+
+    With `follows` each iteration yields what was appended since the one before. A last line that
+    is still being written is left for the next one.
     """
 
-    def __init__(self, path: Path, end: int | None = None) -> None:
+    def __init__(self, path: Path, end: int | None = None, *, follows: bool = False) -> None:
         self.path = path
+        self.follows = follows
         self.end = end
         """Stop at this byte offset; a fork may use only the beginning of its parent's file."""
         self.number = 0
@@ -71,6 +92,9 @@ class ThreadLines:
         self.truncated = False
         self._broken_count = 0
         self._complete = True
+        self._last = _LastRead()
+        self._ends_inside = False
+        """The last line had no end, so what follows is the rest of it."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         try:
@@ -81,11 +105,14 @@ class ThreadLines:
         except OSError as exc:
             raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
 
-    def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        offset, end = 0, self.end if self.end is not None else sys.maxsize
+    def _read(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        offset, end = self.bytes, self.end if self.end is not None else sys.maxsize
+        if offset:
+            file.seek(offset)
+        self.truncated = False
         line = b"\n"
-        for number, line in enumerate(file, 1):
-            if offset >= end:
+        for number, line in enumerate(file, self.number + (not self._ends_inside)):
+            if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_json(line)):
                 break
             self.number = number
             size = len(line)
@@ -94,11 +121,22 @@ class ThreadLines:
             if len(line) > 2 or line.strip():
                 yield offset, line
             offset += size
-            if line[-1:] != b"\n":
+            self._ends_inside = line[-1:] != b"\n"
+            if self._ends_inside:
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_json(line):
             self.truncated = True
+        if self.follows:
+            self._last = _LastRead.read(file, offset)
+
+    def is_continued(self) -> bool:
+        """Tell whether the file still begins with what was read of it, as far as its end shows that."""
+        try:
+            with self.path.open("rb") as file:
+                return _LastRead.read(file, self.bytes) == self._last
+        except OSError:
+            return False
 
     def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
         """Decode one line into a struct, repaired if necessary.
@@ -138,9 +176,9 @@ class ThreadLines:
                 text = "it is nested too deeply"
             self.broken.append(BrokenLine(line=self.number, reason=text, path=str(self.path)))
 
-    def build_report(self) -> ReadReport:
-        """Return a report of what was read so far."""
-        notes = list(self.notes)
+    def build_report(self, more_notes: Iterable[str] = ()) -> ReadReport:
+        """Return a report of what was read so far, with notes on the whole thread."""
+        notes = [*self.notes, *more_notes]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
         return ReadReport(
@@ -388,10 +426,13 @@ def decode_block(decoder: msgspec.json.Decoder[T], block: bytes) -> list[T]:
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:
-    """Mark in place the entries of the active branch before the last compaction."""
+    """Mark in place the entries of the active branch before the last compaction, and no others."""
     last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
     for entry in entries[:last]:
         force_setattr(entry, "compacted", True)
+    for entry in entries[last:]:
+        if entry.compacted:
+            force_setattr(entry, "compacted", False)
     return entries
 
 

@@ -33,7 +33,7 @@ class KeptHarness:
         self._adapter = adapter
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("list_parts", "find_file"):
+        if name in ("list_parts", "find_file", "follow"):
             raise AttributeError(name)
         return getattr(self._adapter, name)
 

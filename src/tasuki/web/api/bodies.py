@@ -1,6 +1,7 @@
 """Bodies of requests and fields of forms, with their bounds; and errors as answers."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.web.api.wrong_values import describe_wrong_value
 
 ShortText = Annotated[str, Meta(max_length=200)]
 PathText = Annotated[str, Meta(max_length=4096)]
@@ -300,9 +302,10 @@ def handle_tasuki_error(_: AnyRequest, error: errors.TasukiError) -> JsonRespons
     return _build_answer(get_status(error), str(error), kind=type(error).__name__, **details)
 
 
-def handle_invalid(_: AnyRequest, error: ValidationException) -> JsonResponse:
-    """Answer an invalid body or query: each wrong field by its name."""
-    problems = [_format_field(one) for one in error.extra] if isinstance(error.extra, list) else []
+def handle_invalid(request: AnyRequest, error: ValidationException) -> JsonResponse:
+    """Answer an invalid body or query: each wrong field by its name, and what to enter."""
+    wrong = error.extra if isinstance(error.extra, list) else []
+    problems = [_format_field(one, request) for one in wrong]
     return _build_answer(400, " ".join(problems) or str(error.detail), kind="UsageError")
 
 
@@ -345,13 +348,17 @@ def handle_unexpected(request: AnyRequest, error: Exception) -> JsonResponse:
     )
 
 
-def _format_field(problem: Any) -> str:
+def _format_field(problem: Any, request: AnyRequest) -> str:
     """Format one wrong field as a sentence."""
-    key, message = problem.get("key", ""), str(problem.get("message", "")).rstrip(".")
+    key, message = problem.get("key", ""), str(problem.get("message", ""))
+    parameters = request.scope["route_handler"].parsed_fn_signature.parameters
+    body = parameters["data"].annotation if "data" in parameters else None
     if key == "data":  # Litestar's word for the body
-        return "A body of JSON is needed." if message == "'data'" else f"The body: {message}."
-    key = PARAMETER_NAMES.get(key, key)
-    return f"`{key}`: {message}." if key else f"{message}."
+        if message.rstrip(".") == "'data'":
+            return "A body of JSON is needed."
+        return describe_wrong_value("", message, body)
+    annotation = parameters[key].annotation if key in parameters else body
+    return describe_wrong_value(PARAMETER_NAMES.get(key, key), message, annotation)
 
 
 def _build_answer(status: int, sentence: str, **more: Any) -> JsonResponse:
@@ -401,9 +408,11 @@ def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$.")
-        name = path.rstrip("`")
-        raise UsageError(f"{name.capitalize()}: {message}." if name else f"{message}.") from error
+        sentence = describe_wrong_value("", str(error), kind)
+        label = re.sub(
+            r"\A`([^`]+)`", lambda name: name[1].replace("_", " ").capitalize(), sentence
+        )
+        raise UsageError(label) from error
 
 
 def list_startable_harnesses() -> list[tuple[str, str]]:

@@ -261,6 +261,25 @@ def format_moment(moment: float) -> str:
     return local.strftime("%H:%M" if local.date() == today.date() else "%-d %b %H:%M")
 
 
+def format_time_of_day(moment: float | None) -> Markup:
+    """Format the hour and minute of a moment, with the exact one on hover."""
+    if moment is None:
+        return Markup("")
+    return Markup('<time class="num" datetime="{}" title="{}">{}</time>').format(
+        format_iso(moment), format_exact_time(moment), _convert_to_local(moment).strftime("%H:%M")
+    )
+
+
+def format_calendar_day(moment: float | None) -> str:
+    """Format the day of a moment in full: `Saturday 21 November 2026`; empty where it is unknown."""
+    return "" if moment is None else _convert_to_local(moment).strftime("%A %-d %B %Y")
+
+
+def format_field_time(moment: float) -> str:
+    """Format a moment as a field of date and time has it, in the server's own time."""
+    return _convert_to_local(moment).strftime("%Y-%m-%dT%H:%M")
+
+
 def format_duration(seconds: float) -> str:
     """Format how long something took: `0.4 s`, `39.4 s`, `2 m 41 s`."""
     if seconds < 60:
@@ -356,6 +375,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
+    counted=count_since, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

@@ -1,10 +1,8 @@
 """The thread of an agent, of whatever host: read there, or from the copy in the database."""
 
-from typing import Annotated
-
 from litestar import Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, QueryParameter
+from litestar.params import FromPath
 
 from tasuki.errors import HostAway, StoreFailed, TasukiError
 from tasuki.files import explain_error
@@ -14,37 +12,62 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import remote, view
+from tasuki.web.pages.threads import page_query, remote
 from tasuki.web.pages.threads.files import build_thread_address
+from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
-EntryQuery = Annotated[int, QueryParameter(ge=0, le=10**9)]
-
 
 @get("/agents/{id:int}/thread", sync_to_thread=True, include_in_schema=False)
 def show_thread(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], entry: EntryQuery = 0
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    entry: page_query.RefQuery = 0,
+    start: page_query.RefQuery = 0,
+    at: page_query.TimeQuery = "",
+    since: page_query.TimeQuery = "",
+    find: page_query.WordQuery = "",
+    who: page_query.WordQuery = "",
 ) -> PageResponse:
-    """Show its thread; from an entry on, where a document cites one.
+    """Show its thread: the part that is asked for, or its end.
 
     That of this host is on the page of threads; that of another one is asked for.
     """
     agent = queries.load_agent(fleet.database, id)
-    remote.check_session(agent)
+    query = ReadingQuery(entry, start, at, since, find, who)
+    wanted, here = query.parse(), f"/agents/{id}/thread"
+    if not agent.session:
+        return _render_no_session(request, fleet, agent)
     if agent.host == fleet.host or fleet.database.is_sqlite:
-        address = build_thread_address(agent.harness, agent.session, entry=entry)
-        return templates.redirect(request, f"{address}#e{entry}" if entry else address)
+        links = ThreadLinks(build_thread_address(agent.harness, agent.session), query)
+        times = {"start": start, "at": at, "since": since}
+        address = links.build(entry, **times)
+        is_end = not any((entry, find, *times.values()))
+        return templates.redirect(request, f"{address}#thread-end" if is_end else address)
     try:
-        found = remote.ask_for_thread(fleet, agent, entry)
+        found = remote.ask_for_thread(fleet, agent, wanted)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
-    here = f"/agents/{id}/thread"
+    links = ThreadLinks(here, query)
+    if fixed := links.find_fixed(found.part):
+        return templates.redirect(request, fixed)
     return templates.render_page(
-        request, "agent_thread.html", agent=display.redact_row(agent), thread=found.thread, part=found.part,
-        kept=found.kept, host=_get_label(fleet, agent), entry=entry, here=here, plain_here=here, words=[],
-        marked=view.mark_words, marked_prose=view.mark_words_in_prose,
+        request, "agent_thread.html", agent=display.redact_row(agent), thread=found.thread,
+        kept=found.kept, host=_get_label(fleet, agent), agent_ids=[], live="" if find else f"agent:{id}",
+        **page_query.build_context(links, found.part, [], here),
+    )  # fmt: skip
+
+
+def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> PageResponse:
+    """Say why an agent has no thread, and what of it can be read instead."""
+    title = harnesses.get_harness(agent.harness).title
+    return templates.render_page(
+        request, "thread_unknown.html", agent=display.redact_row(agent), title_of=title,
+        host=_get_label(fleet, agent), live=f"agent:{agent.id}",
+        handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
     )  # fmt: skip
 
 

@@ -104,6 +104,8 @@ class AgentCard(Struct, frozen=True):
     """What it asks, where it waits for an answer and nothing else is in the way."""
     role: str = ""
     """The role of its persona; empty for none."""
+    has_thread: bool = False
+    """Its session has begun, so there is a thread to read."""
 
     @property
     def initials(self) -> str:
@@ -277,6 +279,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         role=persona.role if persona else "",
         question=question,
         work=agent.changes,
+        has_thread=bool(agent.session),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The chains of agents for drawings and tables, from what the fleet and the threads know."""
+"""The chains of agents as rows, from what the fleet and the threads know."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -14,12 +14,13 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.fleet.store.queries import LineageChain, LineageLink
 from tasuki.text_safety import clean_for_display, shorten_to_line
-from tasuki.web.pages.lineage.diagram import (
-    ChainFork,
-    ChainStrand,
-    HandoffCut,
+from tasuki.web.pages.lineage.rows import (
+    NEWEST,
+    ChainRow,
+    ChainStory,
     Point,
-    ThreadStretch,
+    build_sparkline,
+    choose_shown,
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
 from tasuki.web.views import display
@@ -27,7 +28,6 @@ from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
     format_day,
     format_duration,
-    format_percent,
     format_plural,
     format_reason,
     get_harness_title,
@@ -38,39 +38,6 @@ MOST_MEASURED = 50_000
 THREAD_SIZES = ThreadSizeCache()
 
 
-class ChainRow(Struct, frozen=True):
-    """An agent and the handoff at its end, as a line of the table."""
-
-    place: str
-    thread: str
-    """The address of its thread."""
-    title: str
-    id: str
-    entries: int | None
-    used: float | None
-    past: bool
-    why: str
-    state: StateBadge | None
-    """The state of the agent or its handoff, unless the chain has gone on."""
-    handoff: str
-    handoff_id: str
-    cut_at: float | None
-    acknowledged: str
-    """After how long, or why not."""
-    acknowledged_at: float | None = None
-
-
-class ChainStory(Struct, frozen=True):
-    """One chain: its drawing's data, its table, and when anything of it changed last."""
-
-    key: str
-    title: str
-    summary: str
-    changed_at: float
-    strand: ChainStrand
-    rows: tuple[ChainRow, ...]
-
-
 class ChainFacts(Struct, frozen=True):
     """What the fleet knows of the agents of some chains."""
 
@@ -79,27 +46,28 @@ class ChainFacts(Struct, frozen=True):
     measured: Mapping[int, Sequence[Point]]
     """(moment, percent) by the id of the agent, the oldest first."""
     compacted: Mapping[int, Sequence[float]]
-    sizes: Mapping[int, ThreadSize]
     threshold: float
+    until: float
+    """Until when threads may be read, on the clock of `time.monotonic`."""
 
 
 def build_stories(
-    fleet: Fleet, persona: Persona, *, cwd: str = "", most_agents: int = 500
+    fleet: Fleet, persona: Persona, *, cwd: str = "", newest: int = NEWEST, most_agents: int = 500
 ) -> list[ChainStory]:
     """Build the chains of a persona, last changed first; with `cwd` those that worked there.
 
-    Of a chain with more agents than `most_agents` the newest. Threads on another host are not
-    looked for.
+    Of each chain the `newest` agents and the oldest ones are rows; of one with more than
+    `most_agents` nothing else is known. Threads on another host are not looked for.
     """
     chains = [
         LineageChain(chain.links[-most_agents:])
         for chain in queries.build_lineage(fleet.database, persona.slug)
         if not cwd or any(link.agent.cwd == cwd for link in chain.links)
     ]
-    agents = [link.agent for chain in chains for link in chain.links]
     threshold = fleet.threshold if persona.threshold is None else persona.threshold
-    facts = _load_facts(fleet, agents, threshold)
-    return sorted((_build_story(c, facts) for c in chains), key=lambda s: -s.changed_at)
+    facts = _load_facts(fleet, [link.agent for chain in chains for link in chain.links], threshold)
+    stories = [_build_story(fleet, chain, facts, newest) for chain in chains]
+    return sorted(stories, key=lambda story: -story.changed_at)
 
 
 def list_projects(database: FleetDatabase) -> list[tuple[str, tuple[str, ...]]]:
@@ -139,15 +107,8 @@ def _load_facts(fleet: Fleet, agents: Sequence[FleetAgent], threshold: float) ->
     for handoff in handoffs:
         if handoff.state != "cancelled":
             ends.setdefault(handoff.agent_id, display.redact_row(handoff))
-    until, sizes = time.monotonic() + READ_SECONDS, {}
-    for agent in sorted(agents, key=lambda agent: -agent.id):
-        is_local = agent.host == fleet.host and agent.thread
-        if (
-            is_local
-            and (size := THREAD_SIZES.get_size(agent.harness, agent.thread, until)) is not None
-        ):
-            sizes[agent.id] = size
-    return ChainFacts(ends, measured, compacted, sizes, threshold)
+    until = time.monotonic() + READ_SECONDS
+    return ChainFacts(ends, measured, compacted, threshold, until)
 
 
 def _load_measurements(
@@ -179,35 +140,30 @@ def _load_measurements(
 # -- one chain -------------------------------------------------------------------------
 
 
-def _build_story(chain: LineageChain, facts: ChainFacts) -> ChainStory:
+def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: int) -> ChainStory:
     main, others = _split_branches(chain.links)
-    describer = _AgentDescriber(facts, len(main))
-    places = {link.agent.id: n for n, link in enumerate(main)}
-    forks = [
-        ChainFork(
-            _find_place(path[0], places, chain.links),
-            tuple(describer.build_stretch(link) for link in path),
-            _format_fork(path[0]),
-        )
-        for path in others
-    ]
     agents = [link.agent for link in chain.links]
-    persona = agents[0].persona or ""
-    strand = ChainStrand(
-        persona,
-        tuple(describer.build_stretch(link, n) for n, link in enumerate(main, 1)),
-        tuple(forks),
-        facts.threshold,
-    )
-    rows = [describer.build_row(link, str(n)) for n, link in enumerate(main, 1)]
-    rows += [describer.build_row(link, "fork") for path in others for link in path]
+    places = {link.agent.id: n for n, link in enumerate(main)}
+    forks: dict[int, list[LineageLink]] = {}
+    for path in others:  # each before the thread that it came from, the newest first
+        forks.setdefault(_find_place(path[0], places, chain.links), [])[:0] = path[::-1]
+    shown = choose_shown(len(main), newest)
+    describer = _AgentDescriber(fleet, facts)
+    rows: list[ChainRow] = []
+    hidden_after = 0
+    for place, before in zip(shown, [len(main), *shown], strict=False):
+        if before - place > 1:
+            hidden_after = len(rows)
+        rows += [describer.build_row(link, "fork") for link in forks.get(place, ())]
+        rows.append(describer.build_row(main[place], str(place + 1)))
     return ChainStory(
         key=str(agents[0].id),
-        title=persona,
-        summary=_format_summary(agents, facts, len(forks), describer.redactor),
+        title=agents[0].persona or "",
+        summary=_format_summary(agents, facts, len(others), describer.redactor),
         changed_at=max(_find_changed_at(agent, facts) for agent in agents),
-        strand=strand,
         rows=tuple(rows),
+        hidden=len(main) - len(shown),
+        hidden_after=hidden_after,
     )
 
 
@@ -250,13 +206,6 @@ def _find_place(link: LineageLink, places: Mapping[int, int], links: Sequence[Li
     return places.get(id, 0) if id is not None else 0
 
 
-def _format_fork(link: LineageLink) -> tuple[str, str]:
-    note = "" if link.took_over else ", did not take over"
-    handoff = link.handoff
-    origin = f"from handoff {handoff.id[:8]}" if handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
-    return f"Agent {link.agent.id}{note}", origin
-
-
 def _format_summary(
     agents: Sequence[FleetAgent], facts: ChainFacts, forks: int, redactor: Redactor
 ) -> str:
@@ -282,84 +231,63 @@ def _find_changed_at(agent: FleetAgent, facts: ChainFacts) -> float:
 class _AgentDescriber:
     """Describes each agent of a chain."""
 
-    def __init__(self, facts: ChainFacts, count: int) -> None:
+    def __init__(self, fleet: Fleet, facts: ChainFacts) -> None:
+        self.fleet = fleet
         self.facts = facts
-        self.count = count
         self.redactor = Redactor()
 
-    def build_stretch(self, link: LineageLink, number: int = 0) -> ThreadStretch:
-        """Build the thread of an agent for the drawing; `number` is its place, 0 in a fork."""
-        agent = link.agent
-        size = self.facts.sizes.get(agent.id)
-        title, short, when = get_harness_title(agent.harness), clean_for_display(agent.session[:8]), format_day(agent.started_at)  # fmt: skip
-        entries = size.entries if size else None
-        facts = format_plural(entries, "entry", "entries") if entries is not None else ""
-        title_words = f"Thread {number} of {self.count}" if number else f"Fork, agent {agent.id}"
-        used = format_percent(agent.context_used)
-        end = "now" if agent.ended_at is None else "at its end"
-        ends = time.time() if agent.ended_at is None else agent.ended_at
-        return ThreadStretch(
-            href=_build_thread_address(agent),
-            name=f"{title_words}, {title} {short}, {when}, {facts or 'entries not known'}, context {used} {end}",
-            words=(title, short, f"{when}, {facts}" if facts else when),
-            entries=entries,
-            seconds=max(ends - agent.started_at, 0.0),
-            points=_build_points(agent, self.facts, size, ends),
-            compactions=_list_compactions(agent, self.facts, size, ends),
-            works=agent.ended_at is None,
-            used=agent.context_used,
-            cut=self._build_cut(agent, number),
-        )
-
-    def _build_cut(self, agent: FleetAgent, number: int) -> HandoffCut | None:
-        handoff = self.facts.ends.get(agent.id)
-        if handoff is None:
-            return None
-        reason_words, used = format_reason(handoff.reason), format_percent(agent.context_used)
-        state = (
-            ""
-            if handoff.state == "done"
-            else f", {display.HANDOFF_SHAPES[handoff.state].word.lower()}"
-        )
-        title_words = f"Handoff {number} of {self.count}" if number else "Handoff"
-        return HandoffCut(
-            href=f"/handoffs/{handoff.id}",
-            name=f"{title_words}, {handoff.id[:8]}{state}: {reason_words}, context {used}",
-            used=agent.context_used,
-            past=self._is_past(agent),
-            why=f"handoff{state.replace(',', '')}" if state else reason_words,
-        )
-
     def build_row(self, link: LineageLink, place: str) -> ChainRow:
-        """Build the same as a line of the table."""
-        agent = link.agent
-        handoff = self.facts.ends.get(agent.id)
-        size = self.facts.sizes.get(agent.id)
-        state = display.get_agent_shape(agent) if handoff is None else None
-        if handoff is not None and handoff.state != "done":
-            state = display.HANDOFF_SHAPES[handoff.state]
-            state = replace(state, word=f"Handoff {state.word.lower()}")
+        """Build the row of an agent; `place` is its number, or `fork`."""
+        agent, facts = link.agent, self.facts
+        handoff, used = facts.ends.get(agent.id), agent.context_used
+        size = self._find_size(agent)
+        ends = time.time() if agent.ended_at is None else agent.ended_at
         return ChainRow(
             place=place,
-            thread=_build_thread_address(agent),
+            thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
             title=get_harness_title(agent.harness),
-            id=clean_for_display(agent.session[:8]),
+            id=self.redactor.redact(shorten_to_line(clean_for_display(agent.session), 80)),
+            began=agent.started_at,
             entries=size.entries if size else None,
-            used=agent.context_used,
-            past=self._is_past(agent),
-            why=format_reason(handoff.reason)
-            if handoff
-            else self.redactor.redact(shorten_to_line(agent.end_reason, 120)),
-            state=state,
+            line=build_sparkline(
+                _build_points(agent, facts, size, ends), facts.threshold,
+                _list_compactions(agent, facts, size, ends), is_cut=handoff is not None,
+            ),
+            used=used,
+            past=used is not None and used >= facts.threshold,
+            works=agent.ended_at is None,
+            why=self._format_why(link, handoff, is_fork=place == "fork"),
+            state=_find_state(agent, handoff),
             handoff=f"/handoffs/{handoff.id}" if handoff else "",
-            handoff_id=handoff.id[:8] if handoff else "",
+            handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
             acknowledged=_format_acknowledgement(handoff),
             acknowledged_at=handoff.acknowledged_at if handoff else None,
-        )
+            is_fork=place == "fork",
+        )  # fmt: skip
 
-    def _is_past(self, agent: FleetAgent) -> bool:
-        return agent.context_used is not None and agent.context_used >= self.facts.threshold
+    def _find_size(self, agent: FleetAgent) -> ThreadSize | None:
+        if agent.host != self.fleet.host or not agent.thread:
+            return None
+        return THREAD_SIZES.get_size(agent.harness, agent.thread, self.facts.until)
+
+    def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
+        reason = format_reason(handoff.reason) if handoff else ""
+        why = reason or self.redactor.redact(shorten_to_line(link.agent.end_reason, 120))
+        if is_fork and not link.took_over:
+            origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
+            why = f"did not take over {origin}{'. ' if why else ''}{why}"
+        return why
+
+
+def _find_state(agent: FleetAgent, handoff: FleetHandoff | None) -> StateBadge | None:
+    """Find the state of the agent or its handoff, unless the chain has gone on."""
+    if handoff is None:
+        return display.get_agent_shape(agent)
+    if handoff.state == "done":
+        return None
+    state = display.HANDOFF_SHAPES[handoff.state]
+    return replace(state, word=f"Handoff {state.word.lower()}")
 
 
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
@@ -368,10 +296,6 @@ def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     if handoff.acknowledged_at is not None:
         return f"after {format_duration(handoff.acknowledged_at - (handoff.recorded_at or handoff.created_at))}"
     return "not waited for" if handoff.state == "done" else "not yet"
-
-
-def _build_thread_address(agent: FleetAgent) -> str:
-    return f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}"
 
 
 def _build_points(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.protocol import Harness, ThreadFile, ThreadFollower, follow_thread
 from tasuki.model import Thread
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads import catalog
@@ -26,28 +26,56 @@ MOST_KEPT = 6
 SHORTEST_ID = 8
 """Fewest characters from the beginning of an id that identify a thread."""
 
-CacheKey = tuple[str, str, int, int]
+FileStamp = tuple[int, int]
+"""When a file was changed, in nanoseconds, and its bytes."""
+
+
+class _CachedThread:
+    """The thread of one file, and who reads what is appended to it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.stamp: FileStamp = (0, 0)
+        self.thread: Thread | None = None
+        self._follower: ThreadFollower | None = None
+
+    def read(self, harness: Harness, path: Path) -> Thread:
+        """Read the thread: of a file that grew what was appended. The lock is held."""
+        stamp = get_stamp(path)
+        if self.thread is not None and stamp == self.stamp:
+            return self.thread
+        follower, self._follower = self._follower, None
+        if follower is None or not follower.is_continued():
+            follower = follow_thread(harness, path) if stamp[1] <= MOST_BYTES else None
+        self.thread = follower.read() if follower else harness.read(path)
+        self.stamp, self._follower = stamp, follower  # a reading that fails leaves no follower
+        return self.thread
 
 
 class ThreadCache:
-    """Reads threads; the last ones stay in memory while their files do not change."""
+    """Reads threads; the last ones stay in memory, and of those that grow only the end is read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._threads: OrderedDict[CacheKey, Thread] = OrderedDict()
+        self._threads: OrderedDict[tuple[str, str], _CachedThread] = OrderedDict()
 
     def read_thread(self, harness: Harness, path: Path) -> Thread:
         """Read the thread of a file. Raises ThreadNotFound, ThreadUnreadable."""
-        key = _build_key(harness, path)
+        key = (f"{type(harness).__name__} {harness.name}", str(path))
         with self._lock:
-            if (cached := self._threads.get(key)) is not None:
-                self._threads.move_to_end(key)
-                return cached
-        thread = harness.read(path)
+            cached = self._threads.setdefault(key, _CachedThread())
+            self._threads.move_to_end(key)
+        with cached.lock:
+            try:
+                thread = cached.read(harness, path)
+            except BaseException:
+                with self._lock:
+                    self._threads.pop(key, None)
+                raise
         with self._lock:
-            self._threads[key] = thread
             while len(self._threads) > MOST_KEPT or (
-                len(self._threads) > 1 and sum(size for _, _, _, size in self._threads) > MOST_BYTES
+                len(self._threads) > 1
+                and sum(one.stamp[1] for one in self._threads.values()) > MOST_BYTES
             ):
                 self._threads.popitem(last=False)
         return thread
@@ -116,12 +144,13 @@ def build_thread_address(harness: str, id: str, path: str = "", /, **query: obje
     return f"{path_text}?{query_text}" if query_text else path_text
 
 
-def _build_key(harness: Harness, path: Path) -> CacheKey:
+def get_stamp(path: Path) -> FileStamp:
+    """Return what changes with the file of a thread; zeros where it cannot be seen."""
     try:
         status = harnesses.get_containing_file(path).stat()
     except (OSError, ValueError):
-        return harness.name, str(path), 0, 0
-    return harness.name, str(path), status.st_mtime_ns, status.st_size
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
 
 
 MOST_COUNTED_BYTES = 32 << 20
@@ -149,6 +178,8 @@ class ThreadSizeCache:
 
     def __init__(self) -> None:
         self._sizes: OrderedDict[tuple[str, int, int], ThreadSize | None] = OrderedDict()
+        self._paths: set[str] = set()
+        """Files that were read before; one that is read again grows, and is followed."""
         self._lock = threading.Lock()
 
     def get_size(self, harness: str, path: str, until: float) -> ThreadSize | None:
@@ -167,19 +198,23 @@ class ThreadSizeCache:
             if key in self._sizes:
                 self._sizes.move_to_end(key)
                 return self._sizes[key]
+            has_grown = path in self._paths
         if time.monotonic() > until:
             return None
-        size = _read_size(harness, Path(path))
+        size = _read_size(harness, Path(path), has_grown=has_grown)
         with self._lock:
+            self._paths.add(path)
             self._sizes[key] = size
             while len(self._sizes) > MOST_SIZES:
-                self._sizes.popitem(last=False)
+                self._paths.discard(self._sizes.popitem(last=False)[0][0])
         return size
 
 
-def _read_size(harness: str, path: Path) -> ThreadSize | None:
+def _read_size(harness: str, path: Path, *, has_grown: bool) -> ThreadSize | None:
     try:
-        entries = harnesses.get_harness(harness).read(path).entries
+        adapter = harnesses.get_harness(harness)
+        thread = THREAD_CACHE.read_thread(adapter, path) if has_grown else adapter.read(path)
+        entries = thread.entries
     except (OSError, TasukiError):
         return None
     times: list[float] = []

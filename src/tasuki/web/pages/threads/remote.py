@@ -23,7 +23,7 @@ from tasuki.threads import catalog, references
 from tasuki.threads.passages import EntryCleaner
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, find_thread_file
-from tasuki.web.pages.threads.view import ThreadPart
+from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, build_part
 
 PAGE, ENTRY = "thread_page", "thread_entry"
 """Kinds of questions."""
@@ -80,12 +80,12 @@ def read_entry(adapter: Harness, file: Path, ref: int) -> str:
 # -- asking ----------------------------------------------------------------------------
 
 
-def ask_for_thread(fleet: Fleet, agent: FleetAgent, entry: int) -> ThreadView:
-    """Ask an agent's host for the part of its thread that has an entry; 0 for its end.
+def ask_for_thread(fleet: Fleet, agent: FleetAgent, query: PartQuery) -> ThreadView:
+    """Ask an agent's host for a part of its thread.
 
     Raises HostAway, ThreadNotFound, NotPossible.
     """
-    data = {"agent_id": agent.id, "entry": entry}
+    data = {"agent_id": agent.id, **msgspec.to_builtins(query)}
     answer = fleet.requests.ask(agent.host, PAGE, data, READ_SECONDS)
     return msgspec.convert(answer, ThreadView)
 
@@ -105,7 +105,7 @@ def answer_other_hosts(fleet: Fleet) -> None:
     def answer_page(data: Mapping[str, Any]) -> ThreadView:
         adapter, file = find_agent_thread(fleet, data["agent_id"])
         thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
-        part = view.build_part(thread, int(data["entry"]), cleaner)
+        part = build_part(thread, msgspec.convert(data, PartQuery), cleaner)
         kept = catalog.describe_copy(adapter, file)
         return ThreadView(describe_thread(thread, cleaner), part, kept)
 

@@ -24,8 +24,10 @@ from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import drafts, view
+from tasuki.web.pages.threads import drafts, page_query, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
+from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQuery
+from tasuki.web.pages.threads.parts import build_part
 from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -38,8 +40,6 @@ MOST_SEARCHES = 20
 """Searches whose results are kept for the pages of the threads that they found."""
 FRESH_SECONDS = 2.0
 """A search this soon after another one looks for no new threads."""
-WordQuery = Annotated[str, QueryParameter(max_length=1000)]
-
 
 # -- the index of all threads, brought up to date apart from the requests --------------
 
@@ -243,41 +243,59 @@ def show_thread(
     path: Annotated[str, QueryParameter(max_length=4096)] = "",
     q: WordQuery = "",
     project: WordQuery = "",
-    entry: Annotated[int, QueryParameter(ge=0, le=10**9)] = 0,
     draft: Annotated[str, QueryParameter(max_length=32)] = "",
+    entry: page_query.RefQuery = 0,
+    start: page_query.RefQuery = 0,
+    at: page_query.TimeQuery = "",
+    since: page_query.TimeQuery = "",
+    find: WordQuery = "",
+    who: WordQuery = "",
 ) -> PageResponse:
-    """Show a thread, with its tool calls folded; the part that has `entry`, or its end.
+    """Show a thread, with its tool calls folded: the part that is asked for, or its end.
 
     `draft` is one that failed or was cancelled: its form is filled in again.
     """
     adapter, file = find_thread_file(harness, id, path)
     job = drafts.JOBS.find_job(draft)
     return render_thread(
-        request, adapter, file, entry=entry, q=q, project=project, values=job.values if job else None,
-        refused=job.error if job else "",
+        request, adapter, file, query=ReadingQuery(entry, start, at, since, find, who), q=q,
+        project=project, values=job.values if job else None, refused=job.error if job else "",
     )  # fmt: skip
 
 
+_AT_ITS_END = ReadingQuery()
+
+
 def render_thread(
-    request: AnyRequest, adapter: Harness, file: Path, *, entry: int = 0, q: str = "", project: str = "",
+    request: AnyRequest, adapter: Harness, file: Path, *, query: ReadingQuery = _AT_ITS_END, q: str = "", project: str = "",
     values: dict[str, str] | None = None, refused: str = "", status: int = 200,
 ) -> PageResponse:  # fmt: skip
     """Render the page of a thread.
 
     `values` and `refused` are those of the form that starts a handoff.
     """
+    wanted = query.parse()
+    topic = request.app.state.thread_watch.watch(file)
     thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+    part = build_part(thread, wanted, cleaner)
     name = adapter.name if request.query_params.get("harness") else ""
     hits, hits_refused = _find_hits(q, name, project, str(file))
     query_values = _build_query_values(q, name, project)
-    address_here = build_thread_address(adapter.name, thread.id, str(file), **query_values)
+    links = ThreadLinks(
+        build_thread_address(adapter.name, thread.id), query, path=str(file), **query_values
+    )
+    if (fixed := links.find_fixed(part)) and request.method == "GET":
+        return templates.redirect(request, fixed)
+    plain_here = build_thread_address(adapter.name, thread.id, str(file))
+    agent_ids = page_query.list_agent_ids(request.app.state.fleet.database, adapter.name, thread.id)
+    context = _build_search_context(q, name, project, hits, hits_refused)
     form = drafts.build_form(adapter, thread, values)
     return templates.render_page(
         request, "thread.html", status,
-        **{**_build_search_context(q, name, project, hits, hits_refused), "again": address_here},
-        thread=describe_thread(thread, cleaner), part=view.build_part(thread, entry, cleaner), entry=entry,
-        here=address_here, plain_here=build_thread_address(adapter.name, thread.id, str(file)),
-        form=form, form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
+        **{**context, "again": links.build(), **page_query.build_context(links, part, context["words"], plain_here)},
+        thread=describe_thread(thread, cleaner), agent_ids=agent_ids, form=form,
+        form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
+        live="" if query.find else " ".join([topic, *(f"agent:{id}" for id in agent_ids)]),
     )  # fmt: skip
 
 

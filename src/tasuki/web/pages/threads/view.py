@@ -1,7 +1,6 @@
 """A thread for reading: its entries, tool calls folded, long texts cut with a link to the whole."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import unescape
 
@@ -16,14 +15,11 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import fold_accents, is_cjk
 from tasuki.web.views.markdown import render_markdown
+from tasuki.web.views.templates import parse_moment
 
-ENTRIES_PER_PAGE = 100
-"""Entries of one page."""
 MOST_MESSAGE_CHARACTERS = 6000
 MOST_OUTPUT_CHARACTERS = 2500
 """Most characters of a message, and of a tool's output, that are shown at first."""
-FOLDED_FROM = 8
-"""Tool calls in a row from which they are folded into one line."""
 CHECKED_CHARACTERS, HIDDEN_CHARACTERS = 30_000, 8_000
 """Characters of a text checked for secrets, and those at their end that are not shown."""
 CALL_LINE_CHARACTERS = 160
@@ -52,48 +48,8 @@ class ShownEntry(Struct, frozen=True, tag="entry"):
     note: str = ""
     tone: str = "muted"
     compacted: bool = False
-
-
-class ToolCallRun(Struct, frozen=True, tag="calls"):
-    """Tool calls that are folded into one line: `31 Read, 9 Edit`."""
-
-    entries: tuple[ShownEntry, ...]
-    counts: str
-    open: bool = False
-
-
-class ThreadPart(Struct, frozen=True):
-    """Some entries of a thread, and the first refs of the parts around them; 0 for none."""
-
-    items: tuple[ShownEntry | ToolCallRun, ...]
-    first: int
-    last: int
-    before: int
-    after: int
-    number: int
-    of: int
-
-
-def build_part(thread: Thread, entry: int, cleaner: EntryCleaner) -> ThreadPart:
-    """Build the part of a thread that has an entry; the newest for 0."""
-    entries = thread.entries
-    index = next((n for n, e in enumerate(entries) if e.ref >= entry), len(entries) - 1) if entry else len(entries) - 1  # fmt: skip
-    number = max(0, index) // ENTRIES_PER_PAGE
-    start = number * ENTRIES_PER_PAGE
-    page_entries = entries[start : start + ENTRIES_PER_PAGE]
-    shown_entries = [show_entry(thread, e, cleaner) for e in page_entries]
-    count = (len(entries) + ENTRIES_PER_PAGE - 1) // ENTRIES_PER_PAGE
-    return ThreadPart(
-        items=tuple(_fold_calls(shown_entries, entry)),
-        first=page_entries[0].ref if page_entries else 0,
-        last=page_entries[-1].ref if page_entries else 0,
-        before=entries[start - ENTRIES_PER_PAGE].ref if start else 0,
-        after=entries[start + ENTRIES_PER_PAGE].ref
-        if start + ENTRIES_PER_PAGE < len(entries)
-        else 0,
-        number=number + 1,
-        of=max(count, 1),
-    )
+    moment: float | None = None
+    """When it was written, in seconds since 1970; None where its harness does not say."""
 
 
 def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntry:
@@ -105,8 +61,7 @@ def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntr
         "assistant": harnesses.get_harness(thread.harness).title,
         "compaction": "Compacted",
     }.get(entry.kind, ORIGIN_NAMES.get(entry.origin, "You"))
-    is_own = entry.kind == "user" and entry.origin in ("typed", "queued", "answer")
-    kind = "user" if is_own else "told" if entry.kind == "user" else entry.kind
+    kind = "user" if is_prompt(entry) else "told" if entry.kind == "user" else entry.kind
     return ShownEntry(
         entry.ref,
         kind,
@@ -115,7 +70,13 @@ def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntr
         whole,
         _clean_line(cleaner, entry.at, 40),
         compacted=entry.compacted,
+        moment=parse_moment(entry.at),
     )
+
+
+def is_prompt(entry: Entry) -> bool:
+    """Tell whether an entry has the user's own words."""
+    return entry.kind == "user" and entry.origin in ("typed", "queued", "answer")
 
 
 def _show_call(entry: Entry, call: ToolCall, cwd: str, cleaner: EntryCleaner) -> ShownEntry:
@@ -125,7 +86,7 @@ def _show_call(entry: Entry, call: ToolCall, cwd: str, cleaner: EntryCleaner) ->
     return ShownEntry(
         entry.ref, "tool", "", text, whole, _clean_line(cleaner, entry.at, 40),
         name=_clean_line(cleaner, call.name, 40), line=_clean_line(cleaner, line, CALL_LINE_CHARACTERS), note=note, tone=tone,
-        compacted=entry.compacted,
+        compacted=entry.compacted, moment=parse_moment(entry.at),
     )  # fmt: skip
 
 
@@ -165,56 +126,35 @@ def _clean_beginning(text: str, cleaner: EntryCleaner) -> str:
     return begin[:-HIDDEN_CHARACTERS] if len(text) > CHECKED_CHARACTERS else begin
 
 
-def _fold_calls(
-    shown_entries: Sequence[ShownEntry], entry: int
-) -> Iterator[ShownEntry | ToolCallRun]:
-    run: list[ShownEntry] = []
-    for one in shown_entries:
-        if one.kind == "tool":
-            run.append(one)
-            continue
-        yield from _fold_run(run, entry)
-        run = []
-        yield one
-    yield from _fold_run(run, entry)
-
-
-def _fold_run(run: list[ShownEntry], entry: int) -> Iterator[ShownEntry | ToolCallRun]:
-    if len(run) < FOLDED_FROM:
-        yield from run
-        return
-    counts = ", ".join(f"{n} {name}" for name, n in Counter(one.name for one in run).most_common(5))
-    yield ToolCallRun(tuple(run), counts, any(one.ref == entry for one in run))
-
-
-def mark_words(text: str, words: Sequence[str]) -> Markup:
+def mark_words(text: str, words: Sequence[str], *, anywhere: bool = False) -> Markup:
     """Mark the searched words in a text as the index finds them.
 
-    That is: without accents, at the beginning of a word.
+    That is: without accents, at the beginning of a word; `anywhere`: also within one.
     """
     text = clean_for_display(text)  # the escaped text goes into the page unchanged
     parts, position = [], 0
-    for begin, end in _find_places(text, words):
+    for begin, end in _find_places(text, words, anywhere=anywhere):
         parts += [escape(text[position:begin]), MARK_TEMPLATE.format(text[begin:end])]
         position = end
     return Markup("").join([*parts, escape(text[position:])])
 
 
-def mark_words_in_prose(text: str, words: Sequence[str]) -> Markup:
+def mark_words_in_prose(text: str, words: Sequence[str], *, anywhere: bool = False) -> Markup:
     """Render Markdown with the searched words marked: in its text, never in its markup."""
     html = render_markdown(text)
     if not words:
         return html
     parts = _MARKUP.split(html)  # every other one is a tag
-    parts[::2] = [mark_words(unescape(part), words) for part in parts[::2]]
+    parts[::2] = [mark_words(unescape(part), words, anywhere=anywhere) for part in parts[::2]]
     return Markup("".join(parts))  # noqa: S704 rendered before, and escaped again
 
 
-def _find_places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _find_places(text: str, words: Sequence[str], *, anywhere: bool) -> Iterator[tuple[int, int]]:
     if not words:
         return
     longest = sorted(words, key=len, reverse=True)
-    pattern = "|".join(f"{'' if is_cjk(w) else _BEGIN}{re.escape(w)}" for w in longest)
+    begins = ["" if anywhere or is_cjk(word) else _BEGIN for word in longest]
+    pattern = "|".join(f"{b}{re.escape(w)}" for b, w in zip(begins, longest, strict=True))
     for match in re.finditer(pattern, fold_accents(text), re.IGNORECASE):
         yield match.span()
 

@@ -1,0 +1,224 @@
+"""The part of a thread that a page shows: which entries, where they are, what is searched in them."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from tasuki.draft.text.entries import format_entry
+from tasuki.model import Entry, Thread
+from tasuki.threads.passages import EntryCleaner
+from tasuki.threads.query import fold_accents
+from tasuki.web.pages.threads.view import ShownEntry, is_prompt, show_entry
+from tasuki.web.views.templates import format_calendar_day, parse_moment
+
+ENTRIES_PER_PAGE = 100
+"""Entries of one page."""
+MOST_ENTRIES = 300
+"""Most entries of a page that begins at a moment, or at an entry that the reader chose."""
+FEWEST_AT_END = 20
+"""With fewer entries the last page also shows those of the page before it."""
+FOLDED_FROM = 8
+"""Tool calls in a row from which they are folded into one line."""
+MOST_WORDS = 12
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_ACCENTS = {
+    code: unicodedata.normalize("NFKD", chr(code))[0]
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+}
+
+
+class PartQuery(Struct, frozen=True):
+    """Which part of a thread is wanted; the newest where nothing is given.
+
+    Times are seconds since 1970. `entry`: the page that has it. `start`: from this entry on.
+    `at`: the page of the first entry after a moment. `since`: all from a moment on.
+    """
+
+    entry: int = 0
+    start: int = 0
+    at: float | None = None
+    since: float | None = None
+    find: str = ""
+    prompts: bool = False
+    """Only what the user wrote."""
+
+
+class ToolCallRun(Struct, frozen=True, tag="calls"):
+    """Tool calls that are folded into one line: `31 Read, 9 Edit`."""
+
+    entries: tuple[ShownEntry, ...]
+    counts: str
+    open: bool = False
+
+
+class ThreadMatches(Struct, frozen=True):
+    """The entries in which what is searched occurs. Refs are 0 where there is none."""
+
+    count: int = 0
+    number: int = 0
+    """Which of them is the current one, from 1; 0 for none."""
+    before: int = 0
+    after: int = 0
+
+
+class ThreadPart(Struct, frozen=True):
+    """Some entries of a thread, and the first refs of the parts around them; 0 for none."""
+
+    items: tuple[ShownEntry | ToolCallRun, ...]
+    first: int
+    last: int
+    before: int
+    after: int
+    number: int
+    """Which part it is, from 1; 0 where it begins elsewhere than a part."""
+    of: int
+    target: int = 0
+    """The entry that the reader asked for."""
+    newest: int = 0
+    """The last entry of the whole thread."""
+    last_prompt: int = 0
+    matches: ThreadMatches = ThreadMatches()
+    begins: float | None = None
+    ends: float | None = None
+    """When the thread begins and ends; None where its harness writes no times."""
+
+
+def build_part(thread: Thread, query: PartQuery, cleaner: EntryCleaner) -> ThreadPart:
+    """Build the part of a thread that is asked for; an entry that is not there is the next one."""
+    entries = tuple(e for e in thread.entries if is_prompt(e)) if query.prompts else thread.entries
+    matching = find_matches(entries, split_terms(query.find))
+    target = _find_target(entries, query, matching)
+    start, stop, number = _find_range(entries, query, target)
+    shown = [show_entry(thread, entry, cleaner) for entry in entries[start:stop]]
+    return ThreadPart(
+        items=tuple(_fold_calls(shown, target)),
+        first=shown[0].ref if shown else 0,
+        last=shown[-1].ref if shown else 0,
+        before=entries[max(0, start - ENTRIES_PER_PAGE)].ref if start else 0,
+        after=entries[stop].ref if stop < len(entries) else 0,
+        number=number,
+        of=max((len(entries) + ENTRIES_PER_PAGE - 1) // ENTRIES_PER_PAGE, 1),
+        target=target,
+        newest=thread.entries[-1].ref if thread.entries else 0,
+        last_prompt=next((e.ref for e in reversed(thread.entries) if is_prompt(e)), 0),
+        matches=_place_match(matching, target),
+        begins=next((m for e in entries[:20] if (m := parse_moment(e.at)) is not None), None),
+        ends=next((m for e in entries[:-21:-1] if (m := parse_moment(e.at)) is not None), None),
+    )
+
+
+def _find_target(entries: Sequence[Entry], query: PartQuery, matching: Sequence[int]) -> int:
+    """Find the entry that is asked for; with words and nothing else, the last that has them."""
+    if query.at is not None and entries:
+        index = min(find_since(entries, query.at), len(entries) - 1)
+        return entries[index].ref
+    is_search = query.find and not query.entry and not query.start and query.since is None
+    return matching[-1] if is_search and matching else query.entry
+
+
+def _find_range(entries: Sequence[Entry], query: PartQuery, target: int) -> tuple[int, int, int]:
+    """Find the first index of the part, the one after its last, and its number."""
+    count = len(entries)
+    if query.since is not None and not target:
+        start = find_since(entries, query.since)
+        return start, min(start + MOST_ENTRIES, count), 0
+    if query.start and not target:
+        start = _find_index(entries, query.start)
+        return start, min(start + MOST_ENTRIES, count), 0
+    index = _find_index(entries, target) if target else count - 1
+    number = max(0, index) // ENTRIES_PER_PAGE
+    start = number * ENTRIES_PER_PAGE
+    if number and count - start < FEWEST_AT_END:
+        return start - ENTRIES_PER_PAGE, count, 0
+    return start, min(start + ENTRIES_PER_PAGE, count), number + 1
+
+
+def _find_index(entries: Sequence[Entry], ref: int) -> int:
+    return next((n for n, e in enumerate(entries) if e.ref >= ref), max(len(entries) - 1, 0))
+
+
+def find_since(entries: Sequence[Entry], moment: float) -> int:
+    """Find the index of the first entry at or after a moment; their number where there is none.
+
+    Entries without a time belong to the ones before them.
+    """
+    first = len(entries)
+    for index in range(len(entries) - 1, -1, -1):
+        written = parse_moment(entries[index].at)
+        if written is not None and written < moment:
+            break
+        if written is not None:
+            first = index
+    return first
+
+
+# -- what is searched in it ------------------------------------------------------------
+
+
+def split_terms(text: str) -> list[str]:
+    """Split what is searched in a thread: words, and "several of them" in quotes."""
+    terms = [quoted or word for quoted, word in _TERM.findall(text)]
+    return [fold_accents(unicodedata.normalize("NFC", term)) for term in terms[:MOST_WORDS]]
+
+
+def find_matches(entries: Sequence[Entry], terms: Sequence[str]) -> list[int]:
+    """Find the refs of the entries that have all terms, wherever in them; case does not matter."""
+    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms]
+    if not patterns:
+        return []
+    return [e.ref for e in entries if _has_all(_get_text(e), patterns)]
+
+
+def _has_all(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    folded = text if text.isascii() else text.translate(_ACCENTS)
+    return all(pattern.search(folded) for pattern in patterns)
+
+
+def _get_text(entry: Entry) -> str:
+    return entry.text if entry.tool is None else format_entry(entry)
+
+
+def _place_match(matching: Sequence[int], target: int) -> ThreadMatches:
+    return ThreadMatches(
+        count=len(matching),
+        number=matching.index(target) + 1 if target in matching else 0,
+        before=next((ref for ref in reversed(matching) if ref < target), 0),
+        after=next((ref for ref in matching if ref > target), 0),
+    )
+
+
+# -- tool calls in a row, days ---------------------------------------------------------
+
+
+def _fold_calls(
+    shown_entries: Sequence[ShownEntry], entry: int
+) -> Iterator[ShownEntry | ToolCallRun]:
+    """Fold tool calls in a row; those of two days stay apart."""
+
+    def get_group(one: ShownEntry) -> tuple[bool, str]:
+        return one.kind == "tool", format_calendar_day(one.moment)
+
+    for (is_tool, _), group in groupby(shown_entries, get_group):
+        run = list(group)
+        if not is_tool or len(run) < FOLDED_FROM:
+            yield from run
+            continue
+        names = Counter(one.name for one in run).most_common(5)
+        counts = ", ".join(f"{n} {name}" for name, n in names)
+        yield ToolCallRun(tuple(run), counts, any(one.ref == entry for one in run))
+
+
+def mark_days(
+    items: Sequence[ShownEntry | ToolCallRun],
+) -> Iterator[tuple[str, float | None, ShownEntry | ToolCallRun]]:
+    """Yield each item with the day that begins with it, empty for the same one, and its moment."""
+    day = ""
+    for item in items:
+        moment = item.entries[0].moment if isinstance(item, ToolCallRun) else item.moment
+        its_day = format_calendar_day(moment)
+        yield its_day if its_day != day else "", moment, item
+        day = its_day or day
