@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki import notify
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
+from tasuki.fleet.agents.mutes import is_muted
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
@@ -48,14 +49,19 @@ def raise_alert(
     agent_id: int | None = None,
     handoff_id: str | None = None,
 ) -> None:
-    """Write an alert in the caller's transaction, once for each `key`; secrets are replaced."""
+    """Write an alert in the caller's transaction, once for each `key`; secrets are replaced.
+
+    That of an agent that is muted is only listed.
+    """
     if connection.execute(_FIND_BY_KEY, {"wanted": key}).first() is not None:
         return
     redactor = Redactor()
     texts = {"title": shorten_to_line(redactor.redact(title), 200), "text": shorten_to_line(redactor.redact(text), MOST_TEXT_CHARACTERS)}  # fmt: skip
+    now = time.time()
+    muted = agent_id is not None and is_muted(connection, agent_id, now)
     values: dict[str, Any] = {
-        "key": key, "at": time.time(), "kind": kind, "host": host, "agent_id": agent_id,
-        "handoff_id": handoff_id, "state": "due", "problem": "", **texts,
+        "key": key, "at": now, "kind": kind, "host": host, "agent_id": agent_id, "handoff_id": handoff_id,
+        "state": "quiet" if muted else "due", "problem": "", "muted": muted, **texts,
     }  # fmt: skip
     id = int(connection.execute(_INSERT, values).scalar_one())
     log.note(
@@ -215,6 +221,8 @@ class AlertNotifier:
         self.kinds = kinds
         self.problem = ""
         """What went wrong with the last alert that was sent; empty where nothing did."""
+        self.origin = ""
+        """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
@@ -249,7 +257,8 @@ class AlertNotifier:
             return [
                 "No address is set in `notify`, and this machine shows no desktop notifications."
             ]
-        problems = self._try_send(addresses, "A test", "Notifications of tasuki arrive here.")
+        text = "Notifications of tasuki arrive here."
+        problems = self._try_send(addresses, "A test", text, "/alerts")
         self.problem = " ".join(problems)
         return problems
 
@@ -269,7 +278,7 @@ class AlertNotifier:
         if not addresses:
             record_outcome(self.database, alert.id, "quiet")
             return
-        problems = self._try_send(addresses, alert.title, alert.text)
+        problems = self._try_send(addresses, alert.title, alert.text, alert.path)
         problem = " ".join(problems)
         arrived = len(problems) < len(notify.list_places(addresses))
         record_outcome(self.database, alert.id, "sent" if arrived else "not_sent", problem)
@@ -277,9 +286,10 @@ class AlertNotifier:
             logger.warning("%s", problem)
         self.problem = problem
 
-    def _try_send(self, addresses: str, title: str, text: str) -> list[str]:
+    def _try_send(self, addresses: str, title: str, text: str, path: str) -> list[str]:
+        link = f"{self.origin}{path}" if self.origin else ""
         try:
-            return notify.send_notification(addresses, f"tasuki: {title}", text)
+            return notify.send_notification(addresses, f"tasuki: {title}", text, link)
         except TasukiError as error:
             return [str(error)]
         except (

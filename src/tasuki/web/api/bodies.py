@@ -121,6 +121,12 @@ class Resumption(_RequestBody, frozen=True):
     force: bool = False
 
 
+class MuteOrder(_RequestBody, frozen=True, rename={"span": "for"}):
+    """For how long an agent is muted: `30m`, `1h`, `2d`, `tomorrow`; empty for good, `off` ends it."""
+
+    span: ShortText = ""
+
+
 class SettingsChange(_RequestBody, frozen=True):
     """Changes of the fleet's settings; omitted ones stay, and null is the default."""
 

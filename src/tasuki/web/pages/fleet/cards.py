@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
@@ -104,6 +105,10 @@ class AgentCard(Struct, frozen=True):
     """What it asks, where it waits for an answer and nothing else is in the way."""
     role: str = ""
     """The role of its persona; empty for none."""
+    muted: str = ""
+    """Until when its alerts are muted, in words; empty where they are not."""
+    can_mute: bool = False
+    """It has not ended, so that it may still raise alerts."""
 
     @property
     def is_past(self) -> bool:
@@ -271,6 +276,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         role=persona.role if persona else "",
         question=question,
         work=agent.changes,
+        muted=describe_mute(agent.muted_until) if agent.ended_at is None else "",
+        can_mute=agent.ended_at is None,
     )  # fmt: skip
 
 
