@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
+from tasuki.fleet.alerts import load_alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
@@ -47,6 +48,17 @@ class PageCounts(Struct, frozen=True):
     """Id of the newest alert; 0 for none."""
 
 
+class NewAlert(Struct, frozen=True):
+    """An alert that browsers notify of, while nobody looks at a page."""
+
+    id: int
+    at: float
+    title: str
+    text: str
+    path: str
+    """The page that it is about."""
+
+
 class PageNews(Struct, frozen=True):
     """A message to all open pages."""
 
@@ -54,6 +66,7 @@ class PageNews(Struct, frozen=True):
     """Id of the last line of the log that it covers."""
     topics: tuple[str, ...]
     counts: PageCounts
+    alerts: tuple[NewAlert, ...] = ()
 
 
 CountPages = Callable[[Fleet], PageCounts]
@@ -70,6 +83,7 @@ class PageStreams:
         """The hosts as open pages show them, by id; None while no page is open."""
         self.newest = 0
         self._topics: set[str] = set()
+        self._alert_ids: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
@@ -78,6 +92,11 @@ class PageStreams:
         """Take a new line of the log; called in the loop."""
         self.newest = event.id
         if self.streams:
+            if (
+                event.kind == "alert"
+                and event.data.get("kind") in self.fleet.notifier.kinds.split()
+            ):
+                self._alert_ids.add(event.data["alert"])
             self.take_topics(list_topics(event))
 
     def take_topics(self, topics: set[str]) -> None:
@@ -128,22 +147,34 @@ class PageStreams:
             await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
             self._sent_at = time.monotonic()
             topics, self._topics = self._topics, set()
+            ids, self._alert_ids = self._alert_ids, set()
             newest = self.newest
             try:
                 counts = await self._run_in_thread(self.count, self.fleet)
+                new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
                 self._topics |= topics
+                self._alert_ids |= ids
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
             shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
-            piece = encode_news(PageNews(newest, tuple(shown), counts))
+            piece = encode_news(PageNews(newest, tuple(shown), counts, new_alerts))
             for stream in tuple(self.streams):
                 if not stream.put(piece):
                     self.streams.discard(stream)
 
     async def _run_in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)
+
+
+def list_new_alerts(fleet: Fleet, ids: set[int]) -> tuple[NewAlert, ...]:
+    """List the alerts of some ids that browsers notify of: not those of muted agents."""
+    return tuple(
+        NewAlert(alert.id, alert.at, alert.title, alert.text, alert.path)
+        for alert in load_alerts(fleet.database, ids)
+        if not alert.muted
+    )
 
 
 def list_topics(event: FleetEvent) -> set[str]:

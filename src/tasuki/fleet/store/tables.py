@@ -252,6 +252,7 @@ push_subscriptions = sa.Table(
     sa.Column("secret", sa.Text, nullable=False),  # shared with the browser: `auth`
     sa.Column("host", sa.Text, nullable=False),  # whose server sends to it
     sa.Column("session_id", sa.Integer),  # of the browser; None where a proxy signs it in
+    sa.Column("proxy_user", sa.Text, nullable=False, server_default=""),
     sa.Column("made_at", sa.Double, nullable=False),
     sqlite_autoincrement=True,
 )

@@ -19,6 +19,7 @@ from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.push.subscriptions import IDLE_SECONDS
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
@@ -92,8 +93,6 @@ def _hash_key(key: str) -> bytes:
 
 SESSION_SECONDS = 30 * 86400.0
 """How long a browser stays signed in at most."""
-IDLE_SECONDS = 7 * 86400.0
-"""How long a session lasts without use."""
 NOTED_SECONDS = 60.0
 """How old the recorded time of the last use may be."""
 MOST_SESSIONS = 100

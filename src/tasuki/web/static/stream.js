@@ -28,6 +28,6 @@ self.onconnect = (event) => {
   };
   ports.add(port);
   port.postMessage({ state });
-  if (last) port.postMessage({ news: { ...last, topics: [] } });
+  if (last) port.postMessage({ news: { ...last, topics: [], alerts: [] } });
   if (!source) open();
 };

@@ -24,10 +24,12 @@ from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
 from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
+from tasuki.web.views.theme import read_theme
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
 }
 CACHE_FOREVER = "public, max-age=31536000, immutable"
@@ -141,7 +143,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
     return {
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "hosts_mark": compute_mark(hosts),
-        "version": VERSION_MARK, "newest": NEWEST_MARK,
+        "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
     }  # fmt: skip
 
 
@@ -149,7 +151,11 @@ def get_answer_key(request: AnyRequest) -> tuple[str, ...]:
     """Return what an answer to the same address depends on beside the fleet."""
     names = ("hx-request", "if-none-match")
     is_packed = "gzip" in request.headers.get("accept-encoding", "")
-    return (*(request.headers.get(name, "") for name in names), "gzip" if is_packed else "")
+    return (
+        *(request.headers.get(name, "") for name in names),
+        "gzip" if is_packed else "",
+        read_theme(request),
+    )
 
 
 def get_own_path(request: AnyRequest) -> str:

@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("secret", sa.Text, nullable=False),
         sa.Column("host", sa.Text, nullable=False),
         sa.Column("session_id", sa.Integer),
+        sa.Column("proxy_user", sa.Text, nullable=False, server_default=""),
         sa.Column("made_at", sa.Double, nullable=False),
         sqlite_autoincrement=True,
     )
