@@ -26,6 +26,8 @@ from tasuki.fleet.store.models import OperatorAlert
 from tasuki.text_safety import shorten_to_line
 
 MOST_TEXT_CHARACTERS = 600
+MOST_MISSED = 20
+"""Alerts of which a browser is told that was cut off from the server."""
 TOO_LATE_SECONDS = 3600.0
 """An alert that waited for this long is only listed: it is too old to wake anyone."""
 
@@ -106,6 +108,15 @@ def load_alerts(database: FleetDatabase, ids: Collection[int]) -> list[OperatorA
     return _read_alerts(
         database, sa.select(_TABLE).where(_TABLE.c.id.in_(sorted(ids))).order_by(_TABLE.c.id)
     )
+
+
+def find_alerts_since(database: FleetDatabase, line: int, kinds: Collection[str]) -> set[int]:
+    """Find the ids of alerts of some kinds after a line of the log, the newest `MOST_MISSED`."""
+    events = tables.events.c
+    query = sa.select(events.data).where(events.kind == "alert", events.id > line)
+    with database.read() as connection:
+        rows = connection.execute(query.order_by(events.id.desc()).limit(MOST_MISSED)).scalars()
+        return {data["alert"] for data in rows if data["kind"] in kinds}
 
 
 def count_unseen(database: FleetDatabase) -> int:

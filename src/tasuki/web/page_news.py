@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
-from tasuki.fleet.alerts import load_alerts
+from tasuki.fleet.alerts import find_alerts_since, load_alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
@@ -107,14 +107,18 @@ class PageStreams:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send_news())
 
-    def close(self) -> None:
-        """End every stream."""
+    def close_streams(self) -> None:
+        """End every stream; browsers open theirs again."""
         for stream in tuple(self.streams):
             stream.end()
+
+    def close(self) -> None:
+        """End every stream, and make no more."""
+        self.close_streams()
         self._maker.shutdown(wait=False, cancel_futures=True)
 
-    async def stream_pieces(self, newest: int) -> AsyncGenerator[bytes]:
-        """Yield the stream of one browser.
+    async def stream_pieces(self, newest: int, after: int | None = None) -> AsyncGenerator[bytes]:
+        """Yield the stream of one browser; `after` is the last line of the log that it knows.
 
         It begins with a message without topics: pages older than its `newest` are out of date.
         """
@@ -123,7 +127,8 @@ class PageStreams:
         try:
             self.newest = max(self.newest, newest)
             yield b"retry: 1000\n\n"
-            yield encode_news(PageNews(self.newest, (), await self._run_in_thread(self._begin)))
+            counts, missed = await self._run_in_thread(self._begin, after)
+            yield encode_news(PageNews(self.newest, (), counts, missed))
             while True:
                 try:
                     piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
@@ -135,10 +140,12 @@ class PageStreams:
         finally:
             self.streams.discard(stream)
 
-    def _begin(self) -> PageCounts:
+    def _begin(self, after: int | None) -> tuple[PageCounts, tuple[NewAlert, ...]]:
         if self.known_hosts is None:
             self.known_hosts = index_hosts(list_fleet_hosts(self.fleet.database))
-        return self.count(self.fleet)
+        database, kinds = self.fleet.database, self.fleet.notifier.kinds.split()
+        ids = set() if after is None else find_alerts_since(database, after, kinds)
+        return self.count(self.fleet), list_new_alerts(self.fleet, ids)
 
     async def _send_news(self) -> None:
         """Send what changed, until nothing changes any more."""

@@ -106,7 +106,7 @@
     if (wish === "test") await show({ id: "test", title: "A test", text: "Notifications of tasuki arrive here.", path: "/settings" });
     if (wish !== "on") { draw(); return; }
     const answer = await Notification.requestPermission();
-    if (answer === "granted") localStorage.setItem(SWITCH, "on");
+    if (answer === "granted") { await register(); localStorage.setItem(SWITCH, "on"); }
     draw(answer === "granted" ? await subscribe() : "");
   };
   document.addEventListener("click", (event) => {

@@ -9,7 +9,7 @@ let state = "connecting";
 const tell = (message) => { for (const port of ports) port.postMessage(message); };
 const setState = (word) => { state = word; tell({ state }); };
 const open = () => {
-  source = new EventSource("/live");
+  source = new EventSource(last ? `/live?after=${last.newest}` : "/live");
   source.onopen = () => setState("live");
   source.onmessage = (event) => { last = JSON.parse(event.data); tell({ news: last }); };
   source.onerror = () => {
