@@ -35,7 +35,9 @@ FormFields = NamedDependency[dict[str, str]]
 ALERT_MEANINGS = {
     "done": "a handoff is done",
     "failed": "a handoff failed, an agent is lost",
+    "limited": "an agent is at a usage limit",
     "needs_you": "an agent waits for you, an automation stopped",
+    "stuck": "nothing of a busy agent moves",
     "threshold": "a context is past its threshold",
     "unacknowledged": "a successor did not acknowledge",
 }

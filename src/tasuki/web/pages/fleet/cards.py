@@ -317,7 +317,7 @@ def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
 
 def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "waiting":
-        return agent.waiting_for or "It asks something in its pane."
+        return agent.waiting_for or "It asks something in its terminal."
     if agent.state == "limited":
         return agent.limit_text
     if agent.state == "stuck":
