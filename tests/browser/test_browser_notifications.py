@@ -9,14 +9,18 @@ import fleet_records as records
 import pytest
 from browser import WHOLE, Browsing, missing, operator, portraits
 from browser import chromium as open_chromium
+from cryptography.hazmat.primitives.asymmetric import ec
 from inboxes import Inbox
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.push.encryption import CURVE, encode_point, encode_text
+from tasuki.fleet.push.identity import ServerIdentity
+from tasuki.fleet.push.subscriptions import list_subscriptions
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
 SHOWN = """() => navigator.serviceWorker.getRegistration()
@@ -27,6 +31,17 @@ OPENED = """() => { self.opened = []; self.clients.openWindow = (url) => { self.
   WindowClient.prototype.focus = function () { self.opened.push(`focus ${this.url}`); return Promise.resolve(this); }; }"""
 CLICK = """async () => { const [one] = await self.registration.getNotifications();
   self.dispatchEvent(new NotificationEvent("notificationclick", {notification: one})); }"""
+
+PUSH_SERVICE = """(() => {
+  const make = (options) => ({ endpoint: "https://push.example/1", options,
+    toJSON: () => ({ endpoint: "https://push.example/1", keys: { p256dh: "BROWSER", auth: "AAAAAAAAAAAAAAAAAAAAAA" } }),
+    unsubscribe: async () => { localStorage.removeItem("subscribed"); return true; } });
+  const read = () => { const kept = localStorage.getItem("subscribed");
+    return kept ? make({ applicationServerKey: Uint8Array.from(JSON.parse(kept)).buffer }) : null; };
+  PushManager.prototype.getSubscription = async () => read();
+  PushManager.prototype.subscribe = async ({ applicationServerKey }) => {
+    localStorage.setItem("subscribed", JSON.stringify([...applicationServerKey])); return read(); };
+})();"""
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +222,49 @@ def test_what_is_pushed_is_shown(served: Served, page: Page) -> None:
         ["alert-7", "developer-con-1 waits for you", "", "/agents/1"],
         ["alert-undefined", "tasuki", "There is a new alert.", "/alerts"],
     ]
+
+
+def test_a_browser_subscribes_and_ends_that(served: Served, browsing: Browsing, page: Page) -> None:
+    """With HTTPS switching on subscribes the browser, once; another session tells the server again; switching off ends it.
+
+    The push service of Chromium is on the network: what stands for it here answers as that does.
+    """
+    key = ServerIdentity(served.fleet.data / "key").public_key
+    browser = encode_text(encode_point(ec.generate_private_key(CURVE).public_key()))
+    page.context.add_init_script(PUSH_SERVICE.replace("BROWSER", browser))
+    sent: list[str] = []
+    mark = ["1"]
+
+    def answer(route: Route) -> None:
+        if route.request.method == "GET":
+            route.fulfill(json={"key": key, "mark": mark[0]})
+        else:
+            sent.append(route.request.url.removeprefix(served.origin))
+            route.continue_()
+
+    page.context.route("**/settings/push*", answer)
+    page.context.route("**/settings/push/end", answer)
+    switch_on(page)
+    expect(page.locator("#browser [data-state]")).to_have_text(
+        "They are on, also while no page is open."
+    )
+    database, host = served.fleet.database, served.fleet.host
+    (known,) = list_subscriptions(database, host, [])
+    page.goto("/")
+    expect(page.locator("#live-word")).to_have_text("Live")
+    mark[0] = "2"
+    page.goto("/settings")
+    expect(page.locator("#browser [data-state]")).to_have_text(
+        "They are on, also while no page is open."
+    )
+    retry_until(lambda: sent == ["/settings/push", "/settings/push"])
+    page.locator("#browser").get_by_role("button", name="Turn off").click()
+    expect(page.locator("#browser [data-state]")).to_have_text("They are off.")
+
+    assert (known.endpoint, known.public_key) == ("https://push.example/1", browser)
+    assert known.session_id == served.sessions.list_sessions()[0].id
+    assert sent[2:] == ["/settings/push/end"]
+    assert list_subscriptions(database, host, []) == []
 
 
 def test_it_can_be_installed(page: Page) -> None:

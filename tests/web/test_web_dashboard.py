@@ -133,7 +133,7 @@ def test_assets_are_kept_and_compressed(served: Served) -> None:
     paths = re.findall(r"(?:src|href)=\"(/static/[^\"]+)", page)
     answers = [served.ask("GET", path, token="", Accept_Encoding="gzip") for path in paths]
 
-    assert len(paths) == 5
+    assert len(paths) == 9
     assert {answer.status for answer in answers} == {200}
     assert all("immutable" in answer.headers["cache-control"] for answer in answers)
     assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)

@@ -31,8 +31,7 @@ def serve_manifest() -> Response[bytes]:
 def serve_worker() -> Response[bytes]:
     """Serve the service worker, at the root since its scope is every page."""
     headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Security-Policy": WORKER_POLICY}
-    asset = ASSETS["sw.js"]
-    return Response(asset.content, media_type=asset.type, headers=headers)
+    return Response(ASSETS["sw.js"].content, media_type="text/javascript", headers=headers)
 
 
 HANDLERS = (serve_manifest, serve_worker)
