@@ -132,7 +132,7 @@ def test_an_agent_is_muted_from_its_card(
 
 
 def test_an_agent_is_muted_on_its_page(served: Served, browsing: Browsing) -> None:
-    """Also one without a persona; the list and its page say so, and nothing scrolls sideways."""
+    """Also one without a persona; cards, the list and its page say so, and nothing scrolls sideways."""
     page = operator(browsing.page(served.origin), served.link)
     page.goto("/agents/2")
     page.locator("#now-2").get_by_role("link", name="Mute").click()
@@ -140,6 +140,7 @@ def test_an_agent_is_muted_on_its_page(served: Served, browsing: Browsing) -> No
     expect(page.locator("#now-2").get_by_role("link", name="Muted")).to_be_visible()
     page.goto("/?look=list")
     expect(page.locator("#agent-2 .is")).to_have_text(re.compile("muted"))
+    served.fleet.mute_agent(1, "tomorrow")
     for path in ("/", "/?look=list", "/agents/2", "/agents/2/mute", "/settings"):
         page.goto(path)
         page.set_viewport_size({"width": 320, "height": 800})

@@ -29,7 +29,6 @@ from tasuki.web.security.wanted_page import (
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
-SIGN_IN_HINT = "Run tasuki dashboard --open on the machine of the server, or open the link that tasuki dashboard prints."
 USED_MESSAGE = "This link was used, or is older than a minute: each signs one browser in."
 OTHER_NAME_MESSAGE = (
     "Pages are opened under the host name of the link alone: cookies of 127.0.0.1 and localhost "
@@ -106,7 +105,6 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
         status,
         bare=True,
         said=message,
-        hint=SIGN_IN_HINT,
         again=reload_path,
     )
     if reload_path:

@@ -304,6 +304,11 @@ def format_plural(number: int, word: str, several: str = "") -> str:
     return f"{number:,} {word if number == 1 else several or word + 's'}"
 
 
+def begin_sentence(text: str) -> str:
+    """Begin a text with a capital letter; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def format_day(timestamp: float) -> str:
     """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
     date, today = _convert_to_local(timestamp), _convert_to_local(time.time())
@@ -359,6 +364,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
+    counted=count_since, sentence=begin_sentence, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)
