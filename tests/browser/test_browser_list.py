@@ -12,6 +12,8 @@ from browser import Browsing, operator, portraits, violations
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
+from tasuki.fleet.store import log
+
 STATES = ("idle", "busy", "waiting", "idle", "compacting")
 ROLES = ("developer", "tester")
 
@@ -84,6 +86,25 @@ def test_agents_are_grouped_and_sorted(seen: Page) -> None:
     assert "look=list" in seen.url
 
 
+def test_a_view_is_saved(seen: Page) -> None:
+    """Under a name; it is a tab then, in every browser, and is removed where it was made."""
+    seen.goto("/?look=list&by=role&sort=name")
+    seen.get_by_text("View", exact=False).first.click()
+    seen.get_by_label("Save this view as").fill("By role & name")
+    seen.get_by_role("button", name="Save").click()
+    seen.goto("/")
+    seen.get_by_role("link", name="By role & name").click()
+    expect(seen.get_by_role("link", name="By role & name")).to_have_attribute(
+        "aria-current", "true"
+    )
+    assert "by=role" in seen.url
+    seen.get_by_text("View", exact=False).first.click()
+    seen.get_by_role("button", name="Remove the view By role & name").click()
+
+    expect(seen.get_by_role("link", name="By role & name")).to_have_count(0)
+    expect(seen.get_by_role("heading", name="tester")).to_be_visible()
+
+
 def test_who_is_past_the_threshold_is_asked_for_together(seen: Page) -> None:
     """One click lists them, each can be left out; those that cannot be handed off say why."""
     seen.get_by_role("link", name="Hand off 6 past the threshold").click()
@@ -92,6 +113,24 @@ def test_who_is_past_the_threshold_is_asked_for_together(seen: Page) -> None:
     expect(dialog.get_by_label("Reason")).to_have_value("Context past the threshold")
 
     assert [] == violations(seen)
+
+
+def test_many_are_selected_at_once(served: Served, seen: Page) -> None:
+    """All that are shown, or with Shift all between two; what is selected stays selected when agents change."""
+    seen.get_by_label("All shown").check()
+    expect(seen.locator("#picked")).to_have_text("30 selected:")
+    seen.get_by_label("All shown").uncheck()
+    boxes = seen.locator("#cards-needs input")
+    boxes.nth(0).click()
+    boxes.nth(3).click(modifiers=["Shift"])
+    expect(seen.locator("#picked")).to_have_text("4 selected:")
+    with served.fleet.database.write() as connection:
+        log.note(connection, "prompt", "Something", agent_id=1)
+    served.fleet.changes.notify([1])
+    seen.wait_for_timeout(500)
+
+    expect(seen.locator("#picked")).to_have_text("4 selected:")
+    expect(boxes.nth(2)).to_be_checked()
 
 
 def test_a_prompt_goes_to_many(seen: Page) -> None:

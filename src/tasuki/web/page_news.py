@@ -25,8 +25,9 @@ from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
 """The shortest time between two messages."""
-SOON_SECONDS = 0.01
+SOON_SECONDS = 0.005
 """Changes that belong together are sent within this time."""
+COUNT_SECONDS = 0.05
 AWAY_SECONDS = 1.0
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
@@ -64,8 +65,9 @@ class PageNews(Struct, frozen=True):
 
     newest: int
     """Id of the last line of the log that it covers."""
-    topics: tuple[str, ...]
-    counts: PageCounts
+    topics: tuple[str, ...] = ()
+    counts: PageCounts | None = None
+    """None where they are as before."""
     alerts: tuple[NewAlert, ...] = ()
 
 
@@ -82,25 +84,27 @@ class PageStreams:
         self.known_hosts: Mapping[str, ShownHost] | None = None
         """The hosts as open pages show them, by id; None while no page is open."""
         self.newest = 0
+        self.generation = 0
+        """Grows with each change that is known."""
         self._topics: set[str] = set()
         self._alert_ids: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
+        self._counts: PageCounts | None = None
+        """As they were sent last."""
 
     def take_event(self, event: FleetEvent) -> None:
         """Take a new line of the log; called in the loop."""
         self.newest = event.id
-        if self.streams:
-            if (
-                event.kind == "alert"
-                and event.data.get("kind") in self.fleet.notifier.kinds.split()
-            ):
-                self._alert_ids.add(event.data["alert"])
-            self.take_topics(list_topics(event))
+        kinds = self.fleet.notifier.kinds.split()
+        if self.streams and event.kind == "alert" and event.data.get("kind") in kinds:
+            self._alert_ids.add(event.data["alert"])
+        self.take_topics(list_topics(event))
 
     def take_topics(self, topics: set[str]) -> None:
         """Take changes, also those of which the log has no line; called in the loop."""
+        self.generation += 1
         if not self.streams or not topics:
             return
         self._topics |= topics
@@ -148,28 +152,38 @@ class PageStreams:
         return self.count(self.fleet), list_new_alerts(self.fleet, ids)
 
     async def _send_news(self) -> None:
-        """Send what changed, until nothing changes any more."""
+        """Send what changed, until nothing changes any more: the topics at once, then the counts."""
         while self._topics and self.streams:
             since = time.monotonic() - self._sent_at
             await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
             self._sent_at = time.monotonic()
             topics, self._topics = self._topics, set()
-            ids, self._alert_ids = self._alert_ids, set()
-            newest = self.newest
+            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
+            self._send(PageNews(self.newest, tuple(shown)))
+            await asyncio.sleep(COUNT_SECONDS)  # the pages come first
             try:
-                counts = await self._run_in_thread(self.count, self.fleet)
-                new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
+                await self._send_counts()
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
                 self._topics |= topics
-                self._alert_ids |= ids
                 await asyncio.sleep(AWAY_SECONDS)
-                continue
-            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
-            piece = encode_news(PageNews(newest, tuple(shown), counts, new_alerts))
-            for stream in tuple(self.streams):
-                if not stream.put(piece):
-                    self.streams.discard(stream)
+            except Exception:  # later changes must reach the pages
+                logger.exception("Open pages could not be told what there is")
+
+    async def _send_counts(self) -> None:
+        ids = self._alert_ids.copy()
+        counts = await self._run_in_thread(self.count, self.fleet)
+        new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
+        self._alert_ids -= ids
+        if counts != self._counts or new_alerts:
+            self._counts = counts
+            self._send(PageNews(self.newest, (), counts, new_alerts))
+
+    def _send(self, news: PageNews) -> None:
+        piece = encode_news(news)
+        for stream in tuple(self.streams):
+            if not stream.put(piece):
+                self.streams.discard(stream)
 
     async def _run_in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)

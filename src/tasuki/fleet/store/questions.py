@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.redact.screen import redact_screen
-from tasuki.fleet.store import tables
+from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import AgentQuestion, FleetAgent, QuestionChoice
 from tasuki.harness.protocol import AgentEvent
@@ -175,7 +175,18 @@ def replace_question(
         connection.execute(
             sa.update(tables.agents).where(tables.agents.c.id == agent.id).values(**values)
         )
+        log.note(connection, "question", _describe_new(question), agent_id=agent.id)
     return True
+
+
+def _describe_new(question: AgentQuestion | None) -> str:
+    """Describe what became of a question, for the log."""
+    if question is None:
+        return "It asks nothing any more"
+    if question.answered_at:
+        return f"Answered: {question.answer}"
+    labels = ", ".join(choice.label for choice in question.choices)
+    return f"{question.text} It offers: {labels}" if labels else question.text
 
 
 def _cut(detail: str) -> str:

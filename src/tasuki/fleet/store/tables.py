@@ -360,3 +360,11 @@ join_tokens = sa.Table(
     sa.Column("used_at", sa.Double),
     sa.Column("host", sa.Text, nullable=False, server_default=""),
 )
+
+saved_views = sa.Table(
+    "saved_views",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("query", sa.Text, nullable=False),  # of the fleet page
+    sa.Column("saved_at", sa.Double, nullable=False),
+)

@@ -98,9 +98,31 @@
     const note = $("#picked");
     if (!note) return;
     const count = $$("input[name=id][form=bulk]:checked").length;
+    const all = $("#pick-all");
+    all.closest("label").hidden = false;
+    all.checked = count > 0 && count === boxes().length;
+    all.indeterminate = count > 0 && !all.checked;
     note.textContent = count ? `${count} selected:` : "Select agents to";
   };
-  document.addEventListener("change", (event) => { if (event.target.matches("input[form=bulk]")) tell(); });
+  const boxes = () => $$("input[name=id][form=bulk]").filter((box) => box.offsetParent);
+  const tick = (box, checked) => { box.checked = checked; box.dataset.touched = ""; };
+  let lastBox = "";
+  document.addEventListener("click", (event) => { // with Shift all between the last one and this one
+    const box = event.target;
+    if (!box.matches("input[name=id][form=bulk]")) return;
+    const all = boxes();
+    const from = all.findIndex((one) => one.id === lastBox);
+    if (event.shiftKey && from >= 0) {
+      const to = all.indexOf(box);
+      for (const one of all.slice(Math.min(from, to), Math.max(from, to) + 1)) tick(one, box.checked);
+      tell();
+    }
+    lastBox = box.id;
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") for (const box of boxes()) tick(box, event.target.checked);
+    if (event.target.matches("input[form=bulk], #pick-all")) tell();
+  });
   document.addEventListener("tasuki:shown", tell);
   tell();
 

@@ -57,8 +57,8 @@
     return topics.includes("everything") || topics.some((topic) => own.includes(topic));
   };
   const hear = (news) => {
-    if (body.dataset.live && (concerns(news.topics) || (!news.topics.length && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
-    count(news.counts);
+    if (body.dataset.live && (concerns(news.topics) || (news.isFirst && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
+    if (news.counts) count(news.counts);
     if (news.alerts.length) document.dispatchEvent(new CustomEvent("tasuki:alerts", { detail: { alerts: news.alerts } }));
   };
   const refresh = () => { stale = true; plan(); };
@@ -122,7 +122,7 @@
     if (fresh.title.replace(/^\(\d+\) /, "") !== name) document.title = fresh.title;
     for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }
-    htmx.process(main);
+    for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
     document.dispatchEvent(new CustomEvent("tasuki:shown"));
   };
   document.addEventListener("input", (event) => { if (event.target.matches("#main *")) event.target.dataset.touched = ""; });
@@ -198,7 +198,8 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away") { wasAway = true; say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; say("Reconnecting", true); }
+    if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
       if (wasAway && body.dataset.live) refresh();
@@ -217,11 +218,13 @@
     const open = () => {
       if (source || document.hidden) return;
       source = new EventSource("/live");
-      source.onopen = () => receive({ state: "live" });
-      source.onmessage = (event) => receive({ news: JSON.parse(event.data) });
+      let isFirst = true;
+      source.onopen = () => { isFirst = true; receive({ state: "live" }); };
+      source.onmessage = (event) => { receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
       source.onerror = () => {
-        receive({ state: "away" });
-        if (source.readyState === EventSource.CLOSED) { source = null; window.setTimeout(open, RETRY); }
+        const isRefused = source.readyState === EventSource.CLOSED;
+        receive({ state: isRefused ? "refused" : "away" });
+        if (isRefused) { source = null; window.setTimeout(open, RETRY); }
       };
     };
     leave = () => { if (source) source.close(); source = null; };

@@ -3,18 +3,26 @@
 const RETRY = 2000; // ms
 const ports = new Set();
 let source = null;
-let last = null; // the newest message, for a page that opens later
+let last = null; // what a page that opens later must know: the newest message, with the newest counts
+let isFirst = true; // the next message is the first of this connection: pages older than it are out of date
+let known = 0; // the newest line of the log that pages were told of: alerts since then were missed
 let state = "connecting";
 
 const tell = (message) => { for (const port of ports) port.postMessage(message); };
 const setState = (word) => { state = word; tell({ state }); };
 const open = () => {
-  source = new EventSource(last ? `/live?after=${last.newest}` : "/live");
-  source.onopen = () => setState("live");
-  source.onmessage = (event) => { last = JSON.parse(event.data); tell({ news: last }); };
+  source = new EventSource(known ? `/live?after=${known}` : "/live");
+  source.onopen = () => { isFirst = true; setState("live"); };
+  source.onmessage = (event) => {
+    const news = JSON.parse(event.data);
+    known = news.newest;
+    last = { ...news, topics: [], alerts: [], counts: news.counts || (last && last.counts), isFirst: true };
+    tell({ news: { ...news, isFirst } });
+    isFirst = false;
+  };
   source.onerror = () => {
-    setState("away");
-    if (source.readyState !== EventSource.CLOSED) return; // it tries again itself
+    if (source.readyState !== EventSource.CLOSED) { setState("away"); return; } // it tries again itself
+    setState("refused"); // as when nobody is signed in any more
     source = null;
     if (ports.size) setTimeout(() => { if (!source && ports.size) open(); }, RETRY);
   };
@@ -24,10 +32,10 @@ self.onconnect = (event) => {
   port.onmessage = (message) => {
     if (message.data !== "leave") return;
     ports.delete(port);
-    if (!ports.size && source) { source.close(); source = null; last = null; }
+    if (!ports.size && source) { source.close(); source = null; last = null; state = "connecting"; }
   };
   ports.add(port);
   port.postMessage({ state });
-  if (last) port.postMessage({ news: { ...last, topics: [], alerts: [] } });
+  if (last) port.postMessage({ news: last });
   if (!source) open();
 };

@@ -211,6 +211,7 @@
     say(text) { if (this.note.textContent !== text) this.note.textContent = text; }
 
     tell(problem) {
+      for (const old of this.place.querySelectorAll(":scope > .box:not(.term-problem)")) old.remove();
       this.problem.hidden = !problem;
       if (this.problem.textContent !== problem) this.problem.textContent = problem;
     }

@@ -20,7 +20,7 @@ MOST_VERSIONS = 300
 """Versions of pages whose parts are remembered."""
 HELD = re.compile("\x02([^\x03]*)\x03")
 """A part that was taken out, by its id. Values in pages contain no control characters."""
-COUNTED = re.compile("\x01([0-9.]+)\x01")
+COUNTED = re.compile("\x01([0-9]+(?:[.][0-9]+)?)\x01")
 """A time that counts on: seconds since 1970."""
 VERSION_MARK = Markup("\x04")
 NEWEST_MARK = Markup("\x05")
@@ -74,6 +74,8 @@ class PartHolder(Struct):
         VERSIONS.remember(version, hashes)
 
         def put_back(match: re.Match[str]) -> str:
+            if match[1] not in self.parts:
+                return ""  # somebody's text, of which markers should have been taken out
             element, html, hash = self.parts[match[1]]
             if known_hashes.get(match[1]) == hash:
                 return f'<{element} id="{match[1]}" data-same></{element}>'

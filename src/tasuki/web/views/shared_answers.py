@@ -13,18 +13,23 @@ T = TypeVar("T")
 class SharedAnswers(Generic[T]):
     """Makes answers in threads, by key.
 
-    Whoever asks while an answer is being made gets the following one, made for all that wait: no
-    answer is older than its question.
+    Whoever asks while an answer is being made gets that one if nothing has changed since it was
+    begun, else the following one, made for all that wait: no answer is older than its question.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, get_generation: Callable[[], int]) -> None:
+        self.get_generation = get_generation
+        """Returns a number that grows with each change."""
         self._running: dict[Hashable, asyncio.Task[T]] = {}
+        self._generations: dict[Hashable, int] = {}
         self._following: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Get an answer that is made from now on; raises what `make` raises."""
+        """Get an answer to what is known now; raises what `make` raises."""
         if key not in self._running:
             return await asyncio.shield(self._start(key, make))
+        if self._generations[key] == self.get_generation():
+            return await asyncio.shield(self._running[key])
         if key not in self._following:
             self._following[key] = asyncio.create_task(self._follow(key, make))
         return await asyncio.shield(self._following[key])
@@ -35,6 +40,7 @@ class SharedAnswers(Generic[T]):
         return await asyncio.shield(self._start(key, make))
 
     def _start(self, key: Hashable, make: Callable[[], T]) -> asyncio.Task[T]:
+        self._generations[key] = self.get_generation()
         task = asyncio.create_task(asyncio.to_thread(make))
         self._running[key] = task
         task.add_done_callback(lambda done: self._forget(key, done))
@@ -42,4 +48,4 @@ class SharedAnswers(Generic[T]):
 
     def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
         if self._running.get(key) is task:
-            del self._running[key]
+            del self._running[key], self._generations[key]

@@ -130,7 +130,9 @@ def render_page(
     text, version = holder.finish(text, known, newest)
     if not text:
         return Response(b"", status_code=304, headers={**PAGE_HEADERS, "ETag": f'"{version}"'})
-    return build_html_response(request, text, status)
+    answer = build_html_response(request, text, status)
+    answer.headers["ETag"] = f'"{version}"'
+    return answer
 
 
 def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None) -> dict[str, Any]:
@@ -198,6 +200,7 @@ def build_text_response(text: str, name: str, *, download: bool) -> Response[byt
 
 def redirect(request: AnyRequest, address: str) -> PageResponse:
     """Redirect to another page after a change; htmx has its own header for that."""
+    request.app.state.live_pages.generation += 1
     if request.headers.get("hx-request"):
         return Response(b"", status_code=200, headers={**PAGE_HEADERS, "HX-Redirect": address})
     return Response(b"", status_code=303, headers={**PAGE_HEADERS, "Location": address})

@@ -42,7 +42,7 @@ MOST_CARDS = 500
 OTHER_HOSTS = "others"
 """The list of agents whose host has left the fleet."""
 GROUPS = {"needs": "Needs you", "working": "Working", "quiet": "Quiet"}
-_RANKS = {"fail": 0, "ask": 1, "wait": 2, "past": 3}
+_RANKS = {"fail": 0, "wait": 1, "ask": 2, "past": 3}
 _QUIET = {"idle": 0, "end": 1}
 MOST_SENTENCE_CHARACTERS = 300
 HOST_AWAY = StateBadge("todo", "Host away", "rest")
@@ -109,6 +109,12 @@ class AgentCard(Struct, frozen=True):
     """Until when its alerts are muted, in words; empty where they are not."""
     can_mute: bool = False
     """It has not ended, so that it may still raise alerts."""
+
+    @property
+    def initials(self) -> str:
+        """The initials of its persona's role and name, or of its harness."""
+        words = self.name.replace("-", " ").split()
+        return "".join(word[0] for word in words[: 2 if self.role else 1]).upper()
 
     @property
     def is_past(self) -> bool:

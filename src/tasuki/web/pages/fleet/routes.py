@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from litestar import get
+from litestar import get, post
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import saved_views
 from tasuki.harness import registry as harnesses
 from tasuki.web.pages.fleet import cards, fleet_view
 from tasuki.web.pages.fleet.alert_pages import list_alerts
@@ -54,7 +55,8 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         render=cards.render_row if view.look == "list" else cards.render_card,
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
-        alerts=list_alerts(fleet.database),
+        alerts=list_alerts(fleet.database), saved=saved_views.list_views(fleet.database),
+        here=fleet_view.build_query(view),
         lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
     )  # fmt: skip
 
@@ -70,4 +72,23 @@ def _count_cards(all_cards: Sequence[AgentCard]) -> dict[str, Any]:
     }
 
 
-HANDLERS = (show_fleet,)
+@post("/views", sync_to_thread=True, include_in_schema=False)
+def save_view(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
+) -> PageResponse:
+    """Save the view of the form under a name, and show it."""
+    view = fleet_view.parse_view(form)
+    saved_views.save_view(fleet.database, form.get("view_name", ""), fleet_view.build_query(view))
+    return templates.redirect(request, view.build_address())
+
+
+@post("/views/remove", sync_to_thread=True, include_in_schema=False)
+def remove_view(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
+) -> PageResponse:
+    """Remove a saved view; the fleet is shown as before."""
+    saved_views.remove_view(fleet.database, form.get("remove", ""))
+    return templates.redirect(request, fleet_view.parse_view(form).build_address())
+
+
+HANDLERS = (show_fleet, save_view, remove_view)

@@ -1,0 +1,123 @@
+"""Answers that many want at once, and pages of which a browser has an older version."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tasuki.web.views.parts import PageVersions, PartHolder, fill_times
+from tasuki.web.views.shared_answers import SharedAnswers
+from tasuki.web.views.templates import count_since, format_span
+
+
+class Maker:
+    """Counts what it makes; each takes until it is released."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.release = threading.Event()
+
+    def __call__(self) -> int:
+        """Make one."""
+        self.made += 1
+        number = self.made
+        assert self.release.wait(10)
+        return number
+
+
+def test_those_who_ask_at_once_share_an_answer() -> None:
+    """As long as nothing changes; after a change all get the next one, which is made once."""
+    generation = [0]
+
+    async def run() -> tuple[list[int], list[int]]:
+        shared: SharedAnswers[int] = SharedAnswers(lambda: generation[0])
+        make = Maker()
+        early = [asyncio.create_task(shared.get("k", make)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        generation[0] += 1
+        late = [asyncio.create_task(shared.get("k", make)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        make.release.set()
+        return list(await asyncio.gather(*early)), list(await asyncio.gather(*late))
+
+    early, late = asyncio.run(run())
+
+    assert (early, late) == ([1] * 5, [2] * 5)
+
+
+def test_an_error_reaches_all_and_is_not_kept() -> None:
+    """Who asks afterwards gets a new answer; a reader that leaves takes nothing from the others."""
+
+    def fail() -> int:
+        time.sleep(0.05)
+        raise ValueError("no")
+
+    async def run() -> int:
+        shared: SharedAnswers[int] = SharedAnswers(lambda: 0)
+        asked = [asyncio.create_task(shared.get("k", fail)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        asked[0].cancel()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in found[1:]] == [ValueError, ValueError]
+        return await shared.get("k", lambda: 7)
+
+    assert asyncio.run(run()) == 7
+
+
+def page(first: str, second: str, known: str = "") -> tuple[str, str]:
+    """A page of two parts for a browser that has a version."""
+    holder = PartHolder()
+    text = f"<ul>{holder.hold('a', f'<li id=a>{first}</li>')}{holder.hold('b', f'<li id=b>{second}</li>')}</ul>"
+    return holder.finish(text, known, 5)
+
+
+def test_only_parts_that_differ_are_sent_again() -> None:
+    """A part that the browser has is an empty element; the same page is nothing; an unknown version is the whole."""
+    whole, version = page("one", "two")
+    changed, newer = page("one", "three", version)
+
+    assert whole == "<ul><li id=a>one</li><li id=b>two</li></ul>"
+    assert changed == '<ul><li id="a" data-same></li><li id=b>three</li></ul>'
+    assert page("one", "two", version) == ("", version)
+    assert page("one", "three", "f" * 16)[0] == "<ul><li id=a>one</li><li id=b>three</li></ul>"
+    assert newer != version
+
+
+def test_a_moved_part_is_another_version() -> None:
+    """The order counts, too."""
+    holders = PartHolder(), PartHolder()
+    texts = [
+        "".join(holder.hold(id, f"<li>{id}</li>") for id in order)
+        for holder, order in zip(holders, ("ab", "ba"), strict=True)
+    ]
+
+    assert holders[0].finish(texts[0], "", 1)[1] != holders[1].finish(texts[1], "", 1)[1]
+
+
+def test_a_time_that_counts_on_makes_no_new_version() -> None:
+    """The same moment is the same part; what is sent says how long ago it is."""
+    moment = time.time() - 125
+    html = str(count_since(moment))
+
+    assert html == str(count_since(moment))
+    assert fill_times(f"{html} ago", format_span) == "2 min ago"
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_old_versions_are_forgotten(count: int) -> None:
+    """Only so many are kept; those that are used stay."""
+    versions = PageVersions(most=3)
+    for number in range(count):
+        versions.remember(str(number), {"a": str(number)})
+
+    assert versions.find(str(count - 1)) == {"a": str(count - 1)}
+    assert bool(versions.find("0")) is (count == 1)
+
+
+def test_markers_in_somebodys_text_do_nothing() -> None:
+    """They are taken out of texts before; what slips through is no part and no time."""
+    text, _ = PartHolder().finish("a\x02agent-1\x03b\x011.2.3\x01c", "", 1)
+
+    assert text == "ab\x011.2.3\x01c"
+    assert fill_times(text, format_span) == text
