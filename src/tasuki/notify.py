@@ -40,9 +40,10 @@ def _hide_address(address: str) -> str:
     return f"{match[0]}://…" if match else "…"
 
 
-def send_notification(targets: str, title: str, body: str) -> list[str]:
+def send_notification(targets: str, title: str, body: str, link: str = "") -> list[str]:
     """Send a notification to every place in `targets`, in words; return problems as sentences.
 
+    `link` is the address of the page that it is about; it stands on a line of its own.
     A place is `desktop`, or an address of apprise (`ntfy://topic`), which needs the extra
     `notify`. Each has at most one sentence. An address is never repeated in one: it may hold a
     key.
@@ -52,6 +53,7 @@ def send_notification(targets: str, title: str, body: str) -> list[str]:
     title, body = (
         shorten_to_line(redactor.redact(clean_for_display(text)), 300) for text in (title, body)
     )
+    body = f"{body}\n{link}" if link else body
     problems = []
     if DESKTOP in named and not _show_on_desktop(title, body):
         problems.append("Notifications need notify-send or osascript, and neither is installed.")

@@ -46,7 +46,7 @@ def test_notifications_are_set_and_tried(world: World, seen: Page) -> None:
     place.get_by_role("button", name="Save").click()
     expect(place).not_to_contain_text("json://…")
 
-    assert about == ["failed", "needs_you", "threshold", "unacknowledged"]
+    assert about == ["failed", "limited", "needs_you", "stuck", "threshold", "unacknowledged"]
     assert "secret-path" not in seen.content()
 
 

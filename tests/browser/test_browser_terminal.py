@@ -93,10 +93,16 @@ def test_the_terminal_has_colours_and_no_secrets(desk: Desk, browsing: Browsing)
     page.wait_for_function(
         f"before => [...document.querySelectorAll('.xterm-rows span')].some(one => one.textContent === 'red') && ({colour})() !== before", arg=light
     )  # fmt: skip
-    shown = page.evaluate(ROWS)
+    shown, dark = page.evaluate(ROWS), page.evaluate(colour)
+    page.evaluate(
+        "document.documentElement.dataset.theme = 'light'"
+    )  # chosen, whatever the system says
+    page.wait_for_function(
+        f"wanted => [...document.querySelectorAll('.xterm-rows span')].some(one => one.textContent === 'red') && ({colour})() === wanted", arg=light
+    )  # fmt: skip
 
     assert ground == "rgb(10, 20, 30)"
-    assert (light, page.evaluate(colour)) == ("rgb(173, 36, 28)", "rgb(242, 139, 130)")
+    assert (light, dark) == ("rgb(173, 36, 28)", "rgb(242, 139, 130)")
     assert "[REDACTED:github-token]" in shown.replace("\n", "")
     assert not any(TOKEN[n : n + 6] in shown for n in range(4, 34))
     assert page.locator("#terminal style").count() == 0

@@ -8,7 +8,7 @@ What a Content-Security-Policy stops, Chromium tells in the console.
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,8 @@ from tree import ROOT
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first is Chromium without what surrounds a page; it needs two thirds of the time."""
+WHOLE = PROGRAMS[1:]
+"""Those that have what surrounds a page: notifications."""
 SECONDS = 15
 """What an action or an expectation is given."""
 HEIGHT = 900
@@ -43,21 +45,21 @@ _SIZE = "[document.documentElement.scrollWidth, document.documentElement.scrollH
 _LEFT = "net::ERR_ABORTED"  # a request that its page no longer waits for: it was left or reloaded
 
 
-def missing() -> str:
+def missing(programs: Sequence[str] = PROGRAMS) -> str:
     """Why no page can be opened; empty where it can."""
-    return "" if _program() else f"no Chromium is installed (one of {', '.join(PROGRAMS)})"
+    return "" if _program(programs) else f"no Chromium is installed (one of {', '.join(programs)})"
 
 
-def _program() -> str | None:
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+def _program(programs: Sequence[str]) -> str | None:
+    return next(filter(None, map(shutil.which, programs)), None)
 
 
 @contextmanager
-def chromium() -> Iterator[Chromium]:
-    """Chromium without a window."""
+def chromium(programs: Sequence[str] = PROGRAMS) -> Iterator[Chromium]:
+    """Chromium without a window, the first of the programs that is installed."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=_program(), headless=True, chromium_sandbox=os.getuid() != 0
+            executable_path=_program(programs), headless=True, chromium_sandbox=os.getuid() != 0
         )
         try:
             yield browser

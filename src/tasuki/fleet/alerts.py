@@ -18,12 +18,16 @@ from sqlalchemy.exc import DBAPIError
 from tasuki import notify
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
+from tasuki.fleet.agents.mutes import is_muted
+from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
 from tasuki.text_safety import shorten_to_line
 
 MOST_TEXT_CHARACTERS = 600
+MOST_MISSED = 20
+"""Alerts of which a browser is told that was cut off from the server."""
 TOO_LATE_SECONDS = 3600.0
 """An alert that waited for this long is only listed: it is too old to wake anyone."""
 
@@ -48,14 +52,19 @@ def raise_alert(
     agent_id: int | None = None,
     handoff_id: str | None = None,
 ) -> None:
-    """Write an alert in the caller's transaction, once for each `key`; secrets are replaced."""
+    """Write an alert in the caller's transaction, once for each `key`; secrets are replaced.
+
+    That of an agent that is muted is only listed.
+    """
     if connection.execute(_FIND_BY_KEY, {"wanted": key}).first() is not None:
         return
     redactor = Redactor()
     texts = {"title": shorten_to_line(redactor.redact(title), 200), "text": shorten_to_line(redactor.redact(text), MOST_TEXT_CHARACTERS)}  # fmt: skip
+    now = time.time()
+    muted = agent_id is not None and is_muted(connection, agent_id, now)
     values: dict[str, Any] = {
-        "key": key, "at": time.time(), "kind": kind, "host": host, "agent_id": agent_id,
-        "handoff_id": handoff_id, "state": "due", "problem": "", **texts,
+        "key": key, "at": now, "kind": kind, "host": host, "agent_id": agent_id, "handoff_id": handoff_id,
+        "state": "quiet" if muted else "due", "problem": "", "muted": muted, **texts,
     }  # fmt: skip
     id = int(connection.execute(_INSERT, values).scalar_one())
     log.note(
@@ -90,6 +99,24 @@ def list_newest_alerts(
     if before is not None:
         query = query.where(_TABLE.c.id < before)
     return _read_alerts(database, query)
+
+
+def load_alerts(database: FleetDatabase, ids: Collection[int]) -> list[OperatorAlert]:
+    """Load alerts by their ids, oldest first."""
+    if not ids:
+        return []
+    return _read_alerts(
+        database, sa.select(_TABLE).where(_TABLE.c.id.in_(sorted(ids))).order_by(_TABLE.c.id)
+    )
+
+
+def find_alerts_since(database: FleetDatabase, line: int, kinds: Collection[str]) -> set[int]:
+    """Find the ids of alerts of some kinds after a line of the log, the newest `MOST_MISSED`."""
+    events = tables.events.c
+    query = sa.select(events.data).where(events.kind == "alert", events.id > line)
+    with database.read() as connection:
+        rows = connection.execute(query.order_by(events.id.desc()).limit(MOST_MISSED)).scalars()
+        return {data["alert"] for data in rows if data["kind"] in kinds}
 
 
 def count_unseen(database: FleetDatabase) -> int:
@@ -199,13 +226,23 @@ class AlertNotifier:
     desktop is used, where there is one.
     """
 
-    def __init__(self, database: FleetDatabase, host: str, addresses: str, kinds: str) -> None:
+    def __init__(
+        self,
+        database: FleetDatabase,
+        host: str,
+        addresses: str,
+        kinds: str,
+        push: PushSender | None = None,
+    ) -> None:
         self.database = database
         self.host = host
         self.addresses = addresses
         self.kinds = kinds
+        self.push = push
         self.problem = ""
         """What went wrong with the last alert that was sent; empty where nothing did."""
+        self.origin = ""
+        """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
@@ -240,7 +277,8 @@ class AlertNotifier:
             return [
                 "No address is set in `notify`, and this machine shows no desktop notifications."
             ]
-        problems = self._try_send(addresses, "A test", "Notifications of tasuki arrive here.")
+        text = "Notifications of tasuki arrive here."
+        problems = self._try_send(addresses, "A test", text, "/alerts")
         self.problem = " ".join(problems)
         return problems
 
@@ -257,20 +295,32 @@ class AlertNotifier:
 
     def _send(self, alert: OperatorAlert) -> None:
         addresses = self.get_addresses()
-        if not addresses:
+        problems = (
+            self._try_send(addresses, alert.title, alert.text, alert.path) if addresses else []
+        )
+        taken, push_problems = self._try_push(alert)
+        arrived = taken > 0 or len(problems) < len(notify.list_places(addresses))
+        problem = " ".join([*problems, *push_problems])
+        if not arrived and not problem:
             record_outcome(self.database, alert.id, "quiet")
             return
-        problems = self._try_send(addresses, alert.title, alert.text)
-        problem = " ".join(problems)
-        arrived = len(problems) < len(notify.list_places(addresses))
         record_outcome(self.database, alert.id, "sent" if arrived else "not_sent", problem)
         if problem and problem != self.problem:  # once: the log does not repeat it
             logger.warning("%s", problem)
         self.problem = problem
 
-    def _try_send(self, addresses: str, title: str, text: str) -> list[str]:
+    def _try_push(self, alert: OperatorAlert) -> tuple[int, list[str]]:
+        if self.push is None or not self.origin.startswith("https://"):
+            return 0, []
         try:
-            return notify.send_notification(addresses, f"tasuki: {title}", text)
+            return self.push.send(alert, self.origin)
+        except TasukiError as error:
+            return 0, [str(error)]
+
+    def _try_send(self, addresses: str, title: str, text: str, path: str) -> list[str]:
+        link = f"{self.origin}{path}" if self.origin else ""
+        try:
+            return notify.send_notification(addresses, f"tasuki: {title}", text, link)
         except TasukiError as error:
             return [str(error)]
         except (

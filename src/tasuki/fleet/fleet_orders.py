@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tasuki.errors import AlreadyUnderWay, NotPossible
+from tasuki.fleet.agents import mutes
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.changes.pull_requests import PullRequest
@@ -26,6 +27,7 @@ from tasuki.fleet.handoff.workflow import MOVE_ARRIVAL
 from tasuki.fleet.local_orders import HandoffOrder, LocalOrders
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.launch.tmux.panes import TmuxPanes
 
@@ -51,6 +53,7 @@ class FleetOrders:
     local: LocalOrders
     orders: HostOrders
     requests: HostRequests
+    changes: ChangeFeed
 
     # -- agents ------------------------------------------------------------------------
 
@@ -176,6 +179,15 @@ class FleetOrders:
         """
         host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
         return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
+
+    def mute_agent(self, agent_id: int, span: str) -> FleetAgent:
+        """Mute an agent's alerts on every host; `span` as `parse_mute` takes it.
+
+        Raises AgentNotFound, UsageError.
+        """
+        mutes.mute_agent(self.database, self._load_agent(agent_id), span)
+        self.changes.notify([agent_id])
+        return self._load_agent(agent_id)
 
     def _order(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Carry an order out on its host; return its result, a JSON value."""

@@ -16,6 +16,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from tasuki import __version__
 from tasuki.config.outside import parse_public_url
+from tasuki.config.settings import Settings
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api import fleet as fleet_api
@@ -55,6 +56,12 @@ def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
     return {"status": fleet.check_health()["status"]}
 
 
+def name_hosts(settings: Settings, tokens: ServerTokens, host: str) -> ServerHosts:
+    """Return the names of a server that listens on `host`."""
+    public = parse_public_url(settings.public_url) if settings.public_url else None
+    return ServerHosts(host, tokens.dashboard_host, public)
+
+
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
     live_pages = PageStreams(fleet, pages_live.count_for_pages)
@@ -84,9 +91,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             live_pages.close()
             await live.close()
 
-    public_url = fleet.loaded.settings.public_url
-    public = parse_public_url(public_url) if public_url else None
-    hosts = ServerHosts(host, tokens.dashboard_host, public)
+    hosts = name_hosts(fleet.loaded.settings, tokens, host)
     gate = partial(RequestGate, hosts=hosts, proxy=open_proxy(fleet.loaded.settings))
     sessions = BrowserSessions(fleet.database, tokens, fleet.host)
     sessions.load()

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
+from tasuki.fleet.alerts import find_alerts_since, load_alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
@@ -48,6 +49,17 @@ class PageCounts(Struct, frozen=True):
     """Id of the newest alert; 0 for none."""
 
 
+class NewAlert(Struct, frozen=True):
+    """An alert that browsers notify of, while nobody looks at a page."""
+
+    id: int
+    at: float
+    title: str
+    text: str
+    path: str
+    """The page that it is about."""
+
+
 class PageNews(Struct, frozen=True):
     """A message to all open pages."""
 
@@ -56,6 +68,7 @@ class PageNews(Struct, frozen=True):
     topics: tuple[str, ...] = ()
     counts: PageCounts | None = None
     """None where they are as before."""
+    alerts: tuple[NewAlert, ...] = ()
 
 
 CountPages = Callable[[Fleet], PageCounts]
@@ -74,6 +87,7 @@ class PageStreams:
         self.generation = 0
         """Grows with each change that is known."""
         self._topics: set[str] = set()
+        self._alert_ids: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
@@ -83,6 +97,9 @@ class PageStreams:
     def take_event(self, event: FleetEvent) -> None:
         """Take a new line of the log; called in the loop."""
         self.newest = event.id
+        kinds = self.fleet.notifier.kinds.split()
+        if self.streams and event.kind == "alert" and event.data.get("kind") in kinds:
+            self._alert_ids.add(event.data["alert"])
         self.take_topics(list_topics(event))
 
     def take_topics(self, topics: set[str]) -> None:
@@ -94,14 +111,18 @@ class PageStreams:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send_news())
 
-    def close(self) -> None:
-        """End every stream."""
+    def close_streams(self) -> None:
+        """End every stream; browsers open theirs again."""
         for stream in tuple(self.streams):
             stream.end()
+
+    def close(self) -> None:
+        """End every stream, and make no more."""
+        self.close_streams()
         self._maker.shutdown(wait=False, cancel_futures=True)
 
-    async def stream_pieces(self, newest: int) -> AsyncGenerator[bytes]:
-        """Yield the stream of one browser.
+    async def stream_pieces(self, newest: int, after: int | None = None) -> AsyncGenerator[bytes]:
+        """Yield the stream of one browser; `after` is the last line of the log that it knows.
 
         It begins with a message without topics: pages older than its `newest` are out of date.
         """
@@ -110,8 +131,8 @@ class PageStreams:
         try:
             self.newest = max(self.newest, newest)
             yield b"retry: 1000\n\n"
-            counts = await self._run_in_thread(self._begin)
-            yield encode_news(PageNews(self.newest, (), counts))
+            counts, missed = await self._run_in_thread(self._begin, after)
+            yield encode_news(PageNews(self.newest, (), counts, missed))
             while True:
                 try:
                     piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
@@ -123,10 +144,12 @@ class PageStreams:
         finally:
             self.streams.discard(stream)
 
-    def _begin(self) -> PageCounts:
+    def _begin(self, after: int | None) -> tuple[PageCounts, tuple[NewAlert, ...]]:
         if self.known_hosts is None:
             self.known_hosts = index_hosts(list_fleet_hosts(self.fleet.database))
-        return self.count(self.fleet)
+        database, kinds = self.fleet.database, self.fleet.notifier.kinds.split()
+        ids = set() if after is None else find_alerts_since(database, after, kinds)
+        return self.count(self.fleet), list_new_alerts(self.fleet, ids)
 
     async def _send_news(self) -> None:
         """Send what changed, until nothing changes any more: the topics at once, then the counts."""
@@ -148,10 +171,13 @@ class PageStreams:
                 logger.exception("Open pages could not be told what there is")
 
     async def _send_counts(self) -> None:
+        ids = self._alert_ids.copy()
         counts = await self._run_in_thread(self.count, self.fleet)
-        if counts != self._counts:
+        new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
+        self._alert_ids -= ids
+        if counts != self._counts or new_alerts:
             self._counts = counts
-            self._send(PageNews(self.newest, (), counts))
+            self._send(PageNews(self.newest, (), counts, new_alerts))
 
     def _send(self, news: PageNews) -> None:
         piece = encode_news(news)
@@ -161,6 +187,15 @@ class PageStreams:
 
     async def _run_in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)
+
+
+def list_new_alerts(fleet: Fleet, ids: set[int]) -> tuple[NewAlert, ...]:
+    """List the alerts of some ids that browsers notify of: not those of muted agents."""
+    return tuple(
+        NewAlert(alert.id, alert.at, alert.title, alert.text, alert.path)
+        for alert in load_alerts(fleet.database, ids)
+        if not alert.muted
+    )
 
 
 def list_topics(event: FleetEvent) -> set[str]:

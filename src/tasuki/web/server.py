@@ -30,7 +30,7 @@ from tasuki.fleet.service import open_fleet
 from tasuki.fleet.store.start_errors import describe_os_error
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
-from tasuki.web.application import create_application
+from tasuki.web.application import create_application, name_hosts
 from tasuki.web.connections import limit_protocol, set_file_limit
 from tasuki.web.live import LogStreams
 from tasuki.web.page_news import PageStreams
@@ -88,6 +88,8 @@ def serve(
             single_server.write_holder(lock, single_server.format_holder(address, public_url))
             secrets = load_tokens(folder)
             fleet = open_fleet(folder, database_url, loaded, moved=moved)
+            names = name_hosts(loaded.settings, secrets, host)
+            fleet.notifier.origin = names.build_page_origin(address)
         try:
             fleet.launch()
             if not shutil.which("tmux"):

@@ -10,6 +10,7 @@ import click
 
 from tasuki.cli.fleet.answer import answer
 from tasuki.cli.fleet.changes import show_changes
+from tasuki.cli.fleet.mute import mute
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
@@ -34,6 +35,7 @@ def agent() -> None:
 
 agent.add_command(answer)
 agent.add_command(show_changes)
+agent.add_command(mute)
 
 
 @agent.command()
@@ -128,7 +130,7 @@ def show(id: int, as_json: bool) -> None:
     rows = [
         ("agent", f"{record['id']}, {_format_name(record)}"),
         ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
-        ("limit", _format_limit(record)),
+        ("alerts", _clean_line(record["muted"])), ("limit", _format_limit(record)),
         ("stuck", _clean_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
         ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
         ("running", "; ".join(map(_clean_line, record["children"]))),

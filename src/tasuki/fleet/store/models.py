@@ -13,6 +13,10 @@ AgentState = Literal[
 of it has moved for long. lost: its pane vanished without a report."""
 
 
+MUTED_FOR_GOOD = 32503680000.0
+"""The year 3000: an agent is muted until it is unmuted."""
+
+
 def describe_stuck(command: str) -> str:
     """Describe in a sentence why an agent counts as stuck; `command` is what it runs, or empty."""
     what = f"It runs: {command}" if command else "It runs nothing"
@@ -172,6 +176,8 @@ class FleetAgent(Struct, frozen=True):
     begun_branch: str = ""
     changes: WorkSummary | None = None
     """What it has changed; None until that was read."""
+    muted_until: float | None = None
+    """Until when its alerts are only listed, `MUTED_FOR_GOOD` for good; None where they are sent."""
 
 
 class FleetEvent(Struct, frozen=True):
@@ -207,6 +213,15 @@ class OperatorAlert(Struct, frozen=True):
     problem: str = ""
     """Why it was not sent, as a sentence."""
     seen_at: float | None = None
+    muted: bool = False
+    """Its agent was muted: it raises no notification anywhere."""
+
+    @property
+    def path(self) -> str:
+        """The path of the page that it is about."""
+        if self.handoff_id:
+            return f"/handoffs/{self.handoff_id}"
+        return "/alerts" if self.agent_id is None else f"/agents/{self.agent_id}"
 
 
 class StepFailure(Struct, frozen=True):

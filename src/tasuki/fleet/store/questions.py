@@ -29,7 +29,7 @@ TAIL_CHARACTERS = 48
 """The end of a detail that must be on a screen that has no room for all of it."""
 DRAWN_SECONDS = 2.0
 """How long the screen may take to show what a hook reported."""
-UNKNOWN = "It asks something in its pane."
+UNKNOWN = "It asks something in its terminal."
 
 _REDACTED = compile_pattern(r"\[REDACTED:[^\]]*\]")
 _NO_LETTERS = compile_pattern(r"[\s\u2014\u2500-\u259f]+")

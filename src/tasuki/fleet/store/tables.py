@@ -92,6 +92,7 @@ agents = sa.Table(
     sa.Column("begun_commit", sa.Text),  # empty: there was none; None: nobody looked
     sa.Column("begun_branch", sa.Text, nullable=False, server_default=""),
     sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
+    sa.Column("muted_until", sa.Double),  # its alerts are only listed
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -223,6 +224,7 @@ alerts = sa.Table(
     sa.Column("state", sa.Text, nullable=False, server_default="due"),
     sa.Column("problem", sa.Text, nullable=False, server_default=""),
     sa.Column("seen_at", sa.Double),
+    sa.Column("muted", sa.Boolean, nullable=False, server_default=sa.false()),  # as its agent was
     sqlite_autoincrement=True,
 )
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
@@ -240,6 +242,20 @@ browser_sessions = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("browser_sessions_by_host", browser_sessions.c.host)
+
+push_subscriptions = sa.Table(
+    "push_subscriptions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("endpoint", sa.Text, nullable=False, unique=True),  # address of the push service
+    sa.Column("public_key", sa.Text, nullable=False),  # of the browser, as it names it: `p256dh`
+    sa.Column("secret", sa.Text, nullable=False),  # shared with the browser: `auth`
+    sa.Column("host", sa.Text, nullable=False),  # whose server sends to it
+    sa.Column("session_id", sa.Integer),  # of the browser; None where a proxy signs it in
+    sa.Column("proxy_user", sa.Text, nullable=False, server_default=""),
+    sa.Column("made_at", sa.Double, nullable=False),
+    sqlite_autoincrement=True,
+)
 
 hosts = sa.Table(
     "hosts",

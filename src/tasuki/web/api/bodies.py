@@ -123,6 +123,29 @@ class Resumption(_RequestBody, frozen=True):
     force: bool = False
 
 
+class MuteOrder(_RequestBody, frozen=True, rename={"span": "for"}):
+    """For how long an agent is muted: `30m`, `1h`, `2d`, `tomorrow`; empty for good, `off` ends it."""
+
+    span: ShortText = ""
+
+
+Theme = Literal["system", "light", "dark"]
+
+
+class ThemeChoice(_RequestBody, frozen=True):
+    """The theme of the pages in one browser."""
+
+    theme: Theme
+
+
+class BrowserSubscription(_RequestBody, frozen=True):
+    """Where a browser can be reached while it shows no page, as Web Push names it."""
+
+    endpoint: Annotated[str, Meta(min_length=1, max_length=2000)]
+    public_key: ShortText
+    secret: ShortText
+
+
 class SettingsChange(_RequestBody, frozen=True):
     """Changes of the fleet's settings; omitted ones stay, and null is the default."""
 

@@ -28,6 +28,7 @@ from tasuki.web.api.bodies import (
     CallerClues,
     KeyPress,
     LessonOrder,
+    MuteOrder,
     NewAgent,
     NewFork,
     NewHandoff,
@@ -197,6 +198,14 @@ def answer_agent(
 def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
     """End an agent by its own exit command; answers once it has ended."""
     return display.redact_agent(fleet.stop_agent(id))
+
+
+@post("/agents/{id:int}/mute", status_code=200, sync_to_thread=True)
+def mute_agent(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[MuteOrder]
+) -> dict[str, Any]:
+    """Mute an agent: its alerts are listed, and notify nobody. `muted` says until when, in words."""
+    return display.redact_agent(fleet.mute_agent(id, data.span))
 
 
 @get("/agents/lost", sync_to_thread=True)
@@ -389,7 +398,7 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         list_agents, show_agent, show_changes, show_pull_request, start_agent, adopt_agent, find_own_agent, list_lost_agents,
         recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent, hand_off,
-        fork_agent,
+        fork_agent, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

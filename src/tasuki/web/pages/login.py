@@ -21,10 +21,14 @@ from tasuki.web.security.sessions import (
     is_signed_in,
     require_session,
 )
+from tasuki.web.security.wanted_page import (
+    forget_wanted_page,
+    keep_wanted_page,
+    take_wanted_page,
+)
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
-SIGN_IN_HINT = "Run tasuki dashboard --open on the machine of the server, or open the link that tasuki dashboard prints."
 USED_MESSAGE = "This link was used, or is older than a minute: each signs one browser in."
 OTHER_NAME_MESSAGE = (
     "Pages are opened under the host name of the link alone: cookies of 127.0.0.1 and localhost "
@@ -39,7 +43,7 @@ PROXY_MESSAGE = "You are signed in as {name} by the proxy. Sign out there."
 
 @get("/login", sync_to_thread=True, include_in_schema=False)
 def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "") -> PageResponse:
-    """Sign a browser in.
+    """Sign a browser in; it goes on to the page that it wanted, else to the fleet.
 
     The page continues automatically: a redirect would be part of the navigation that brought the
     link, for which a browser that came from elsewhere sends no strict cookie.
@@ -51,7 +55,10 @@ def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "")
         return templates.render_page(request, "signed_in.html", bare=True, to="/")
     if not key or not sessions.keys.use_key(key):
         return render_sign_in(request, USED_MESSAGE if key else "")
-    answer = templates.render_page(request, "signed_in.html", bare=True, to="/")
+    answer = templates.render_page(
+        request, "signed_in.html", bare=True, to=take_wanted_page(request)
+    )
+    forget_wanted_page(request, answer)
     value = sessions.sign_in(request.headers.get("user-agent", ""))
     answer.headers["Set-Cookie"] = build_cookie(request, value)
     return answer
@@ -80,6 +87,11 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
     if status == 401 and user and _can_continue(request, user):
         path = templates.get_own_path(request)
         return templates.render_page(request, "signed_in.html", bare=True, to=path)
+    if status == 401 and _is_arriving(request):
+        path = templates.get_own_path(request)
+        return templates.render_page(
+            request, "signed_in.html", 401, bare=True, to=path, arriving=True
+        )
     if status == 401 and user and not user.is_allowed:
         message = message or STRANGER_MESSAGE.format(name=user.name)
     reload_path = (
@@ -87,14 +99,33 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
     )
     if not request.app.state.hosts.has_pages(request.headers.get("host", "")):
         message, reload_path = OTHER_NAME_MESSAGE, ""
-    return templates.render_page(
+    answer = templates.render_page(
         request,
         "sign_in.html",
         status,
         bare=True,
         said=message,
-        hint=SIGN_IN_HINT,
         again=reload_path,
+    )
+    if reload_path:
+        keep_wanted_page(request, answer, reload_path)
+    return answer
+
+
+def _is_arriving(request: AnyRequest) -> bool:
+    """Whether a browser came by a link of another site, so that it sent no strict cookie.
+
+    The page continues as one of its own: then the cookie says whether it is signed in.
+    """
+    has_pages: bool = request.app.state.hosts.has_pages(request.headers.get("host", ""))
+    return (
+        has_pages
+        and find_named_user(request) is None
+        and request.method == "GET"
+        and request.url.path != "/login"
+        and request.headers.get("sec-fetch-mode") == "navigate"
+        and request.headers.get("sec-fetch-dest") == "document"
+        and comes_from_elsewhere(request)
     )
 
 

@@ -4,8 +4,8 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import bodies
-from tasuki.web.pages import figures, hosts, login, personas, settings
-from tasuki.web.pages.agent import terminal
+from tasuki.web.pages import browser, figures, hosts, login, personas, settings, web_app
+from tasuki.web.pages.agent import mute, terminal
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -27,7 +27,7 @@ from tasuki.web.views.templates import serve_asset
 
 def build_public_router() -> Router:
     """Build the routes for a browser that is not signed in."""
-    handlers = [serve_asset, login.sign_browser_in, login.sign_browser_out]
+    handlers = [serve_asset, *web_app.HANDLERS, login.sign_browser_in, login.sign_browser_out]
     return Router("/", route_handlers=handlers, exception_handlers=login.PAGE_EXCEPTION_HANDLERS)
 
 
@@ -36,9 +36,9 @@ def build_router() -> Router:
     return Router(
         "/",
         route_handlers=[
-            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
+            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
-            *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
+            *settings.HANDLERS, *browser.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
         dependencies={"form": Provide(bodies.read_fields), "fields": Provide(bodies.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,

@@ -29,12 +29,15 @@ from tasuki.web.security.sessions import (
 )
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.theme import THEMES
 
 FormFields = NamedDependency[dict[str, str]]
 ALERT_MEANINGS = {
     "done": "a handoff is done",
     "failed": "a handoff failed, an agent is lost",
+    "limited": "an agent is at a usage limit",
     "needs_you": "an agent waits for you, an automation stopped",
+    "stuck": "nothing of a busy agent moves",
     "threshold": "a context is past its threshold",
     "unacknowledged": "a successor did not acknowledge",
 }
@@ -88,6 +91,7 @@ def _render_settings(
         problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()], file=_describe_file(),
         facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
         session=find_current_session(request), proxy_user=find_proxy_user(request),
+        themes=THEMES,
     )  # fmt: skip
 
 

@@ -140,6 +140,14 @@ class ServerHosts:
             return self.public.origin
         return f"http://{header.lower()}"
 
+    def build_page_origin(self, address: str) -> str:
+        """Build the origin under which links lead to pages; `address` has the server's port."""
+        return self.public.origin if self.public else self.build_local_origin(address)
+
+    def build_local_origin(self, address: str) -> str:
+        """Build the origin of the pages for a browser on this machine."""
+        return f"http://{self.dashboard}{split_port(address)}"
+
     def explain_unknown(self) -> str:
         """Explain what to do where a `Host` header has none of the names."""
         behind = (

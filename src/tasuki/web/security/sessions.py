@@ -19,10 +19,11 @@ from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.push.subscriptions import IDLE_SECONDS
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
-from tasuki.web.security.access import ServerHosts, ServerTokens, split_port
+from tasuki.web.security.access import ServerHosts, ServerTokens
 from tasuki.web.security.proxy import USER_KEY, ProxyUser
 
 KEY_SECONDS = 60.0
@@ -92,8 +93,6 @@ def _hash_key(key: str) -> bytes:
 
 SESSION_SECONDS = 30 * 86400.0
 """How long a browser stays signed in at most."""
-IDLE_SECONDS = 7 * 86400.0
-"""How long a session lasts without use."""
 NOTED_SECONDS = 60.0
 """How old the recorded time of the last use may be."""
 MOST_SESSIONS = 100
@@ -231,14 +230,12 @@ class BrowserSessions:
 
 def build_sign_in_link(hosts: ServerHosts, request_host: str, key: str) -> str:
     """Build the link with which a browser signs in: under the public name, where there is one."""
-    if hosts.public:
-        return f"{hosts.public.origin}/login?key={key}"
-    return build_local_link(hosts, request_host, key)
+    return f"{hosts.build_page_origin(request_host)}/login?key={key}"
 
 
 def build_local_link(hosts: ServerHosts, request_host: str, key: str) -> str:
     """Build the link for a browser on this machine, on the port of the request."""
-    return f"http://{hosts.dashboard}{split_port(request_host)}/login?key={key}"
+    return f"{hosts.build_local_origin(request_host)}/login?key={key}"
 
 
 def build_cookie(connection: AnyConnection, value: str, seconds: float = SESSION_SECONDS) -> str:
@@ -246,15 +243,21 @@ def build_cookie(connection: AnyConnection, value: str, seconds: float = SESSION
 
     Under the public name no unencrypted request gets it, and no other host can set one like it.
     """
-    name = _get_cookie_name(connection)
-    secure = "; Secure" if name.startswith(SECURE_PREFIX) else ""
+    name = get_cookie_name(connection)
+    secure = "; Secure" if is_secure_name(name) else ""
     return f"{name}={value}; Path=/; Max-Age={seconds:.0f}; HttpOnly; SameSite=Strict{secure}"
 
 
-def _get_cookie_name(connection: AnyConnection) -> str:
+def get_cookie_name(connection: AnyConnection) -> str:
+    """Return the name of the session's cookie, which differs under the public name."""
     state = connection.app.state
     prefix = SECURE_PREFIX if state.hosts.is_public(connection.headers.get("host", "")) else ""
     return f"{prefix}{state.sessions.cookie_name}"
+
+
+def is_secure_name(name: str) -> bool:
+    """Whether browsers take a cookie of this name only with `Secure`."""
+    return name.startswith(SECURE_PREFIX)
 
 
 def find_current_session(connection: AnyConnection) -> BrowserSession | None:
@@ -263,7 +266,7 @@ def find_current_session(connection: AnyConnection) -> BrowserSession | None:
     sessions: BrowserSessions = state.sessions
     if not state.hosts.has_pages(connection.headers.get("host", "")):
         return None
-    cookie = _read_cookie(connection.scope["headers"], _get_cookie_name(connection))
+    cookie = _read_cookie(connection.scope["headers"], get_cookie_name(connection))
     return sessions.find_session(cookie)
 
 

@@ -59,6 +59,7 @@
   const hear = (news) => {
     if (body.dataset.live && (concerns(news.topics) || (news.isFirst && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
     if (news.counts) count(news.counts);
+    if (news.alerts.length) document.dispatchEvent(new CustomEvent("tasuki:alerts", { detail: { alerts: news.alerts } }));
   };
   const refresh = () => { stale = true; plan(); };
   const plan = () => {
@@ -116,6 +117,8 @@
     hold(place);
     Idiomorph.morph(main, place, { morphStyle: "outerHTML", callbacks });
     const name = title();
+    const { theme } = fresh.documentElement.dataset; // it was changed in another tab
+    if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
     if (fresh.title.replace(/^\(\d+\) /, "") !== name) document.title = fresh.title;
     for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }

@@ -91,7 +91,7 @@
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
     delete place.dataset.sending;
     say("");
-    if (answer && answer.ok) form.reset();
+    if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form)) dialog.close(); }
     else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : "The server does not answer: it is not known whether that was sent. Look before you send it again.");
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });

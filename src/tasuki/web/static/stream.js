@@ -5,16 +5,18 @@ const ports = new Set();
 let source = null;
 let last = null; // what a page that opens later must know: the newest message, with the newest counts
 let isFirst = true; // the next message is the first of this connection: pages older than it are out of date
+let known = 0; // the newest line of the log that pages were told of: alerts since then were missed
 let state = "connecting";
 
 const tell = (message) => { for (const port of ports) port.postMessage(message); };
 const setState = (word) => { state = word; tell({ state }); };
 const open = () => {
-  source = new EventSource("/live");
+  source = new EventSource(known ? `/live?after=${known}` : "/live");
   source.onopen = () => { isFirst = true; setState("live"); };
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
-    last = { ...news, topics: [], counts: news.counts || (last && last.counts), isFirst: true };
+    known = news.newest;
+    last = { ...news, topics: [], alerts: [], counts: news.counts || (last && last.counts), isFirst: true };
     tell({ news: { ...news, isFirst } });
     isFirst = false;
   };
@@ -30,7 +32,7 @@ self.onconnect = (event) => {
   port.onmessage = (message) => {
     if (message.data !== "leave") return;
     ports.delete(port);
-    if (!ports.size && source) { source.close(); source = null; last = null; }
+    if (!ports.size && source) { source.close(); source = null; last = null; state = "connecting"; }
   };
   ports.add(port);
   port.postMessage({ state });

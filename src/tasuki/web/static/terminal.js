@@ -26,9 +26,10 @@
     },
   };
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
   const token = (name) => window.getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const theme = () => ({
-    ...PALETTES[dark.matches ? "dark" : "light"], background: token("--sunken"), foreground: token("--text"), cursor: token("--text"), cursorAccent: token("--sunken"),
+    ...PALETTES[isDark() ? "dark" : "light"], background: token("--sunken"), foreground: token("--text"), cursor: token("--text"), cursorAccent: token("--sunken"),
   });
   const make = (tag, name, text = "") => {
     const element = document.createElement(tag);
@@ -187,7 +188,11 @@
       listen(document, "selectionchange", () => this.settle());
       listen(document, "visibilitychange", () => { if (!document.hidden) this.askSoon(0); });
       listen(window, "resize", () => { this.fit(); this.showAll(); });
-      listen(dark, "change", () => { this.term.options.theme = theme(); this.showAll(); });
+      const recolour = () => { this.term.options.theme = theme(); this.showAll(); };
+      listen(dark, "change", recolour);
+      const observer = new MutationObserver(recolour);
+      observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      this.forget.signal.addEventListener("abort", () => observer.disconnect());
     }
 
     // -- what is shown -------------------------------------------------------------------

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.agent_ends import LostAgent
+from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -125,8 +126,8 @@ _HANDOFF_FIELDS = ("reason", "context", "goal", "injection_prompt", "failure", "
 
 
 def redact_agent(row: FleetAgent) -> dict[str, Any]:
-    """Return an agent as data, without secrets."""
-    return _redact_fields(row, _AGENT_FIELDS)
+    """Return an agent as data, without secrets; `muted` says in words until when it is muted."""
+    return {**_redact_fields(row, _AGENT_FIELDS), "muted": describe_mute(row.muted_until)}
 
 
 def redact_handoff(row: FleetHandoff) -> dict[str, Any]:

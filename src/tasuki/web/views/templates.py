@@ -24,10 +24,12 @@ from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
 from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
+from tasuki.web.views.theme import read_theme
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
 }
 CACHE_FOREVER = "public, max-age=31536000, immutable"
@@ -143,7 +145,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
     return {
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "hosts_mark": compute_mark(hosts),
-        "version": VERSION_MARK, "newest": NEWEST_MARK,
+        "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
     }  # fmt: skip
 
 
@@ -151,7 +153,11 @@ def get_answer_key(request: AnyRequest) -> tuple[str, ...]:
     """Return what an answer to the same address depends on beside the fleet."""
     names = ("hx-request", "if-none-match")
     is_packed = "gzip" in request.headers.get("accept-encoding", "")
-    return (*(request.headers.get(name, "") for name in names), "gzip" if is_packed else "")
+    return (
+        *(request.headers.get(name, "") for name in names),
+        "gzip" if is_packed else "",
+        read_theme(request),
+    )
 
 
 def get_own_path(request: AnyRequest) -> str:
@@ -320,6 +326,11 @@ def format_plural(number: int, word: str, several: str = "") -> str:
     return f"{number:,} {word if number == 1 else several or word + 's'}"
 
 
+def begin_sentence(text: str) -> str:
+    """Begin a text with a capital letter; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def format_day(timestamp: float) -> str:
     """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
     date, today = _convert_to_local(timestamp), _convert_to_local(time.time())
@@ -375,6 +386,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

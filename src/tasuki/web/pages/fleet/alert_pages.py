@@ -34,7 +34,11 @@ def list_alerts(
 ) -> list[ShownAlert]:
     """List the newest alerts, each with its shape and the state of its notification."""
     return [
-        (alert, display.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])
+        (
+            alert,
+            display.ALERT_SHAPES[alert.kind],
+            "muted" if alert.muted else SENT_WORDS[alert.state],
+        )
         for alert in alerts.list_newest_alerts(database, limit, before)
     ]
 
@@ -60,8 +64,15 @@ def show_toasts(
     fleet: NamedDependency[Fleet],
     after: Annotated[int, QueryParameter(ge=0, le=GREATEST_ID)] = 0,
 ) -> PageResponse:
-    """Show the newest alerts after one, for a page that is open; oldest first."""
-    listed = [one for one in list_alerts(fleet.database, MOST_TOASTS) if one[0].id > after]
+    """Show the newest alerts after one, for a page that is open; oldest first.
+
+    Those of muted agents are only listed.
+    """
+    listed = [
+        one
+        for one in list_alerts(fleet.database, MOST_TOASTS)
+        if one[0].id > after and not one[0].muted
+    ]
     return templates.render_page(request, "toasts.html", alerts=listed[::-1])
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
@@ -106,6 +107,10 @@ class AgentCard(Struct, frozen=True):
     """The role of its persona; empty for none."""
     has_thread: bool = False
     """Its session has begun, so there is a thread to read."""
+    muted: str = ""
+    """Until when its alerts are muted, in words; empty where they are not."""
+    can_mute: bool = False
+    """It has not ended, so that it may still raise alerts."""
 
     @property
     def initials(self) -> str:
@@ -280,6 +285,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         question=question,
         work=agent.changes,
         has_thread=bool(agent.session),
+        muted=describe_mute(agent.muted_until) if agent.ended_at is None else "",
+        can_mute=agent.ended_at is None,
     )  # fmt: skip
 
 
@@ -319,7 +326,7 @@ def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
 
 def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "waiting":
-        return agent.waiting_for or "It asks something in its pane."
+        return agent.waiting_for or "It asks something in its terminal."
     if agent.state == "limited":
         return agent.limit_text
     if agent.state == "stuck":

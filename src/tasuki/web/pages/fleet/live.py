@@ -2,14 +2,17 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import Annotated
 
 from litestar import get
 from litestar.datastructures import State
+from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
-from tasuki.web.live import STREAM_HEADERS
+from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.live import STREAM_HEADERS, parse_last_id
 from tasuki.web.page_news import PageCounts, PageStreams
 from tasuki.web.pages.fleet import cards
 from tasuki.web.security.sessions import is_signed_in
@@ -17,10 +20,16 @@ from tasuki.web.views.templates import AnyRequest
 
 
 @get("/live", media_type="text/event-stream", include_in_schema=False)
-async def stream_news(request: AnyRequest, state: State) -> Stream:
-    """Stream what changes, until its browser is signed out."""
+async def stream_news(
+    request: AnyRequest,
+    state: State,
+    after: Annotated[int | None, QueryParameter(ge=0, le=GREATEST_ID)] = None,
+) -> Stream:
+    """Stream what changes, until its browser is signed out; alerts also since the line `after`."""
     pages: PageStreams = state.live_pages
-    pieces = _stream_while_signed_in(request, pages.stream_pieces(state.live.position.id))
+    last_id = parse_last_id(request.headers.get("last-event-id", ""))
+    known = after if last_id is None else min(last_id, GREATEST_ID)
+    pieces = _stream_while_signed_in(request, pages.stream_pieces(state.live.position.id, known))
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 

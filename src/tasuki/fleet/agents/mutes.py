@@ -1,0 +1,68 @@
+"""Agents whose alerts are muted: these are only listed, and notify nobody."""
+
+import time
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from tasuki.errors import UsageError
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import MUTED_FOR_GOOD, FleetAgent
+from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
+
+TOMORROW, OFF = "tomorrow", "off"
+MORNING_HOUR = 8
+"""When `tomorrow` begins, on the clock of the server."""
+MOST_DAYS = 365
+_SPAN = compile_pattern(r"([0-9]{1,6}) ?(m|min|h|d)")
+_UNITS = {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_mute(span: str, now: float) -> float | None:
+    """Parse for how long: `30m`, `1h`, `2d`, `tomorrow`, empty for good; None for `off`.
+
+    Returns seconds since 1970. Raises UsageError.
+    """
+    if span in ("", OFF):
+        return None if span else MUTED_FOR_GOOD
+    if span == TOMORROW:
+        day = datetime.fromtimestamp(now).astimezone() + timedelta(days=1)
+        return day.replace(hour=MORNING_HOUR, minute=0, second=0, microsecond=0).timestamp()
+    match = _SPAN.fullmatch(span)
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= MOST_DAYS * 86400:
+        raise UsageError(
+            f"An agent cannot be muted for {shorten_to_line(span, 40)!r}. Say 30m, 1h, 2d or tomorrow, at most {MOST_DAYS}d."
+        )
+    return now + seconds
+
+
+def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> None:
+    """Mute an agent for a span, or no longer; the log says so. Raises UsageError."""
+    until = parse_mute(span, time.time())
+    text = f"Agent {agent.id} is {describe_mute(until) or 'no longer muted'}."
+    with database.write() as connection:
+        query = sa.update(tables.agents).where(tables.agents.c.id == agent.id)
+        connection.execute(query.values(muted_until=until))
+        log.note(connection, "agent", text, agent_id=agent.id)
+
+
+def is_muted(connection: sa.Connection, agent_id: int, now: float) -> bool:
+    """Whether an agent is muted, within a transaction."""
+    until = connection.execute(_FIND_MUTE, {"wanted": agent_id}).scalar()
+    return until is not None and until > now
+
+
+def describe_mute(until: float | None, now: float | None = None) -> str:
+    """Describe until when an agent is muted: `muted until 15:00`, `muted`; empty where it is not."""
+    if until is None or until <= (time.time() if now is None else now):
+        return ""
+    return "muted" if until >= MUTED_FOR_GOOD else f"muted until {describe_reset(until, now)}"
+
+
+_FIND_MUTE = sa.select(tables.agents.c.muted_until).where(
+    tables.agents.c.id == sa.bindparam("wanted")
+)

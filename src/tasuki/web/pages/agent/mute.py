@@ -1,0 +1,46 @@
+"""Mute an agent: its alerts are listed, and notify nobody."""
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from tasuki.fleet.agents.mutes import MORNING_HOUR, OFF, TOMORROW
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import MuteOrder
+from tasuki.web.pages.fleet import cards
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+CHOICES = {
+    "1h": "For 1 hour", TOMORROW: f"Until tomorrow {MORNING_HOUR:02}:00", "": "Until it is unmuted",
+}  # fmt: skip
+
+
+@get("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
+def show_mute_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Ask for how long an agent is muted."""
+    queries.load_agent(fleet.database, id)
+    card = cards.build_cards(fleet, [id])[0]
+    return templates.render_page(request, "mute_form.html", card=card, choices=CHOICES, off=OFF)
+
+
+@post("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
+def mute_agent(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    form: NamedDependency[dict[str, str]],
+) -> PageResponse:
+    """Mute it, or unmute it; go back to where that was asked for."""
+    order = bodies.fill_body(MuteOrder, {"for": form.get("for", "")})
+    fleet.mute_agent(id, order.span)
+    default = f"/agents/{id}"
+    back = templates.find_way_back(request, default)
+    return templates.redirect(request, default if back == f"{default}/mute" else back)
+
+
+HANDLERS = (show_mute_form, mute_agent)
