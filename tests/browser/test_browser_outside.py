@@ -37,6 +37,7 @@ def test_the_dashboard_works_under_the_public_name(
     page.locator("#thresholds form").first.get_by_role("button").click()
     expect(page.get_by_text("Saved; it applies from now on.")).to_be_visible()
     browsing.expect("401")
+    page.goto("/settings/server")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_text("You are signed out.")).to_be_visible()
 

@@ -4,7 +4,7 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import bodies
-from tasuki.web.pages import figures, hosts, login, personas, settings
+from tasuki.web.pages import figures, hosts, login, personas
 from tasuki.web.pages.agent import terminal
 from tasuki.web.pages.fleet import (
     agent_threads,
@@ -19,6 +19,7 @@ from tasuki.web.pages.fleet import (
 )
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
+from tasuki.web.pages.settings import routes as settings
 from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
