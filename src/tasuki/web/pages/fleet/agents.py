@@ -15,7 +15,7 @@ from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
@@ -43,18 +43,27 @@ def show_agent(
     agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
+    events = queries.list_last_events(fleet.database, id, LOG_LINES)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
-        "events": queries.list_last_events(fleet.database, id, LOG_LINES),
+        "events": events,
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
+        "unsent": _has_unsent_brief(agent, events),
         "is_own": agent.ordered_at is not None or agent.adopted,
     }  # fmt: skip
     return templates.render_page(request, "agent.html", **context)
+
+
+def _has_unsent_brief(agent: FleetAgent, events: Sequence[FleetEvent]) -> bool:
+    """Whether the brief with which an agent began still stands in its input, as far as is known."""
+    if not agent.brief or agent.ended_at is not None or agent.turn_at is not None:
+        return False
+    return not agent.last_words and all(event.kind != "prompt" for event in events)
 
 
 def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
