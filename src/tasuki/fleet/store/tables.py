@@ -305,6 +305,7 @@ queued_goals = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),  # waiting, typing, typed, uncertain
     sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
     sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),  # to which it was typed
     sa.Column("typed_at", sa.Double),
 )

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki import errors
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
+from tasuki.fleet.agents.goal_queue import GoalOrder
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.delivery.answers import AgentAnswer
 from tasuki.fleet.handoff.commands import HandoffRequest
@@ -63,6 +64,28 @@ class PersonaChange(_RequestBody, frozen=True):
     threshold: PercentValue | UnsetType | None = UNSET
     automatic: bool | UnsetType = UNSET
     on_limit: ShortText | UnsetType = UNSET
+
+
+class NewGoal(_RequestBody, frozen=True):
+    """A goal for the queue of a persona."""
+
+    text: LongText
+
+
+class QueueChange(_RequestBody, frozen=True):
+    """Whether a queue is paused. Resuming also goes on after a stop."""
+
+    paused: bool
+
+
+class GoalChange(_RequestBody, frozen=True):
+    """A new text for a goal that waits, or an order for it.
+
+    `arrived` and `again` are for one of which it is not known whether it was typed.
+    """
+
+    text: LongText | UnsetType = UNSET
+    order: GoalOrder | UnsetType = UNSET
 
 
 class LessonOrder(_RequestBody, frozen=True):

@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("text", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("key", sa.Text, nullable=False, server_default=""),
         sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
         sa.Column("typed_at", sa.Double),
     )
