@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import World, refusal
+from fleets import Refused, World, refusal
 from waiting import retry_until
 
 from tasuki.harness.install.hook_script import get_script_path
@@ -141,17 +141,17 @@ def test_an_uncertain_goal_stops_the_queue(world: World) -> None:
     retry_until(lambda: shown(world, slug)["stopped"], 60)
     stopped = shown(world, slug)
     script.write_text(hook)
-    status, said = 0, ""
-    try:
+    with pytest.raises(Refused) as refused:
         world.api("PATCH", f"/api/personas/{slug}/queue", {"paused": False})
-    except Exception as error:
-        status, said = error.status, error.body["error"]  # type: ignore[attr-defined]
     alerts = world.api("GET", "/api/alerts")["alerts"]
     settled = world.api("PATCH", f"/api/personas/{slug}/queue/{first}", {"order": "arrived"})
 
     assert [goal["state"] for goal in stopped["goals"]] == ["uncertain", "waiting"]
     assert f"Goal {first}" in stopped["stopped"]
-    assert (status, "whether it arrived" in said) == (400, True)
+    assert (refused.value.status, "whether it arrived" in refused.value.body["error"]) == (
+        400,
+        True,
+    )
     assert [one["title"] for one in alerts if "queue" in one["title"]] == [f"The queue of {slug} stopped"]  # fmt: skip
     assert (settled["stopped"], [goal["id"] for goal in settled["goals"]]) == ("", [second])
     assert len(world.prompts(GOALS[0])) == 1
@@ -165,3 +165,19 @@ def test_what_cannot_be_queued_is_refused(world: World) -> None:
 
     assert refusal(world, path, {"text": "  "}) == (400, "There is no goal. Say what the agent should accomplish.")  # fmt: skip
     assert refusal(world, "/api/personas/nobody-x-1/queue", {"text": "x"})[0] == 404
+
+
+def test_the_command_line_shows_and_changes_a_queue(world: World) -> None:
+    """Goals are added, put in front, removed; the queue is paused and resumed."""
+    slug = world.persona()
+    for text in GOALS:
+        world.tasuki("persona", "queue", slug, "--add", text)
+    first, _, third = (goal["id"] for goal in shown(world, slug)["goals"])
+    world.tasuki("persona", "queue", slug, "--first", str(third), "--remove", str(first))
+    said = world.tasuki("persona", "queue", slug, "--pause")
+    resumed = world.tasuki("persona", "queue", slug, "--resume")
+
+    assert "Paused" in said
+    assert "Paused" not in resumed
+    assert said.index(GOALS[2]) < said.index(GOALS[1])
+    assert GOALS[0] not in said

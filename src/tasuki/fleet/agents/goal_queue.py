@@ -166,9 +166,7 @@ def _check_waiting(goal: QueuedGoal) -> None:
     raise NotPossible(f"Goal {goal.id} no longer waits: it {word}.")
 
 
-def _load_goal(
-    connection: sa.Connection, slug: str, goal_id: int
-) -> tuple[Persona, QueuedGoal]:
+def _load_goal(connection: sa.Connection, slug: str, goal_id: int) -> tuple[Persona, QueuedGoal]:
     persona = queries.load_persona(connection, slug)
     query = sa.select(*_COLUMNS).where(_GOALS.c.id == goal_id, _GOALS.c.persona == slug)
     row = connection.execute(query).one_or_none() if goal_id <= queries.GREATEST_ID else None

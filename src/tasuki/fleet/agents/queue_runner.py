@@ -159,9 +159,7 @@ class QueueRunner:
         elif goal.state == "typing":
             self._record(goal, agent, self._deliver(agent, intent, goal.text))
 
-    def _deliver(
-        self, agent: FleetAgent, intent: outbox.TypingIntent, text: str
-    ) -> DeliveryResult:
+    def _deliver(self, agent: FleetAgent, intent: outbox.TypingIntent, text: str) -> DeliveryResult:
         """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
         if agent.ended_at is not None or agent.pane != intent.pane:
             return DeliveryResult("uncertain")

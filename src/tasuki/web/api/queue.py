@@ -40,7 +40,10 @@ def pause_queue(
 
 @patch("/personas/{slug:str}/queue/{id:int}", sync_to_thread=True)
 def change_goal(
-    fleet: NamedDependency[Fleet], slug: FromPath[str], id: FromPath[int], data: JSONBody[GoalChange]
+    fleet: NamedDependency[Fleet],
+    slug: FromPath[str],
+    id: FromPath[int],
+    data: JSONBody[GoalChange],
 ) -> GoalQueue:
     """Change a goal: its text while it waits, or its place; or say whether an uncertain one arrived."""
     if (data.text is UNSET) == (data.order is UNSET):
@@ -53,9 +56,7 @@ def change_goal(
 
 
 @delete("/personas/{slug:str}/queue/{id:int}", status_code=200, sync_to_thread=True)
-def remove_goal(
-    fleet: NamedDependency[Fleet], slug: FromPath[str], id: FromPath[int]
-) -> GoalQueue:
+def remove_goal(fleet: NamedDependency[Fleet], slug: FromPath[str], id: FromPath[int]) -> GoalQueue:
     """Remove a goal that waits or is uncertain."""
     goal_queue.remove_goal(fleet.database, slug, id)
     return _answer(fleet, slug)
@@ -67,6 +68,4 @@ def _answer(fleet: Fleet, slug: str) -> GoalQueue:
 
 
 HANDLERS: list[HTTPRouteHandler] = [show_queue, add_goal, pause_queue, change_goal, remove_goal]
-ROUTERS = [
-    Router("/api", route_handlers=HANDLERS, guards=[require_operator], tags=["personas"])
-]
+ROUTERS = [Router("/api", route_handlers=HANDLERS, guards=[require_operator], tags=["personas"])]

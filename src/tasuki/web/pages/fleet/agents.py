@@ -19,6 +19,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
@@ -47,12 +48,13 @@ def show_agent(
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
-        "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
+        "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": events,
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
+        **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
         "unsent": _has_unsent_brief(agent, events),
         "is_own": agent.ordered_at is not None or agent.adopted,
     }  # fmt: skip
