@@ -34,8 +34,10 @@ def build_queue(
     persona = queries.load_persona(fleet.database, slug)
     wait = explain_wait(fleet.database, agent, persona) if agent else "No agent works as it."
     found = request.app.state.notices.find(request.query_params.get("said", ""), QueueNotice)
+    queue = goal_queue.load_queue(fleet.database, slug)
     return {
-        "queue": goal_queue.redact_queue(goal_queue.load_queue(fleet.database, slug)),
+        "queue": goal_queue.redact_queue(queue),
+        "queue_texts": {goal.id: goal.text for goal in queue.goals},
         "queue_wait": wait,
         "queue_notice": found.refused if found else "",
     }

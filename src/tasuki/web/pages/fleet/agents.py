@@ -19,6 +19,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
@@ -221,7 +222,7 @@ def _render_new_agent(
         request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
         personas=queries.list_personas(fleet.database), hosts=hosts, labels=labels, own_host=fleet.host,
         folders=sorted({(agent.cwd, labels.get(agent.host, "")) for agent in recent if agent.cwd})[:50],
-        harnesses=bodies.list_startable_harnesses(),
+        harnesses=bodies.list_startable_harnesses(), goal_templates=list_shown(fleet),
         anonymous=[a for a in map(display.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
 
