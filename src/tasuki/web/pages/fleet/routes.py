@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.harness import registry as harnesses
+from tasuki.web.pages.agent.first_start import build_first_start
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards, fleet_view
 from tasuki.web.pages.fleet.alert_pages import list_alerts
@@ -48,7 +49,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         for key, word in fleet_view.TABS.items()
     ]
     return templates.render_page(
-        request, "fleet.html", live="agents alerts hosts templates", view=view, tabs=tabs,
+        request, "fleet.html", live="agents alerts hosts templates" if all_cards else "agents alerts hosts templates settings personas", view=view, tabs=tabs,
         counts=_count_cards(all_cards), groups=fleet_view.group_cards(view, visible, hosts),
         shown=len(visible), hosts=hosts, looks=fleet_view.LOOKS, orders=fleet_view.ORDERS,
         groupings={key: word for key, word in fleet_view.GROUPINGS.items() if hosts or key != "host"},
@@ -56,6 +57,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database), goal_templates=list_shown(fleet)[:12],
+        steps=None if all_cards else build_first_start(fleet),
         lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ SECTIONS = (
     SettingsSection("hooks", "Hooks", "/settings/hooks", "hooks"),
     SettingsSection("notifications", "Notifications", "/settings/notifications", "notifications"),
     SettingsSection("browsers", "Signed-in browsers", "/settings/browsers", "sessions"),
+    SettingsSection("doctor", "Doctor", "/doctor"),
     SettingsSection("server", "This server", "/settings/server", "server"),
 )  # fmt: skip
 """In the order of the navigation. The template of a section is `settings_KEY.html`."""

@@ -2,7 +2,7 @@
 
 from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 from msgspec import Struct
 
 from tasuki.errors import TasukiError
@@ -14,6 +14,8 @@ from tasuki.web.api import bodies
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
 
 
 class HooksState(Struct, frozen=True):
@@ -54,19 +56,22 @@ def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
 
 @get("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
 def show_hooks_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str]
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    name: FromPath[str],
+    back: FromQuery[str] = "",
 ) -> PageResponse:
-    """Show what would be added to a harness, file by file."""
+    """Show what would be added to a harness, file by file; `back=fleet` leads to the fleet's page."""
     plan = _plan_hooks(fleet, name)
     title = harnesses.get_harness(name).title
     return templates.render_page(
-        request, "hooks_form.html", name=name, title_of=title, plan=plan, refused=""
+        request, "hooks_form.html", name=name, title_of=title, plan=plan, refused="", back=back
     )
 
 
 @post("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
 def add_hooks(
-    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str]
+    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str], form: FormFields
 ) -> PageResponse:
     """Add the fleet's hooks to a harness, as `tasuki install NAME --fleet` does."""
     control, plan = harnesses.require_control(name), _plan_hooks(fleet, name)
@@ -77,9 +82,12 @@ def add_hooks(
     except (TasukiError, OSError) as error:
         status = bodies.get_status(error) if isinstance(error, TasukiError) else 507
         return templates.render_page(
-            request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error)
+            request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error), back=form.get("back", "")
         )  # fmt: skip
     notes = " ".join(control.notes)
+    fleet.note("settings", f"The fleet's hooks were added to {harnesses.get_harness(name).title}.")
+    if form.get("back") == "fleet":
+        return templates.redirect(request, "/")
     message = f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip()
     return say_in_section(request, "hooks", SettingsNotice(message, place=name))
 

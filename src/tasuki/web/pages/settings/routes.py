@@ -1,5 +1,11 @@
 """The routes of the settings."""
 
-from tasuki.web.pages.settings import general, hooks, notifications, server
+from tasuki.web.pages.settings import doctor, general, hooks, notifications, server
 
-HANDLERS = (*general.HANDLERS, *hooks.HANDLERS, *notifications.HANDLERS, *server.HANDLERS)
+HANDLERS = (
+    *general.HANDLERS,
+    *doctor.HANDLERS,
+    *hooks.HANDLERS,
+    *notifications.HANDLERS,
+    *server.HANDLERS,
+)
