@@ -135,15 +135,16 @@ def test_every_section_is_one_screen_high(world: World, seen: Page) -> None:
 
 def test_the_doctor_is_a_page(world: World, seen: Page) -> None:
     """What it finds about each program, with the line that mends it; hooks can be added there."""
+    world.tasuki("uninstall", "claude", "--fleet", "--yes")
     seen.goto("/settings")
     seen.get_by_role("navigation", name="Settings").get_by_role("link", name="Doctor").click()
     host = seen.get_by_role("region", name="This host", exact=True)
-    codex = seen.get_by_role("region", name="Codex")
+    claude = seen.get_by_role("region", name="Claude Code")
     expect(host).to_contain_text("tmux")
-    expect(codex).to_contain_text("tasuki install codex --fleet")
+    expect(claude).to_contain_text("tasuki install claude --fleet")
     assert [] == portraits(seen, "doctor")
-    codex.get_by_role("link", name="Add …").click()
+    claude.get_by_role("link", name="Add …").click()
     seen.get_by_role("dialog").get_by_role("button", name="Add them").click()
     seen.goto("/doctor")
 
-    expect(codex).to_contain_text("in place")
+    expect(claude).to_contain_text("in place")

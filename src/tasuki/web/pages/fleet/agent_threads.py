@@ -6,7 +6,7 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
-from tasuki.errors import HostAway, StoreFailed, TasukiError
+from tasuki.errors import HostAway, StoreFailed, TasukiError, ThreadNotFound
 from tasuki.files import explain_error
 from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
@@ -14,6 +14,7 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
+from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import remote, view
 from tasuki.web.pages.threads.files import build_thread_address
 from tasuki.web.views import display, templates
@@ -32,11 +33,13 @@ def show_thread(
     That of this host is on the page of threads; that of another one is asked for.
     """
     agent = queries.load_agent(fleet.database, id)
-    remote.check_session(agent)
     if agent.host == fleet.host or fleet.database.is_sqlite:
+        if missing := _explain_missing(fleet, agent):
+            return redirect_with_result(request, id, SentMessage(refused=missing))
         address = build_thread_address(agent.harness, agent.session, entry=entry)
         return templates.redirect(request, f"{address}#e{entry}" if entry else address)
     try:
+        remote.check_session(agent)
         found = remote.ask_for_thread(fleet, agent, entry)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
@@ -46,6 +49,18 @@ def show_thread(
         kept=found.kept, host=_get_label(fleet, agent), entry=entry, here=here, plain_here=here, words=[],
         marked=view.mark_words, marked_prose=view.mark_words_in_prose,
     )  # fmt: skip
+
+
+def _explain_missing(fleet: Fleet, agent: FleetAgent) -> str:
+    """Return why an agent of this host has no thread to be read; empty where it has one."""
+    try:
+        remote.check_session(agent)
+        remote.find_thread_file(agent.harness, agent.session, agent.thread)
+    except ThreadNotFound:
+        return f"Agent {agent.id} has no thread to read: it took no turn yet, or its harness deleted it."
+    except TasukiError as error:
+        return str(error)
+    return ""
 
 
 def _get_label(fleet: Fleet, agent: FleetAgent) -> str:

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.agents.agent_ends import LostAgent, clear_lost_agent, find_lost_agents
 from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
@@ -198,6 +198,19 @@ def stop_agent(
     return templates.redirect(request, f"/agents/{id}")
 
 
+@post("/agents/{id:int}/clear", sync_to_thread=True, include_in_schema=False)
+def clear_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Clear a lost agent, and go back to where that was asked for."""
+    try:
+        clear_lost_agent(fleet.database, id)
+    except TasukiError as error:
+        return redirect_with_result(request, id, SentMessage(refused=str(error)))
+    fleet.changes.notify([id])
+    return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
+
+
 @get("/agents/new", sync_to_thread=True, include_in_schema=False)
 def show_new_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], persona: FromQuery[str] = ""
@@ -265,6 +278,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
+    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, clear_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip
