@@ -158,6 +158,25 @@ def test_an_uncertain_goal_stops_the_queue(world: World) -> None:
     assert world.prompts(GOALS[1]) == []
 
 
+def test_a_claim_of_an_agent_that_ended_meanwhile_stops_the_queue(world: World) -> None:
+    """Nobody can say whether it was typed: the operator decides, and its next agent gets it again."""
+    slug = world.persona()
+    agent = world.worked(world.started(persona=slug))
+    pane = world.agent(agent)["pane"]
+    world.kill()
+    world.serve(at="QueueRunner._claim")
+    (goal,) = queue(world, slug, GOALS[0])
+    world.kill_at_point()
+    world.tmux("kill-pane", "-t", pane)
+    world.serve()
+    retry_until(lambda: shown(world, slug)["stopped"], 60)
+    world.api("PATCH", f"/api/personas/{slug}/queue/{goal}", {"order": "again"})
+    world.started(persona=slug)
+    retry_until(lambda: typed(world, slug), 60)
+
+    assert len(world.prompts(GOALS[0])) == 1
+
+
 def test_what_cannot_be_queued_is_refused(world: World) -> None:
     """An empty goal, a persona that is not there, a goal that is not there."""
     slug = world.persona()

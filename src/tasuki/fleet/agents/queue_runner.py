@@ -88,11 +88,16 @@ class QueueRunner:
     # -- which -------------------------------------------------------------------------
 
     def _list_claimed(self) -> list[tuple[QueuedGoal, str]]:
-        """List the goals that are claimed for agents of this host, and those that are uncertain."""
+        """List the goals that are claimed, or uncertain, for agents of this host or that ended.
+
+        The host of an agent that ended may be gone: every host says that such a claim is uncertain.
+        """
+        agents = tables.agents.c
+        is_ours = (agents.host == self.host) | agents.ended_at.is_not(None)
         query = (
             sa.select(_GOALS.c.key, *_COLUMNS)
-            .join(tables.agents, tables.agents.c.id == _GOALS.c.agent_id)
-            .where(_GOALS.c.state.in_(("typing", "uncertain")), tables.agents.c.host == self.host)
+            .join(tables.agents, agents.id == _GOALS.c.agent_id)
+            .where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
         )
         with self.database.read() as connection:
             return [(QueuedGoal(*row[1:]), row[0]) for row in connection.execute(query)]

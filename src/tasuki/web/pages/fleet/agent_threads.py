@@ -16,7 +16,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import remote, view
-from tasuki.web.pages.threads.files import build_thread_address
+from tasuki.web.pages.threads.files import build_thread_address, find_thread_file
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -55,7 +55,7 @@ def _explain_missing(fleet: Fleet, agent: FleetAgent) -> str:
     """Return why an agent of this host has no thread to be read; empty where it has one."""
     try:
         remote.check_session(agent)
-        remote.find_thread_file(agent.harness, agent.session, agent.thread)
+        find_thread_file(agent.harness, agent.session, agent.thread)
     except ThreadNotFound:
         return f"Agent {agent.id} has no thread to read: it took no turn yet, or its harness deleted it."
     except TasukiError as error:
