@@ -163,7 +163,7 @@ def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
     own_settings = _load_settings()
     with ThreadPoolExecutor(max_workers=16) as pool:
         tmux = pool.submit(_read_version, "tmux", "-V")
-        versions = [pool.submit(_find_program_version, harness) for harness in chosen]
+        versions = [pool.submit(find_version, harness) for harness in chosen]
         thread_results = list(pool.map(_summarize_threads, chosen))
         examined = tuple(
             _inspect_harness(harness, version.result(), *threads, own_settings)
@@ -237,7 +237,7 @@ def _is_closed(folder: Path) -> bool:
     return not os.access(folder, os.R_OK | os.X_OK)
 
 
-def _find_program_version(harness: Harness) -> str:
+def find_version(harness: Harness) -> str:
     """Find the version of its program: from its npm package, else by asking the program."""
     program = shutil.which(harness.program) if harness.program else None
     if not program:

@@ -263,10 +263,11 @@ def start_successor(
     send: bool = False,
     model: str = "",
     arguments: tuple[str, ...] = (),
+    socket: str = "",
 ) -> "LaunchResult":
     """Start the successor of a stored handoff, and record each step among its events.
 
-    Raises UsageError where the harness cannot start one, HarnessMissing or LaunchFailed; the
+    `socket` names the tmux server (`tmux -L`), where that is not the one of `$TMUX`. Raises UsageError where the harness cannot start one, HarnessMissing or LaunchFailed; the
     message says where the brief is.
     """
     from tasuki.launch import start as launch
@@ -279,7 +280,7 @@ def start_successor(
           successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
     try:
         launched = launch(plan, where, f"handoff-{handoff.id[:8]}",
-                          str(vault.root / handoff.id / "brief.md"))  # fmt: skip
+                          str(vault.root / handoff.id / "brief.md"), socket)  # fmt: skip
     except TasukiError as error:
         reason = Redactor().redact(str(error))  # It may quote the successor's screen.
         _record_event(prepared, tell, "failed", reason=reason)

@@ -83,7 +83,7 @@ def raised(served: Served, key: str, kind: str = "needs_you", agent_id: int = 1)
 def switch_on(page: Page) -> None:
     """Allow notifications by the button in the settings."""
     page.context.grant_permissions(["notifications"])
-    page.goto("/settings")
+    page.goto("/settings/browser")
     page.locator("#browser").get_by_role("button", name="Turn on").click()
     expect(page.locator("#browser [data-state]")).to_contain_text("They are on")
 
@@ -253,7 +253,7 @@ def test_a_browser_subscribes_and_ends_that(served: Served, browsing: Browsing, 
     page.goto("/")
     expect(page.locator("#live-word")).to_have_text("Live")
     mark[0] = "2"
-    page.goto("/settings")
+    page.goto("/settings/browser")
     expect(page.locator("#browser [data-state]")).to_have_text(
         "They are on, also while no page is open."
     )
@@ -322,7 +322,7 @@ def test_a_link_in_a_notification_opens_the_agent(
 
 def test_the_settings_of_a_browser(page: Page) -> None:
     """The section is right at each width, light and dark, and without faults of access."""
-    page.goto("/settings")
+    page.goto("/settings/browser")
     expect(page.locator("#browser [data-state]")).to_have_text("They are off.")
 
     assert [] == portraits(page, "settings-browser")

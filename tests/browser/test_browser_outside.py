@@ -37,6 +37,7 @@ def test_the_dashboard_works_under_the_public_name(
     page.locator("#thresholds form").first.get_by_role("button").click()
     expect(page.get_by_text("Saved; it applies from now on.")).to_be_visible()
     browsing.expect("401")
+    page.goto("/settings/server")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_text("You are signed out.")).to_be_visible()
 
@@ -52,7 +53,7 @@ def test_a_link_of_another_site_opens_for_the_proxys_user(browsing: Browsing) ->
     settings = {"proxy": f"user:{get_account()}", "proxy_user_header": "Remote-User", "proxy_users": "ann"}  # fmt: skip
     with make_folder() as folder, behind_caddy(folder, site, **settings) as (_, proxy):
         page = browsing.page(proxy.origin, own_authority=True)
-        page.route("https://other.example/", lambda route: route.fulfill(content_type="text/html", body=f'<a href="{proxy.origin}/settings">here</a>'))  # fmt: skip
+        page.route("https://other.example/", lambda route: route.fulfill(content_type="text/html", body=f'<a href="{proxy.origin}/settings/server">here</a>'))  # fmt: skip
         browsing.expect("another origin: GET https://other.example/")
         page.goto("https://other.example/")
         visits: list[str] = []
@@ -67,4 +68,4 @@ def test_a_link_of_another_site_opens_for_the_proxys_user(browsing: Browsing) ->
         browsing.leave()
 
     assert cookies == []
-    assert arrived == [f"{proxy.origin}/settings"] * 2
+    assert arrived == [f"{proxy.origin}/settings/server"] * 2

@@ -5,6 +5,7 @@ from browser import Browsing, operator, portraits
 from fleets import World
 from playwright.sync_api import Page, expect
 
+SECTIONS = ("", "automation", "hooks", "notifications", "browsers", "server")
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
@@ -34,6 +35,9 @@ def test_the_threshold_holds_at_once(world: World, browsing: Browsing, seen: Pag
 @pytest.mark.long
 def test_notifications_are_set_and_tried(world: World, seen: Page) -> None:
     """Addresses and kinds are saved, an address is never shown again whole, and a test says what went wrong."""
+    seen.get_by_role("navigation", name="Settings").get_by_role(
+        "link", name="Notifications"
+    ).click()
     place = seen.locator("#notifications")
     place.get_by_label("New addresses").fill("json://127.0.0.1:9/secret-path")
     place.get_by_label("Done").uncheck()
@@ -53,7 +57,7 @@ def test_notifications_are_set_and_tried(world: World, seen: Page) -> None:
 def test_automation_is_switched(world: World, seen: Page) -> None:
     """Automatic handoffs of a persona are switched on and off."""
     slug = world.persona()
-    seen.reload()
+    seen.goto("/settings/automation")
     seen.get_by_role("button", name=f"Switch on for {slug}").click()
     expect(seen.locator("#automation")).to_contain_text("are on")
 
@@ -62,6 +66,7 @@ def test_automation_is_switched(world: World, seen: Page) -> None:
 
 def test_hooks_are_shown_before_they_are_added(world: World, seen: Page) -> None:
     """What would be added to a harness is shown file by file; then it is there."""
+    seen.goto("/settings/hooks")
     seen.get_by_role("link", name="Add to Codex").click()
     form = seen.get_by_role("dialog")
     expect(form).to_contain_text("hooks")
@@ -77,6 +82,7 @@ def test_hooks_are_shown_before_they_are_added(world: World, seen: Page) -> None
 def test_signing_out(browsing: Browsing, seen: Page) -> None:
     """Behind Sign out no page opens, until another link is used."""
     browsing.expect("status of 401")
+    seen.goto("/settings/server")
     seen.get_by_role("button", name="Sign out").click()
     expect(seen.get_by_text("You are signed out.")).to_be_visible()
     seen.goto("/")
@@ -94,6 +100,51 @@ def test_the_link_is_told_again(world: World, browsing: Browsing) -> None:
     assert link != world.link()
 
 
-def test_its_pages_are_accessible(seen: Page) -> None:
-    """axe-core finds nothing in the settings."""
-    assert [] == portraits(seen, "settings")
+@pytest.mark.parametrize("name", SECTIONS)
+def test_its_pages_are_accessible(seen: Page, name: str) -> None:
+    """axe-core finds nothing in a section of the settings."""
+    seen.goto(f"/settings/{name}".rstrip("/"))
+
+    assert [] == portraits(seen, f"settings-{name or 'general'}")
+
+
+@pytest.mark.parametrize(("anchor", "path"), [
+    ("hooks", "/settings/hooks"), ("sessions", "/settings/browsers"), ("thresholds", "/settings"),
+    ("notifications", "/settings/notifications"), ("nobody", "/settings"),
+])  # fmt: skip
+def test_an_old_address_of_a_part_leads_to_it(seen: Page, anchor: str, path: str) -> None:
+    """The settings were one page once; a bookmark of a part of it shows the section that has it."""
+    seen.goto("/")
+    seen.goto(f"/settings#{anchor}")
+
+    expect(seen.locator("#sections a[aria-current]")).to_have_attribute("href", path)
+
+
+def test_every_section_is_one_screen_high(world: World, seen: Page) -> None:
+    """With thirty personas, too: at a desk no section has to be scrolled."""
+    for number in range(30):
+        world.api("POST", "/api/personas", {"role": "developer", "name": f"n{number}", "skill": "x"})  # fmt: skip
+    seen.set_viewport_size({"width": 1440, "height": 900})
+    heights = {}
+    for name in SECTIONS:
+        seen.goto(f"/settings/{name}".rstrip("/"))
+        heights[name] = seen.evaluate("document.documentElement.scrollHeight")
+
+    assert {} == {name: height for name, height in heights.items() if height > 900}
+
+
+def test_the_doctor_is_a_page(world: World, seen: Page) -> None:
+    """What it finds about each program, with the line that mends it; hooks can be added there."""
+    world.tasuki("uninstall", "claude", "--fleet", "--yes")
+    seen.goto("/settings")
+    seen.get_by_role("navigation", name="Settings").get_by_role("link", name="Doctor").click()
+    host = seen.get_by_role("region", name="This host", exact=True)
+    claude = seen.get_by_role("region", name="Claude Code")
+    expect(host).to_contain_text("tmux")
+    expect(claude).to_contain_text("tasuki install claude --fleet")
+    assert [] == portraits(seen, "doctor")
+    claude.get_by_role("link", name="Add …").click()
+    seen.get_by_role("dialog").get_by_role("button", name="Add them").click()
+    seen.goto("/doctor")
+
+    expect(claude).to_contain_text("in place")

@@ -30,7 +30,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 def choose(page: Page, word: str) -> None:
     """Choose a theme in the settings."""
-    page.goto("/settings")
+    page.goto("/settings/browser")
     page.get_by_role("group", name="Theme").get_by_role("button", name=word).click()
     expect(page.get_by_role("button", name=word)).to_have_attribute("aria-pressed", "true")
 
@@ -83,7 +83,7 @@ def test_a_word_that_is_no_theme_is_refused(served: Served, browsing: Browsing) 
     """A cookie of another value counts as none; a form of another value changes nothing."""
     browsing.expect("status of 400")
     page = operator(browsing.page(served.origin), served.link)
-    page.goto("/settings")
+    page.goto("/settings/browser")
     page.locator("button[value=dark]").evaluate("(one) => { one.value = 'x\\\"><script>'; }")
     page.locator("button[name=theme]").nth(2).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Not possible")
@@ -141,7 +141,7 @@ def test_an_agent_is_muted_on_its_page(served: Served, browsing: Browsing) -> No
     page.goto("/?look=list")
     expect(page.locator("#agent-2 .is")).to_have_text(re.compile("muted"))
     served.fleet.mute_agent(1, "tomorrow")
-    for path in ("/", "/?look=list", "/agents/2", "/agents/2/mute", "/settings"):
+    for path in ("/", "/?look=list", "/agents/2", "/agents/2/mute", "/settings/browser"):
         page.goto(path)
         page.set_viewport_size({"width": 320, "height": 800})
         shot(page, f"mute-320{path.replace('/', '-').replace('?', '-')}")

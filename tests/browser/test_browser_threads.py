@@ -75,6 +75,68 @@ def test_a_handoff_from_any_thread(world: World, seen: Page) -> None:
     assert world.seen("prompt") == []
 
 
+def start_from_brief(seen: Page, persona: str = "", *, send: bool = False) -> None:
+    """Draft a brief of the first thread and start a successor from it."""
+    open_first(seen, "timeout")
+    drafted(seen)
+    if persona:
+        seen.get_by_label("Persona", exact=True).select_option(persona)
+    if persona == "new":
+        seen.get_by_label("Role of the new persona").fill("tester")
+        seen.get_by_label("Name of the new persona").fill("tim")
+    if send:
+        seen.get_by_label("Send at once").check()
+    seen.get_by_role("button", name="Start a successor").click()
+
+
+def test_a_successor_of_a_brief_is_an_agent_of_the_fleet(world: World, seen: Page) -> None:
+    """The brief links to it, its unsent prompt is sent from its page, and then it takes messages."""
+    slug = world.persona()
+    start_from_brief(seen, slug)
+    seen.get_by_role("link", name="agent 1").click(timeout=30_000)
+    expect(seen.get_by_text("tasuki did not start this agent")).to_have_count(0)
+    unsent = world.prompts(GOAL)
+    seen.get_by_role("button", name="Send the brief").click()
+    retry_until(lambda: world.prompts(GOAL))
+    expect(seen.get_by_role("button", name="Send the brief")).to_have_count(0)
+    world.idle(1)
+    seen.get_by_label("A prompt, typed once").fill("say hello")
+    seen.get_by_role("button", name="Send", exact=True).click()
+    retry_until(lambda: world.prompts("say hello"))
+    agent = world.agent(1)
+    (handoff,) = vault(world).list_handoffs()
+
+    assert unsent == []
+    assert len(world.prompts(GOAL)) == 1
+    assert (agent["persona"], agent["adopted"], agent["brief"], agent["goal"]) == (slug, True, handoff.id, GOAL)  # fmt: skip
+    assert len(world.api("GET", "/api/agents")["agents"]) == 1
+
+
+def test_a_successor_of_a_brief_gets_a_new_persona(world: World, seen: Page) -> None:
+    """It is added with its first agent; a name that cannot be is refused before anything starts."""
+    start_from_brief(seen, "new")
+    expect(seen.get_by_role("link", name="tester-tim-1")).to_be_visible(timeout=30_000)
+
+    assert world.agent(1)["persona"] == "tester-tim-1"
+
+
+def test_a_persona_at_work_gets_no_second_agent_from_a_brief(
+    world: World, browsing: Browsing, seen: Page
+) -> None:
+    """It is not offered; one that begins to work meanwhile is refused, and nothing is started."""
+    browsing.expect("status of 409")
+    slug = world.persona()
+    open_first(seen, "timeout")
+    drafted(seen)
+    seen.get_by_label("Persona", exact=True).select_option(slug)
+    world.started(persona=slug)
+    seen.get_by_role("button", name="Start a successor").click()
+    expect(seen.get_by_role("alert")).to_contain_text(f"works as {slug} already")
+
+    assert seen.get_by_label("Persona", exact=True).locator(f"option[value={slug}]").count() == 0
+    assert len(world.seen("started")) == 1
+
+
 def test_the_entries_of_a_brief_open_beside_it(seen: Page) -> None:
     """A reference opens its entry beside the brief without leaving the page, and says where that is from."""
     open_first(seen)

@@ -69,6 +69,28 @@ def test_old_samples_go(database: FleetDatabase, pruner: FleetPruner) -> None:
     assert [alive] == [row["id"] for row in rows(database, tables.agents)]
 
 
+def test_goals_that_were_typed_long_ago_go(database: FleetDatabase, pruner: FleetPruner) -> None:
+    """And then their agent; one that is uncertain keeps it, and one that waits stays."""
+    persona(database)
+    first, second = (agent(database, state="ended", ended_at=OLD, persona=SLUG) for _ in range(2))
+    goal = {"persona": SLUG, "place": 1, "text": "x", "created_at": OLD}
+    insert(
+        database,
+        tables.queued_goals,
+        {**goal, "state": "typed", "agent_id": first, "typed_at": OLD},
+    )
+    insert(
+        database,
+        tables.queued_goals,
+        {**goal, "state": "uncertain", "agent_id": second, "typed_at": OLD},
+    )
+    insert(database, tables.queued_goals, {**goal, "state": "waiting"})
+    pruner.prune()
+
+    assert [row["state"] for row in rows(database, tables.queued_goals)] == ["uncertain", "waiting"]
+    assert [row["id"] for row in rows(database, tables.agents)] == [second]
+
+
 def test_nothing_is_taken_away_where_it_is_kept_for_ever(
     database: FleetDatabase, pruner: FleetPruner
 ) -> None:

@@ -45,6 +45,7 @@ def points() -> None:
     """Put the points into the code."""
     from tasuki.fleet.agents import lifecycle
     from tasuki.fleet.agents.lifecycle import AgentLifecycle
+    from tasuki.fleet.agents.queue_runner import QueueRunner
     from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
     from tasuki.fleet.handoff import documents, worktrees
     from tasuki.fleet.handoff.runner import StepRunner
@@ -68,6 +69,8 @@ def points() -> None:
         return until(self, of, *arguments)
 
     StepContext.wait_for = waiting  # type: ignore[method-assign]
+    behind(QueueRunner, "_claim")
+    behind(QueueRunner, "_deliver")
     behind(TmuxPanes, "paste")
     behind(TmuxPanes, "enter")
     behind(TmuxPanes, "open")

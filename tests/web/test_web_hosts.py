@@ -217,7 +217,7 @@ def test_a_fleet_on_sqlite_says_what_several_hosts_need(tmp_path: Path) -> None:
     with serving(tmp_path) as made:
         host(made.fleet.database, "h", "laptop")
         visitor = Visitor(made)
-        said, settings = words(visitor.page("/hosts")), visitor.page("/settings")
+        said, settings = words(visitor.page("/hosts")), visitor.page("/settings/server")
         fleet = visitor.page("/")
 
     assert "The fleet has one host." in said

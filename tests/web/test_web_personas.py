@@ -120,7 +120,7 @@ def test_the_skill_is_edited_to_the_letter(visitor: Visitor, folder: Path) -> No
     assert 303 == sent.status
     assert skill + "\n" == (folder / "skill.md").read_text()
     again = visitor.page(f"/personas/{SLUG}")
-    assert "\u200f" in again.partition("<textarea")[2].partition("</textarea>")[0]
+    assert "\u200f" in again.partition('id="skill-text"')[2].partition("</textarea>")[0]
     assert "&lt;b&gt;bold&lt;/b&gt;" in again
 
 

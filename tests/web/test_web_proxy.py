@@ -66,7 +66,7 @@ def send_lines(port: int, *lines: str, address: str = "127.0.0.1") -> int:
 
 def test_the_proxys_user_is_signed_in(served: Served) -> None:
     """Without a link and without a cookie; the settings say who it is, and offer no sign-out."""
-    page = ask(served, "/settings")
+    page = ask(served, "/settings/server")
     said = page.body.decode()
 
     assert (page.status, ask(served).status) == (200, 200)

@@ -124,7 +124,7 @@ def test_sessions_are_listed_and_ended(served: Served) -> None:
     first, second, third = (sign_in(served) for _ in range(3))
     found = served.ask("GET", "/api/sessions").json["sessions"]
     ids = sorted(one["id"] for one in found)
-    page = served.ask("GET", "/settings", token="", Cookie=second).body.decode()
+    page = served.ask("GET", "/settings/browsers", token="", Cookie=second).body.decode()
     ended = served.ask("POST", f"/api/sessions/{ids[0]}/end")
     after_one = [status(served, cookie) for cookie in (first, second, third)]
     unknown = served.ask("POST", f"/api/sessions/{ids[0]}/end")

@@ -75,7 +75,7 @@ def test_odd_batches_are_refused(visitor: Visitor, batch: str) -> None:
     [
         ("/agents/1/send", "/agents/1"), ("/agents/1/keys", "/agents/1"), ("/agents/1/type", "/agents/1"),
         ("/agents/adopt", "/agents/new"), ("/alerts/seen", "/alerts"), ("/settings/threshold", "/settings"),
-        ("/settings/automation/x", "/settings"), ("/settings/sessions/end", "/settings"), ("/personas/x/skill", "/personas/x"),
+        ("/settings/automation/x", "/settings/automation"), ("/settings/sessions/end", "/settings/browsers"), ("/settings/test", "/settings/notifications"), ("/personas/x/skill", "/personas/x"),
         ("/hosts/x/label", "/hosts"), ("/handoffs/abc/retry", "/handoffs/abc"), ("/briefs/abc/start", "/briefs/abc"),
         ("/drafts/abc/cancel", "/drafts/abc"), ("/threads/claude/x/handoff", "/threads/claude/x"), ("/logout", "/"),
         ("/agents/1/thread/copy", "/agents/1/thread"),
@@ -116,10 +116,8 @@ def test_a_change_of_the_settings_is_said_after_a_redirect(
     monkeypatch.setenv("TASUKI_CONFIG", str(tmp_path / "config.toml"))
     sent = visitor.post("/settings/threshold", context_threshold="70")
 
-    assert (sent.status, sent.headers["location"].endswith("#thresholds")) == (303, True)
-    assert "Saved; it applies from now on." in words(
-        visitor.page(sent.headers["location"].partition("#")[0])
-    )
+    assert (sent.status, sent.headers["location"].partition("=")[0]) == (303, "/settings?said")
+    assert "Saved; it applies from now on." in words(visitor.page(sent.headers["location"]))
 
 
 def test_notices_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,10 @@ COMMANDS = {
         "tasuki.cli.fleet.agent:agent",
         "Start agents of the fleet, talk to them, hand them off.",
     ),
+    "template": (
+        "tasuki.cli.fleet.goal_template:template",
+        "Keep goals that are used again, start agents from them.",
+    ),
     "host": ("tasuki.cli.fleet.host:host", "Add hosts to the fleet, join it, retire hosts."),
     "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
     "config": (

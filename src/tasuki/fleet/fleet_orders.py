@@ -72,11 +72,18 @@ class FleetOrders:
         return self._load_agent(self._order(target, "start", arguments))
 
     def adopt_agent(
-        self, *, pane: str, harness: str, persona: str = "", session: str = "", host: str = ""
-    ) -> FleetAgent:
-        """Adopt an agent that is already running in a pane. Raises NotPossible, HostAway."""
+        self, *, pane: str, harness: str, persona: str = "", session: str = "", host: str = "",
+        brief: str = "", goal: str = "",
+    ) -> FleetAgent:  # fmt: skip
+        """Adopt an agent that is already running in a pane. Raises NotPossible, HostAway.
+
+        `brief` is the id of a stored handoff of this host with which it was started, `goal` its goal.
+        """
         target = find_host(self.database, host).id if host else self.host
-        arguments = {"pane": pane, "harness": harness, "persona": persona, "session": session}
+        arguments = {
+            "pane": pane, "harness": harness, "persona": persona, "session": session,
+            "brief": brief, "goal": goal,
+        }  # fmt: skip
         return self._load_agent(self._order(target, "adopt", arguments))
 
     def send_text(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:

@@ -128,6 +128,7 @@ class LocalOrders:
         agent = lifecycle.adopt_agent(
             self.database, self.fleet.panes, self.fleet.host, pane=arguments["pane"],
             harness=arguments["harness"], persona=slug, session=arguments["session"],
+            brief=arguments.get("brief", ""), goal=arguments.get("goal", ""),
         )  # fmt: skip
         self.fleet.changes.notify([agent.id])
         return agent.id

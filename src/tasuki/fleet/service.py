@@ -18,6 +18,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.limit_handoffs import LimitHandoffs
+from tasuki.fleet.agents.queue_runner import QueueRunner
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
@@ -140,6 +141,7 @@ class Fleet(FleetOrders):
             self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
+        self.queue = QueueRunner(self.database, self.delivery, self.changes, self.host)
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
@@ -188,6 +190,7 @@ class Fleet(FleetOrders):
         self.keeper.start()
         self.work.start()
         self.watch.start()
+        self.queue.start()
         self.pruner.start()
         self._launched = True
         if warning := describe_unverified(self.database.url):
@@ -198,6 +201,7 @@ class Fleet(FleetOrders):
         self.lost = why
         self.changes.close()
         self.watch.stop()
+        self.queue.stop()
         self.pruner.stop()
         for callback in self._on_lost:
             callback()
@@ -220,6 +224,7 @@ class Fleet(FleetOrders):
             self.work.close(seconds / 4)
             self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
+            self.queue.close(seconds / 2)
             self.intake.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)

@@ -20,8 +20,10 @@ from tasuki.config.settings import Settings
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api import fleet as fleet_api
+from tasuki.web.api import goal_templates as templates_api
 from tasuki.web.api import hosts as hosts_api
 from tasuki.web.api import operator
+from tasuki.web.api import queue as queue_api
 from tasuki.web.api.bodies import EXCEPTION_HANDLERS
 from tasuki.web.api.hooks import (
     MOST_BODY_BYTES,
@@ -99,7 +101,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
     app = FleetApplication(
         route_handlers=[
-            show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS,
+            show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
             routes.build_public_router(), routes.build_router(),
         ],
         dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},

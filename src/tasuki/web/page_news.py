@@ -1,7 +1,7 @@
 """News for open pages: what changed, never how it looks.
 
 A page names the topics that it shows: `agents`, `agent:17`, `handoffs`, `handoff:` and an id,
-`alerts`, `hosts`, `personas`. When one of them is in the news, its browser fetches the page again and
+`alerts`, `hosts`, `personas`, `settings`, `templates`. When one of them is in the news, its browser fetches the page again and
 morphs it (`static/live.js`). So a page that is right when it is made is right while it is open, and
 nothing here knows any page. One stream of news serves all pages of a browser (`static/stream.js`).
 """
@@ -207,6 +207,10 @@ def list_topics(event: FleetEvent) -> set[str]:
         topics |= {"handoffs", f"handoff:{event.handoff_id}"}
     if event.kind == "alert":
         topics.add("alerts")
+    if event.kind == "settings":
+        topics.add("settings")
+    if event.kind == "template":
+        topics.add("templates")
     if event.kind == "persona":
         topics |= {"personas", "agents"}
     return topics

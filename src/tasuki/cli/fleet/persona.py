@@ -107,6 +107,54 @@ def list_personas(everything: bool, as_json: bool) -> None:
 
 @persona.command()
 @click.argument("slug")
+@click.option("--add", "text", metavar="TEXT", help="Add a goal at the end.")
+@click.option("--remove", type=click.IntRange(1), metavar="ID", help="Remove a goal that waits.")
+@click.option("--first", type=click.IntRange(1), metavar="ID", help="Put a goal in front.")
+@click.option("--arrived", type=click.IntRange(1), metavar="ID",
+              help="An uncertain goal was typed; the queue goes on.")  # fmt: skip
+@click.option("--again", type=click.IntRange(1), metavar="ID",
+              help="An uncertain goal was not typed; it is typed again.")  # fmt: skip
+@click.option("--pause/--resume", "paused", default=None, help="Type nothing, or go on.")
+@JSON_OPTION
+def queue(
+    slug: str, text: str | None, remove: int | None, first: int | None, arrived: int | None,
+    again: int | None, paused: bool | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Queue goals for a persona; without an option list them.
+
+    Its agent gets the next goal once it is idle; where it is handed off, its successor gets it.
+    """
+    server, path = create_client(), ("personas", slug, "queue")
+    if text is not None:
+        server.post(*path, body={"text": text})
+    if remove is not None:
+        server.delete(*path, str(remove))
+    for order, id in (("first", first), ("arrived", arrived), ("again", again)):
+        if id is not None:
+            server.patch(*path, str(id), body={"order": order})
+    if paused is not None:
+        server.patch(*path, body={"paused": paused})
+    record = server.get(*path)
+    if as_json:
+        print_json({"queue": record})
+        return
+    _print_queue(record)
+
+
+def _print_queue(record: dict[str, Any]) -> None:
+    note = f"Stopped: {record['stopped']}" if record["stopped"] else ""
+    note = note or ("Paused. Resume it with --resume." if record["paused"] else "")
+    if note:
+        click.echo(clean_for_display(note), err=True)
+    if not record["goals"]:
+        click.echo("No goal waits. Add one: --add TEXT", err=True)
+        return
+    rows = [(str(g["id"]), g["state"], _clean_line(g["text"])) for g in record["goals"]]
+    click.echo("\n".join(format_table(("id", "state", "goal"), rows, right=(0,))))
+
+
+@persona.command()
+@click.argument("slug")
 @JSON_OPTION
 def show(slug: str, as_json: bool) -> None:
     """Show a persona: its settings, who works as it, its skill."""

@@ -20,7 +20,7 @@ from tasuki.fleet.agents.personas import UNFINISHED
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery, check_wanted, get_control
 from tasuki.fleet.handoff.workflow import StepLimits
-from tasuki.fleet.store import queries, states, tables
+from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -178,6 +178,38 @@ class LostAgent(Struct, frozen=True):
     retried: FleetHandoff | None = None
     refused: str = ""
     """Why it cannot be recovered, as a sentence."""
+
+
+CLEARED = "; the operator cleared it"
+"""Ends the reason of the end of a lost agent that was cleared."""
+
+
+def clear_lost_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
+    """Clear a lost agent: it has ended, and nothing is to be recovered. Of any host.
+
+    Its thread and its history stay. Raises AgentNotFound; NotPossible where it is not lost, or a handoff
+    of it is under way.
+    """
+    agents = tables.agents
+    with database.write(alone=True) as connection:
+        agent = queries.load_agent(connection, agent_id)
+        if agent.state != "lost":
+            raise NotPossible(f"Agent {agent_id} is not lost: it is {agent.state}.")
+        for handoff in queries.list_agent_handoffs(connection, [agent_id]):
+            if handoff.state == "running" and not handoff.fork:
+                raise NotPossible(
+                    f"Handoff {handoff.id[:8]} of agent {agent_id} is under way. Cancel it first."
+                )
+        values = {"state": "ended", "end_reason": f"{agent.end_reason}{CLEARED}"}
+        query = sa.update(agents).where(agents.c.id == agent_id).values(**values)
+        connection.execute(query)
+        log.note(
+            connection,
+            "agent",
+            f"Agent {agent_id}, which was lost, was cleared.",
+            agent_id=agent_id,
+        )
+        return queries.load_agent(connection, agent_id)
 
 
 def find_lost_agents(database: FleetDatabase, panes: TmuxPanes, host: str) -> list[LostAgent]:

@@ -42,6 +42,7 @@ from tasuki.launch.processes import (
 )
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import clean_text
 
 
 class StartRequest(Struct, frozen=True):
@@ -324,10 +325,12 @@ def adopt_agent(
     harness: str,
     persona: str,
     session: str,
+    brief: str = "",
+    goal: str = "",
 ) -> FleetAgent:
     """Adopt the agent in a pane and return its row.
 
-    Where `session` is empty, the agent's next event reports its session. An anonymous agent that
+    `brief` is the id of the stored handoff with which it was started, and `goal` that one's. Where `session` is empty, the agent's next event reports its session. An anonymous agent that
     is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
     PersonaNotFound.
     """
@@ -352,6 +355,8 @@ def adopt_agent(
             "persona": persona or None, "pane": pane, "window": state.window, "pid": state.pid,
             "adopted": True,
         }  # fmt: skip
+        if brief:
+            values |= {"brief": brief, "goal": clean_text(goal)}
         if id is None:
             now = time.time()
             new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,

@@ -61,7 +61,7 @@ def add_persona(
     first free one. Raises NotPossible for a role, name or skill that cannot
     be used, UsageError for an unknown harness, StoreFailed where the folder cannot be written.
     """
-    role, name = _normalize_word("role", role), _normalize_word("name", name)
+    role, name = normalize_word("role", role), normalize_word("name", name)
     _check_settings(harness, threshold, on_limit)
     content = _encode_skill(skill)
     with database.write(alone=True) as connection:
@@ -368,7 +368,7 @@ def _read_file(root: Path, path: Path, missing: bytes | None = None) -> bytes:
 # -- checks ----------------------------------------------------------------------------
 
 
-def _normalize_word(kind: str, text: str) -> str:
+def normalize_word(kind: str, text: str) -> str:
     """Normalize a role or a name for the slug. Raises NotPossible."""
     word = text.strip(" ").lower()
     if len(word) > MOST_LETTERS or not _WORD.fullmatch(word):

@@ -71,6 +71,42 @@ class Persona(Struct, frozen=True):
     automation_stopped: str = ""
     """Why the loop guard stopped automatic handoffs, as a sentence; empty while they run."""
     retired_at: float | None = None
+    queue_paused: bool = False
+    """Its queued goals wait until the operator resumes them."""
+    queue_stopped: str = ""
+    """Why no queued goal is typed any more, as a sentence; empty while they are."""
+
+
+class GoalTemplate(Struct, frozen=True):
+    """A goal that is used again. `{words}` in it, and in the folder, become fields."""
+
+    id: int
+    name: str
+    goal: str
+    created_at: float
+    persona: str = ""
+    role: str = ""
+    """Its agent works as the first free persona of this role, where none is named."""
+    folder: str = ""
+    harness: str = ""
+    model: str = ""
+    permission: str = ""
+    used_at: float | None = None
+
+
+class QueuedGoal(Struct, frozen=True):
+    """A goal that waits until the agent of its persona is idle, or was typed to it."""
+
+    id: int
+    persona: str
+    place: int
+    """They are typed in this order."""
+    text: str
+    state: Literal["waiting", "typing", "typed", "uncertain"]
+    created_at: float
+    agent_id: int | None = None
+    """The agent to which it was typed."""
+    typed_at: float | None = None
 
 
 class QuestionChoice(Struct, frozen=True):
@@ -178,6 +214,8 @@ class FleetAgent(Struct, frozen=True):
     """What it has changed; None until that was read."""
     muted_until: float | None = None
     """Until when its alerts are only listed, `MUTED_FOR_GOOD` for good; None where they are sent."""
+    brief: str = ""
+    """Id of the stored handoff with whose brief it began; empty for none."""
 
 
 class FleetEvent(Struct, frozen=True):

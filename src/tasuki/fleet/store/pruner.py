@@ -1,7 +1,7 @@
 """Deletes what is older than `keep_days`, piece by piece, so that no hook waits for it.
 
 Deleted are old lines of the log and alerts; the engine's records of workflows that ended;
-steps of handoffs that are done or cancelled; prompts that were typed; samples of context use; copies of threads of agents
+steps of handoffs that are done or cancelled; prompts and queued goals that were typed; samples of context use; copies of threads of agents
 that ended; agents that ended and that no handoff and no successor names; and small files: suggestions for threads, locks of
 panes, reserved names of documents. Handoffs, their documents and personas stay.
 """
@@ -171,7 +171,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     """Yield the deletions in an order that never leaves a reference to a deleted row."""
     events, alerts, steps = tables.events, tables.alerts, tables.steps
     handoffs, intents, agents = tables.handoffs, tables.intents, tables.agents
-    samples = tables.context_samples
+    samples, goals = tables.context_samples, tables.queued_goals
     blocks, copies, parcels = tables.thread_blocks, tables.thread_copies, tables.parcels
     settled = sa.select(handoffs.c.id).where(
         handoffs.c.state.in_(SETTLED_STATES), handoffs.c.finished_at < before
@@ -190,7 +190,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         ),
         *(
             sa.exists().where(table.c.agent_id == agents.c.id)
-            for table in (events, alerts, intents, samples)
+            for table in (events, alerts, intents, samples, goals)
         ),
     )
     yield lambda most: _build_oldest_deletion(events, events.c.received_at, before, most)
@@ -200,6 +200,8 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     )
     yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
     yield lambda most: _build_oldest_deletion(samples, samples.c.at, before, most)
+    is_done = (goals.c.state == "typed") & (goals.c.typed_at < before)
+    yield lambda most: _build_deletion(goals, goals.c.id, is_done, most)
     for table, key, condition in (
         (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
         (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),

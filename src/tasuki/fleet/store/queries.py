@@ -267,7 +267,10 @@ def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
 
 
 def find_needed_handoffs(database: FleetDatabase) -> set[str]:
-    """Find the ids of handoffs that may still continue, or whose successor works."""
+    """Find the ids of handoffs that may still continue, or whose successor works.
+
+    Also those with whose brief an agent began that works.
+    """
     handoffs, agents = tables.handoffs, tables.agents
     works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
     query = (
@@ -275,8 +278,9 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
         .join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
         .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
     )
+    begun = sa.select(agents.c.brief).where(agents.c.brief != "", agents.c.ended_at.is_(None))
     with database.read() as connection:
-        return set(connection.execute(query).scalars())
+        return set(connection.execute(query.union(begun)).scalars())
 
 
 def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:

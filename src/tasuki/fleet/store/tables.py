@@ -38,6 +38,8 @@ personas = sa.Table(
     sa.Column("automation_stopped", sa.Text, nullable=False, server_default=""),
     sa.Column("retired_at", sa.Double),
     sa.Column("on_limit", sa.Text, nullable=False, server_default=""),
+    sa.Column("queue_paused", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("queue_stopped", sa.Text, nullable=False, server_default=""),
     sa.UniqueConstraint("role", "name", "number", name="one_slug"),
 )
 
@@ -93,6 +95,7 @@ agents = sa.Table(
     sa.Column("begun_branch", sa.Text, nullable=False, server_default=""),
     sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
     sa.Column("muted_until", sa.Double),  # its alerts are only listed
+    sa.Column("brief", sa.Text, nullable=False, server_default=""),  # id of a stored handoff
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -292,6 +295,37 @@ documents = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("changed_at", sa.Double, nullable=False),
 )
+
+goal_templates = sa.Table(
+    "goal_templates",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("goal", sa.Text, nullable=False),
+    sa.Column("persona", sa.Text, nullable=False, server_default=""),
+    sa.Column("role", sa.Text, nullable=False, server_default=""),
+    sa.Column("folder", sa.Text, nullable=False, server_default=""),
+    sa.Column("harness", sa.Text, nullable=False, server_default=""),
+    sa.Column("model", sa.Text, nullable=False, server_default=""),
+    sa.Column("permission", sa.Text, nullable=False, server_default=""),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("used_at", sa.Double),
+)
+
+queued_goals = sa.Table(
+    "queued_goals",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # waiting, typing, typed, uncertain
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),  # to which it was typed
+    sa.Column("typed_at", sa.Double),
+)
+sa.Index("queued_goals_by_persona", queued_goals.c.persona, queued_goals.c.place)
 
 context_samples = sa.Table(
     "context_samples",

@@ -16,6 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from tasuki import errors
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
+from tasuki.fleet.agents.goal_queue import GoalOrder
+from tasuki.fleet.agents.goal_templates import TemplateValues
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.delivery.answers import AgentAnswer
 from tasuki.fleet.handoff.commands import HandoffRequest
@@ -65,6 +67,69 @@ class PersonaChange(_RequestBody, frozen=True):
     threshold: PercentValue | UnsetType | None = UNSET
     automatic: bool | UnsetType = UNSET
     on_limit: ShortText | UnsetType = UNSET
+
+
+class NewTemplate(_RequestBody, frozen=True):
+    """A goal that is used again. Words in braces in `goal` and `folder` become fields.
+
+    `role`: its agent works as the first free persona of that role; `persona` names one.
+    """
+
+    name: ShortText
+    goal: LongText
+    persona: ShortText = ""
+    role: ShortText = ""
+    folder: PathText = ""
+    harness: ShortText = ""
+    model: ShortText = ""
+    permission: ShortText = ""
+
+    def build_values(self) -> TemplateValues:
+        """Build the fleet's own values."""
+        return TemplateValues(**asdict(self))
+
+
+class TemplateChange(_RequestBody, frozen=True):
+    """Changes of a template; omitted fields stay."""
+
+    name: ShortText | UnsetType = UNSET
+    goal: LongText | UnsetType = UNSET
+    persona: ShortText | UnsetType = UNSET
+    role: ShortText | UnsetType = UNSET
+    folder: PathText | UnsetType = UNSET
+    harness: ShortText | UnsetType = UNSET
+    model: ShortText | UnsetType = UNSET
+    permission: ShortText | UnsetType = UNSET
+
+
+class TemplateStart(_RequestBody, frozen=True):
+    """What is filled in to start a template. `cwd` takes the place of its folder."""
+
+    fields: dict[ShortText, Annotated[str, Meta(max_length=20_000)]] = {}
+    cwd: PathText = ""
+    host: ShortText = ""
+
+
+class NewGoal(_RequestBody, frozen=True):
+    """A goal for the queue of a persona."""
+
+    text: LongText
+
+
+class QueueChange(_RequestBody, frozen=True):
+    """Whether a queue is paused. Resuming also goes on after a stop."""
+
+    paused: bool
+
+
+class GoalChange(_RequestBody, frozen=True):
+    """A new text for a goal that waits, or an order for it.
+
+    `arrived` and `again` are for one of which it is not known whether it was typed.
+    """
+
+    text: LongText | UnsetType = UNSET
+    order: GoalOrder | UnsetType = UNSET
 
 
 class LessonOrder(_RequestBody, frozen=True):

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Quer
 from msgspec import UNSET
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.agents.agent_ends import find_lost_agents
+from tasuki.fleet.agents.agent_ends import clear_lost_agent, find_lost_agents
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
@@ -208,6 +208,14 @@ def mute_agent(
     return display.redact_agent(fleet.mute_agent(id, data.span))
 
 
+@post("/agents/{id:int}/clear", status_code=200, sync_to_thread=True)
+def clear_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+    """Clear a lost agent: it counts as ended, and is not to be recovered; its thread stays."""
+    cleared = clear_lost_agent(fleet.database, id)
+    fleet.changes.notify([id])
+    return display.redact_agent(cleared)
+
+
 @get("/agents/lost", sync_to_thread=True)
 def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
     """List lost agents without a successor, oldest first; why one cannot be recovered."""
@@ -397,7 +405,7 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         list_agents, show_agent, show_changes, show_pull_request, start_agent, adopt_agent, find_own_agent, list_lost_agents,
-        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent, hand_off,
+        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent, clear_agent, hand_off,
         fork_agent, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],

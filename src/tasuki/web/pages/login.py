@@ -174,14 +174,15 @@ def render_error(request: AnyRequest, error: Exception) -> PageResponse:
 
 _PAGES_OF_FORMS = {
     "/agents/adopt": "/agents/new", "/alerts/seen": "/alerts", "/logout": "/",
+    "/settings/sessions/end": "/settings/browsers", "/settings/test": "/settings/notifications",
 }  # fmt: skip
 
 
 def find_page_of(path: str) -> str:
     """Find the page of an address that only takes a form, for a browser that loads it again."""
     parent = path.rpartition("/")[0]
-    if path.startswith(("/settings/", "/hosts/")):
-        parent = "/" + path.split("/")[1]
+    if path.startswith("/hosts/"):
+        parent = "/hosts"
     return _PAGES_OF_FORMS.get(path) or parent or "/"
 
 

@@ -21,6 +21,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
+from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
@@ -148,6 +149,7 @@ def _render_persona(
     agents = queries.list_agents(fleet.database, persona=slug, limit=MOST_HISTORY)
     ends = queries.list_handoffs(fleet.database, persona=slug, limit=MOST_HISTORY)
     listed, unlisted = _list_documents(fleet, slug)
+    working = next((a for a in agents if a.ended_at is None), None)
     return templates.render_page(
         request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=bodies.list_startable_harnesses(),
         threshold=fleet.threshold, values=values or _build_values(persona), refused=refused, at=section,
@@ -158,7 +160,7 @@ def _render_persona(
         handoffs=[(display.redact_row(h), display.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
         documents=listed[:MOST_LISTED], more=max(len(listed) - MOST_LISTED, 0), unlisted=unlisted,
         of_document={h.file_path: h.id for h in ends if h.file_path},
-        working=next((a for a in agents if a.ended_at is None), None),
+        working=working, live=f"personas agent:{working.id}" if working else "personas", **build_queue(request, fleet, slug, working),
     )  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import bodies
-from tasuki.web.pages import browser, figures, hosts, login, personas, settings, web_app
-from tasuki.web.pages.agent import mute, terminal
+from tasuki.web.pages import figures, hosts, login, personas, web_app
+from tasuki.web.pages.agent import first_start, goal_templates, mute, queue, terminal
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -19,6 +19,7 @@ from tasuki.web.pages.fleet import (
 )
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
+from tasuki.web.pages.settings import routes as settings
 from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
@@ -36,9 +37,9 @@ def build_router() -> Router:
     return Router(
         "/",
         route_handlers=[
-            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
+            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *queue.HANDLERS, *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
-            *settings.HANDLERS, *browser.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
+            *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
         dependencies={"form": Provide(bodies.read_fields), "fields": Provide(bodies.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,

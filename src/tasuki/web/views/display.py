@@ -15,7 +15,7 @@ from tasuki.fleet.agents.agent_ends import LostAgent
 from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
 from tasuki.fleet.store.questions import redact_question
 from tasuki.harness.reading.usage_limits import describe_reset
@@ -141,6 +141,14 @@ def redact_lost_agent(lost: LostAgent, recovery: FleetHandoff | None = None) -> 
         "agent": redact_agent(lost.agent), "refused": lost.refused, "retried": lost.retried.id if lost.retried else "",
         "handoff": redact_handoff(recovery) if recovery else None,
     }  # fmt: skip
+
+
+def redact_template(template: GoalTemplate) -> GoalTemplate:
+    """Return a template without secrets."""
+    redactor = Redactor()
+    return replace(
+        template, goal=redactor.redact(template.goal), name=redactor.redact(template.name)
+    )
 
 
 def redact_row(row: T) -> T:

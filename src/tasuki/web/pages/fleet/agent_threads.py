@@ -4,7 +4,7 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from tasuki.errors import HostAway, StoreFailed, TasukiError
+from tasuki.errors import HostAway, StoreFailed, TasukiError, ThreadNotFound
 from tasuki.files import explain_error
 from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
@@ -12,8 +12,9 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
+from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
-from tasuki.web.pages.threads.files import build_thread_address
+from tasuki.web.pages.threads.files import build_thread_address, find_thread_file
 from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
@@ -42,6 +43,8 @@ def show_thread(
     if not agent.session:
         return _render_no_session(request, fleet, agent)
     if agent.host == fleet.host or fleet.database.is_sqlite:
+        if missing := _explain_missing(fleet, agent):
+            return redirect_with_result(request, id, SentMessage(refused=missing))
         links = ThreadLinks(build_thread_address(agent.harness, agent.session), query)
         times = {"start": start, "at": at, "since": since}
         address = links.build(entry, **times)
@@ -69,6 +72,18 @@ def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> 
         host=_get_label(fleet, agent), live=f"agent:{agent.id}",
         handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
     )  # fmt: skip
+
+
+def _explain_missing(fleet: Fleet, agent: FleetAgent) -> str:
+    """Return why an agent of this host has no thread to be read; empty where it has one."""
+    try:
+        remote.check_session(agent)
+        find_thread_file(agent.harness, agent.session, agent.thread)
+    except ThreadNotFound:
+        return f"Agent {agent.id} has no thread to read: it took no turn yet, or its harness deleted it."
+    except TasukiError as error:
+        return str(error)
+    return ""
 
 
 def _get_label(fleet: Fleet, agent: FleetAgent) -> str:

@@ -11,14 +11,16 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.agents.agent_ends import LostAgent, clear_lost_agent, find_lost_agents
 from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.pages.agent.goal_templates import list_shown
+from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
@@ -43,18 +45,28 @@ def show_agent(
     agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
+    events = queries.list_last_events(fleet.database, id, LOG_LINES)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
-        "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
+        "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
-        "events": queries.list_last_events(fleet.database, id, LOG_LINES),
+        "events": events,
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
+        **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
+        "unsent": _has_unsent_brief(agent, events),
         "is_own": agent.ordered_at is not None or agent.adopted,
     }  # fmt: skip
     return templates.render_page(request, "agent.html", **context)
+
+
+def _has_unsent_brief(agent: FleetAgent, events: Sequence[FleetEvent]) -> bool:
+    """Whether the brief with which an agent began still stands in its input, as far as is known."""
+    if not agent.brief or agent.ended_at is not None or agent.turn_at is not None:
+        return False
+    return not agent.last_words and all(event.kind != "prompt" for event in events)
 
 
 def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
@@ -186,6 +198,19 @@ def stop_agent(
     return templates.redirect(request, f"/agents/{id}")
 
 
+@post("/agents/{id:int}/clear", sync_to_thread=True, include_in_schema=False)
+def clear_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Clear a lost agent, and go back to where that was asked for."""
+    try:
+        clear_lost_agent(fleet.database, id)
+    except TasukiError as error:
+        return redirect_with_result(request, id, SentMessage(refused=str(error)))
+    fleet.changes.notify([id])
+    return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
+
+
 @get("/agents/new", sync_to_thread=True, include_in_schema=False)
 def show_new_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], persona: FromQuery[str] = ""
@@ -210,7 +235,7 @@ def _render_new_agent(
         request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
         personas=queries.list_personas(fleet.database), hosts=hosts, labels=labels, own_host=fleet.host,
         folders=sorted({(agent.cwd, labels.get(agent.host, "")) for agent in recent if agent.cwd})[:50],
-        harnesses=bodies.list_startable_harnesses(),
+        harnesses=bodies.list_startable_harnesses(), goal_templates=list_shown(fleet),
         anonymous=[a for a in map(display.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
 
@@ -253,6 +278,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
+    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, clear_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip

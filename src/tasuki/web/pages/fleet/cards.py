@@ -277,7 +277,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         handoff=handoff.id if handoff else "",
         project=redactor.redact(project),
         harness=agent.harness,
-        can="thread" if shown is HOST_AWAY else _choose_action(agent, handoff, facts.places.get(agent.id)),
+        can=("thread" if agent.session else "") if shown is HOST_AWAY else _choose_action(agent, handoff, facts.places.get(agent.id)),
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
@@ -380,9 +380,10 @@ def _choose_action(
         return "open"
     if handoff and handoff.state == "running":
         return "follow"
+    thread = "thread" if agent.session else ""
     if not agent.persona:
-        return "thread"
+        return thread
     if agent.ended_at is None:
         return "hand off"
     is_last = place is None or place.number == place.of
-    return "from thread" if handoff is None and is_last else "thread"
+    return "from thread" if handoff is None and is_last else thread

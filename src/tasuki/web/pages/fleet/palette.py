@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import templates
@@ -38,7 +39,11 @@ PAGES = (
     PaletteEntry("page", "Alerts", "/alerts"),
     PaletteEntry("page", "Hosts", "/hosts"),
     PaletteEntry("page", "Settings", "/settings"),
+    PaletteEntry("page", "Settings: hooks", "/settings/hooks"),
+    PaletteEntry("page", "Settings: notifications", "/settings/notifications"),
+    PaletteEntry("page", "Doctor", "/doctor"),
     PaletteEntry("action", "Start an agent", "/agents/new"),
+    PaletteEntry("action", "New template", "/templates/new"),
     PaletteEntry("action", "Hand off all past the threshold", "/bulk?do=handoff&past=true", is_form=True),
     PaletteEntry("action", "Next that waits", "/next"),
     PaletteEntry("action", "Keys", "/keys", is_form=True),
@@ -58,7 +63,11 @@ def show_palette(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResp
         PaletteEntry("agent", card.name, f"/agents/{card.id}", f"{card.project}, {card.shown.word.lower()}")
         for card in cards.build_cards(fleet)
     ]  # fmt: skip
-    return templates.render_page(request, "palette.html", entries=[*entries, *PAGES])
+    found = [
+        PaletteEntry("template", one.name, f"/templates/{one.id}", "start an agent", is_form=True)
+        for one, _ in list_shown(fleet)
+    ]
+    return templates.render_page(request, "palette.html", entries=[*entries, *found, *PAGES])
 
 
 @get("/keys", sync_to_thread=False, include_in_schema=False)

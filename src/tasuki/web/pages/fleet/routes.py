@@ -13,6 +13,8 @@ from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import saved_views
 from tasuki.harness import registry as harnesses
+from tasuki.web.pages.agent.first_start import build_first_start
+from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards, fleet_view
 from tasuki.web.pages.fleet.alert_pages import list_alerts
 from tasuki.web.pages.fleet.cards import AgentCard
@@ -48,7 +50,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         for key, word in fleet_view.TABS.items()
     ]
     return templates.render_page(
-        request, "fleet.html", live="agents alerts hosts", view=view, tabs=tabs,
+        request, "fleet.html", live="agents alerts hosts templates" if all_cards else "agents alerts hosts templates settings personas", view=view, tabs=tabs,
         counts=_count_cards(all_cards), groups=fleet_view.group_cards(view, visible, hosts),
         shown=len(visible), hosts=hosts, looks=fleet_view.LOOKS, orders=fleet_view.ORDERS,
         groupings={key: word for key, word in fleet_view.GROUPINGS.items() if hosts or key != "host"},
@@ -57,6 +59,8 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database), saved=saved_views.list_views(fleet.database),
         here=fleet_view.build_query(view),
+        goal_templates=list_shown(fleet)[:12],
+        steps=None if all_cards else build_first_start(fleet),
         lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import brief_view
+from tasuki.web.pages.threads import brief_agents, brief_view
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
@@ -57,26 +57,28 @@ class SuccessorStarts:
         with self._lock:
             return self._notes.get(handoff_id, ())
 
-    def start_successor(self, id: str, form: Mapping[str, str]) -> str:
+    def start_successor(self, fleet: Fleet, id: str, form: Mapping[str, str]) -> str:
         """Start a successor in a tmux window, as a form requests; return the handoff's whole id.
 
-        Returns once it is up and the brief is in its input, which may take most of a minute.
-        Raises HandoffNotFound, AlreadyUnderWay, NotPossible, UsageError, HarnessMissing or
-        LaunchFailed.
+        It becomes an agent of the fleet. Returns once it is up and the brief is in its input, which
+        may take most of a minute. Raises HandoffNotFound, AlreadyUnderWay, NotPossible, UsageError,
+        PersonaNotFound, HarnessMissing or LaunchFailed.
         """
         notes: list[str] = []
         prepared = kept_handoffs.load_handoff(Vault(), id, form.get("to", ""))
         if not prepared.successor.can_start:
             raise NotPossible(f"{prepared.successor.title} starts no successor.")
         handoff_id = prepared.handoff.id
+        brief_agents.check_persona(fleet, form)
         with self._hold_start(handoff_id):
             notes += [
                 f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
             ]
             launched = kept_handoffs.start_successor(
                 prepared, where="tmux", tell=notes.append, send=bool(form.get("send")),
-                model=form.get("model", "").strip(),
+                model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
             )  # fmt: skip
+            notes += brief_agents.take_into_fleet(fleet, prepared, launched, form)
             self._keep_notes(
                 handoff_id,
                 [_describe_place(prepared.successor.title, launched), *prepared.warnings, *notes],
@@ -229,13 +231,15 @@ def prune_briefs(
 
 
 @get("/briefs/{id:str}", sync_to_thread=True, include_in_schema=False)
-def show_brief(request: AnyRequest, id: FromPath[str], entry: EntryRef = 0) -> PageResponse:
+def show_brief(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str], entry: EntryRef = 0
+) -> PageResponse:
     """Show a handoff: its brief, and an entry that it cites."""
-    return _render_brief(request, id, entry)
+    return _render_brief(request, fleet, id, entry)
 
 
 def _render_brief(
-    request: AnyRequest, id: str, entry: int = 0, status: int = 200, **more: Any
+    request: AnyRequest, fleet: Fleet, id: str, entry: int = 0, status: int = 200, **more: Any
 ) -> PageResponse:
     view = load_brief_view(Vault(), id)
     handoff = view.handoff
@@ -249,12 +253,16 @@ def _render_brief(
         "to": "",
         "model": "",
         "send": "",
+        "persona": "",
+        "role": "",
+        "name": "",
         **context_values.get("values", {}),
     }
     return templates.render_page(
         request, "brief.html", status, of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
-        past=past, after=after, goal=goal,
+        past=past, after=after, goal=goal, agents=brief_agents.list_agents(fleet, handoff.id), personas=brief_agents.list_free_personas(fleet),
+        live="agents",
         successors=[(h.name, h.title) for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start],
         **context_values,
     )  # fmt: skip
@@ -353,14 +361,17 @@ def _restore_goal(text: str, handoff: Handoff) -> str:
 
 
 @post("/briefs/{id:str}/start", sync_to_thread=True, include_in_schema=False)
-def start_successor(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageResponse:
+def start_successor(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str], form: FormFields
+) -> PageResponse:
     """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
     try:
-        return templates.redirect(request, f"/briefs/{SUCCESSOR_STARTS.start_successor(id, form)}")
+        handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
+        return templates.redirect(request, f"/briefs/{handoff_id}")
     except TasukiError as error:
         message = redact(clean_for_display(str(error)))[0]
         return _render_brief(
-            request, id, status=bodies.get_status(error), refused=message, values=form
+            request, fleet, id, status=bodies.get_status(error), refused=message, values=form
         )
 
 

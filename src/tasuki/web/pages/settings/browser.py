@@ -8,6 +8,7 @@ from tasuki.fleet.push.subscriptions import PushSubscription
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import BrowserSubscription, ThemeChoice
+from tasuki.web.pages.settings.frame import render_section
 from tasuki.web.security.sessions import find_current_session, find_proxy_user
 from tasuki.web.views import templates, theme
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -15,11 +16,17 @@ from tasuki.web.views.templates import AnyRequest, PageResponse
 FormFields = NamedDependency[dict[str, str]]
 
 
+@get("/settings/browser", sync_to_thread=False, include_in_schema=False)
+def show_browser(request: AnyRequest) -> PageResponse:
+    """Show what this browser chose."""
+    return render_section(request, "browser", themes=theme.THEMES)
+
+
 @post("/settings/theme", sync_to_thread=False, include_in_schema=False)
 def choose_theme(request: AnyRequest, form: FormFields) -> PageResponse:
     """Let this browser keep a theme."""
     choice = bodies.fill_body(ThemeChoice, {"theme": form.get("theme", "")})
-    answer = templates.redirect(request, "/settings#browser")
+    answer = templates.redirect(request, "/settings/browser")
     theme.keep_theme(request, answer, choice.theme)
     return answer
 
@@ -63,4 +70,4 @@ def unsubscribe_browser(
     return templates.build_html_response(request, "")
 
 
-HANDLERS = (choose_theme, show_push, subscribe_browser, unsubscribe_browser)
+HANDLERS = (show_browser, choose_theme, show_push, subscribe_browser, unsubscribe_browser)

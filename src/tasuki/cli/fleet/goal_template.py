@@ -1,0 +1,105 @@
+"""`tasuki template`: goals that are used again."""
+
+import os
+from typing import Any
+
+import click
+
+from tasuki.cli.fleet.persona import JSON_OPTION, create_client
+from tasuki.cli.output import format_table, print_json
+from tasuki.errors import UsageError
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+
+@click.group()
+def template() -> None:
+    """Keep goals that are used again, and start agents from them.
+
+    Words in braces become fields: Fix {issue} in {module}. Needs the server: tasuki serve
+    """
+
+
+@template.command("list")
+@JSON_OPTION
+def list_templates(as_json: bool) -> None:
+    """List the templates, the one used last first."""
+    records = create_client().get("templates")["templates"]
+    if as_json:
+        print_json({"templates": records})
+    elif not records:
+        click.echo("No templates yet. Add one: tasuki template add NAME GOAL", err=True)
+    else:
+        rows = [
+            (str(t["id"]), _clean_line(t["name"]), t["persona"] or t["role"], ", ".join(t["fields"]), _clean_line(t["goal"]))
+            for t in records
+        ]  # fmt: skip
+        titles = ("id", "template", "works as", "fields", "goal")
+        click.echo("\n".join(format_table(titles, rows, right=(0,))))
+
+
+@template.command()
+@click.argument("name")
+@click.argument("goal")
+@click.option("--persona", default="", metavar="SLUG", help="Persona its agents work as.")
+@click.option("--role", default="", metavar="ROLE", help="Or the first free persona of a role.")
+@click.option("--cwd", "folder", default="", metavar="DIR", help="Folder they work in.")
+@click.option("--harness", default="", metavar="H", help="Harness they run.")
+@click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
+@click.option("--permission", default="", metavar="MODE", help="Permission mode of the harness.")
+@JSON_OPTION
+def add(as_json: bool, **values: str) -> None:
+    """Add a template from a name and a goal."""
+    if (folder := values["folder"]) and not folder.startswith("{"):
+        values["folder"] = os.path.abspath(folder)
+    record = create_client().post("templates", body=values)
+    if as_json:
+        print_json({"template": record})
+        return
+    click.echo(str(record["id"]))
+
+
+@template.command()
+@click.argument("name_or_id")
+@click.option("--set", "given", multiple=True, metavar="FIELD=TEXT", help="Fill in a field.")
+@click.option("--cwd", default="", metavar="DIR", help="Folder, in place of the template's.")
+@JSON_OPTION
+def start(name_or_id: str, given: tuple[str, ...], cwd: str, as_json: bool) -> None:
+    """Start an agent from a template; without a folder of its own it works in this one."""
+    record = _find_template(name_or_id)
+    fields = dict(_split_field(one) for one in given)
+    folder = os.path.abspath(cwd or ".") if cwd or not record["folder"] else ""
+    started = create_client().post(
+        "templates", record["id"], "start", body={"fields": fields, "cwd": folder}
+    )
+    if as_json:
+        print_json({"agent": started})
+        return
+    click.echo(str(started["id"]))
+    click.echo(f"Look at it: tasuki agent attach {started['id']}", err=True)
+
+
+@template.command()
+@click.argument("name_or_id")
+def remove(name_or_id: str) -> None:
+    """Remove a template; agents that it started stay."""
+    create_client().delete("templates", _find_template(name_or_id)["id"])
+
+
+def _find_template(name_or_id: str) -> dict[str, Any]:
+    for record in create_client().get("templates")["templates"]:
+        if name_or_id in (record["name"], str(record["id"])):
+            return dict(record)
+    raise UsageError(
+        f"There is no template {shorten_to_line(name_or_id, 60)!r}. List them: tasuki template list"
+    )
+
+
+def _split_field(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{shorten_to_line(text, 60)!r} fills in no field: --set FIELD=TEXT")
+    return name.strip(), value
+
+
+def _clean_line(text: str) -> str:
+    return shorten_to_line(clean_for_display(text), 80)

@@ -1,0 +1,225 @@
+"""Goals that wait for a persona: the operator lists them, its idle agent gets the first one.
+
+waiting ──claimed──▶ typing ──its turn began──▶ typed
+                        ├──nothing was typed──▶ waiting
+                        └──not known──▶ uncertain, and the queue stops
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.draft.redact.redactor import redact
+from tasuki.errors import NotPossible
+from tasuki.fleet.delivery.messages import MOST_CHARACTERS
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import Persona, QueuedGoal
+from tasuki.text_safety import clean_text, shorten_to_line
+
+MOST_WAITING = 200
+"""Goals that may wait for one persona."""
+MOST_TYPED = 20
+"""Goals that are listed after they were typed."""
+GoalOrder = Literal["first", "up", "down", "last", "arrived", "again"]
+_GOALS = tables.queued_goals
+_COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
+
+
+class GoalQueue(Struct, frozen=True):
+    """The queue of a persona. `typed` are the newest first, without secrets like the others."""
+
+    persona: str
+    paused: bool
+    stopped: str
+    """Why nothing more is typed, as a sentence; empty while it goes on."""
+    goals: tuple[QueuedGoal, ...]
+    """Those that wait, in order; before them one that is being typed, or is uncertain."""
+    typed: tuple[QueuedGoal, ...] = ()
+
+
+def load_queue(database: FleetDatabase, slug: str) -> GoalQueue:
+    """Load the queue of a persona. Raises PersonaNotFound."""
+    with database.read() as connection:
+        persona = queries.load_persona(connection, slug)
+        is_own = _GOALS.c.persona == slug
+        ahead = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state != "typed")
+        goals = connection.execute(ahead.order_by(_GOALS.c.place, _GOALS.c.id)).all()
+        done = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state == "typed")
+        typed = connection.execute(done.order_by(_GOALS.c.typed_at.desc()).limit(MOST_TYPED)).all()
+    return GoalQueue(
+        slug, persona.queue_paused, persona.queue_stopped, tuple(QueuedGoal(*row) for row in goals),
+        tuple(QueuedGoal(*row) for row in typed),
+    )  # fmt: skip
+
+
+def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
+    """Add a goal at the end. Raises PersonaNotFound, NotPossible."""
+    text = _check_text(text)
+    with database.write(alone=True) as connection:
+        persona = queries.load_persona(connection, slug)
+        if persona.retired_at is not None:
+            raise NotPossible(f"Persona {slug} is retired: no agent of it takes goals.")
+        places = _list_places(connection, slug)
+        if len(places) >= MOST_WAITING:
+            raise NotPossible(f"{len(places)} goals wait for {slug} already. Remove some first.")
+        values = {
+            "persona": slug, "place": max(places, default=0) + 1, "text": text, "state": "waiting",
+            "created_at": time.time(),
+        }  # fmt: skip
+        query = sa.insert(_GOALS).values(**values).returning(*_COLUMNS)
+        goal = QueuedGoal(*connection.execute(query).one())
+        _note(connection, persona, f"A goal was queued for {slug}: {shorten_to_line(text, 200)}")
+    return goal
+
+
+def edit_goal(database: FleetDatabase, slug: str, goal_id: int, text: str) -> QueuedGoal:
+    """Change the text of a goal that waits. Raises PersonaNotFound, NotPossible."""
+    text = _check_text(text)
+    with database.write(alone=True) as connection:
+        persona, goal = _load_goal(connection, slug, goal_id)
+        _check_waiting(goal)
+        _update(connection, goal_id, text=text)
+        _note(connection, persona, f"Queued goal {goal_id} of {slug} was changed.")
+        return _load_goal(connection, slug, goal_id)[1]
+
+
+def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> None:
+    """Remove a goal that waits or is uncertain. Raises PersonaNotFound, NotPossible."""
+    with database.write(alone=True) as connection:
+        persona, goal = _load_goal(connection, slug, goal_id)
+        if goal.state != "uncertain":
+            _check_waiting(goal)
+        connection.execute(sa.delete(_GOALS).where(_GOALS.c.id == goal_id))
+        _note(connection, persona, f"Queued goal {goal_id} of {slug} was removed.")
+        _go_on_if_settled(connection, slug, goal)
+
+
+def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> GoalQueue:
+    """Move a goal that waits, or say of an uncertain one that it arrived, or is to be typed again.
+
+    That resumes a stopped queue. Raises PersonaNotFound, NotPossible.
+    """
+    with database.write(alone=True) as connection:
+        persona, goal = _load_goal(connection, slug, goal_id)
+        if order in ("arrived", "again"):
+            _settle(connection, goal, order)
+        else:
+            _check_waiting(goal)
+            _move(connection, slug, goal_id, order)
+        _note(connection, persona, f"Queued goal {goal_id} of {slug}: {order}.")
+    return load_queue(database, slug)
+
+
+def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> GoalQueue:
+    """Pause a queue or resume it. Raises PersonaNotFound, NotPossible while a goal is uncertain."""
+    with database.write(alone=True) as connection:
+        persona = queries.load_persona(connection, slug)
+        values: dict[str, Any] = {"queue_paused": paused}
+        if not paused:
+            uncertain = sa.select(_GOALS.c.id).where(
+                _GOALS.c.persona == slug, _GOALS.c.state == "uncertain"
+            )
+            if (id := connection.execute(uncertain).scalars().first()) is not None:
+                raise NotPossible(
+                    f"Goal {id} may have been typed or not. Say first whether it arrived, or remove it."
+                )
+            values["queue_stopped"] = ""
+        _update_persona(connection, slug, **values)
+        word = "paused" if paused else "resumed"
+        _note(connection, persona, f"The queue of {slug} was {word}.")
+    return load_queue(database, slug)
+
+
+def redact_queue(queue: GoalQueue) -> GoalQueue:
+    """Return a queue without secrets."""
+
+    def clean(goals: Sequence[QueuedGoal]) -> tuple[QueuedGoal, ...]:
+        return tuple(_redact_goal(goal) for goal in goals)
+
+    return GoalQueue(
+        queue.persona, queue.paused, redact(queue.stopped)[0], clean(queue.goals), clean(queue.typed)
+    )  # fmt: skip
+
+
+def _redact_goal(goal: QueuedGoal) -> QueuedGoal:
+    values = {name: getattr(goal, name) for name in goal.__struct_fields__}
+    return QueuedGoal(**{**values, "text": redact(goal.text)[0]})
+
+
+def _check_text(text: str) -> str:
+    text = clean_text(text).strip()
+    if not text:
+        raise NotPossible("There is no goal. Say what the agent should accomplish.")
+    if len(text) > MOST_CHARACTERS:
+        raise NotPossible(f"A goal of {len(text)} characters is too long to be typed.")
+    return text
+
+
+def _check_waiting(goal: QueuedGoal) -> None:
+    if goal.state == "waiting":
+        return
+    word = "is being typed" if goal.state == "typing" else "was typed"
+    raise NotPossible(f"Goal {goal.id} no longer waits: it {word}.")
+
+
+def _load_goal(connection: sa.Connection, slug: str, goal_id: int) -> tuple[Persona, QueuedGoal]:
+    persona = queries.load_persona(connection, slug)
+    query = sa.select(*_COLUMNS).where(_GOALS.c.id == goal_id, _GOALS.c.persona == slug)
+    row = connection.execute(query).one_or_none() if goal_id <= queries.GREATEST_ID else None
+    if row is None:
+        raise NotPossible(f"{slug} has no queued goal {goal_id}. It may have been removed.")
+    return persona, QueuedGoal(*row)
+
+
+def _list_places(connection: sa.Connection, slug: str) -> list[int]:
+    query = sa.select(_GOALS.c.place).where(_GOALS.c.persona == slug, _GOALS.c.state != "typed")
+    return list(connection.execute(query).scalars())
+
+
+def _move(connection: sa.Connection, slug: str, goal_id: int, order: str) -> None:
+    """Number the waiting goals anew, with one of them elsewhere."""
+    is_waiting = (_GOALS.c.persona == slug) & (_GOALS.c.state == "waiting")
+    query = sa.select(_GOALS.c.id).where(is_waiting).order_by(_GOALS.c.place, _GOALS.c.id)
+    ids = list(connection.execute(query).scalars())
+    place = ids.index(goal_id)
+    targets = {"first": 0, "up": max(place - 1, 0), "down": place + 1, "last": len(ids)}
+    ids.remove(goal_id)
+    ids.insert(targets[order], goal_id)
+    for number, id in enumerate(ids, 1):
+        _update(connection, id, place=number)
+
+
+def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:
+    if goal.state != "uncertain":
+        raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
+    if order == "arrived":
+        _update(connection, goal.id, state="typed", typed_at=goal.typed_at or time.time())
+    else:  # its next claim has another key
+        _update(connection, goal.id, state="waiting", agent_id=None, typed_at=None, key="")
+    _go_on_if_settled(connection, goal.persona, goal)
+
+
+def _go_on_if_settled(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:
+    if goal.state == "uncertain":
+        _update_persona(connection, slug, queue_stopped="")
+
+
+def _update(connection: sa.Connection, goal_id: int, **values: Any) -> None:
+    connection.execute(sa.update(_GOALS).where(_GOALS.c.id == goal_id).values(**values))
+
+
+def _update_persona(connection: sa.Connection, slug: str, **values: Any) -> None:
+    is_own = tables.personas.c.slug == slug
+    connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+
+
+def _note(connection: sa.Connection, persona: Persona, text: str) -> None:
+    """Write into the log; as a line of its agent, whose page shows the queue."""
+    agents = tables.agents.c
+    query = sa.select(agents.id).where(agents.persona == persona.slug, agents.ended_at.is_(None))
+    agent_id = connection.execute(query).scalars().first()
+    log.note(connection, "persona", text, agent_id=agent_id, data={"slug": persona.slug})

@@ -1,0 +1,186 @@
+"""Templates of goals: kept in the database, started as agents with their fields filled in."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import NotPossible, TasukiError
+from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import GoalTemplate
+from tasuki.harness.registry import require_control
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import clean_text, shorten_to_line
+
+MOST_TEMPLATES = 200
+MOST_FIELDS = 12
+_FIELD = compile_pattern(r"\{([A-Za-z][\w -]{0,39})\}")
+"""A placeholder: letters, digits, blanks, hyphens; `{}` and `{"a": 1}` of code are none."""
+_TEMPLATES = tables.goal_templates
+_COLUMNS = [_TEMPLATES.c[name] for name in GoalTemplate.__struct_fields__]
+
+
+class TemplateValues(Struct, frozen=True):
+    """What a template is made of; see `GoalTemplate`."""
+
+    name: str
+    goal: str
+    persona: str = ""
+    role: str = ""
+    folder: str = ""
+    harness: str = ""
+    model: str = ""
+    permission: str = ""
+
+
+def list_templates(database: FleetDatabase) -> list[GoalTemplate]:
+    """List the templates, the one used last first."""
+    newest = sa.func.coalesce(_TEMPLATES.c.used_at, _TEMPLATES.c.created_at)
+    query = sa.select(*_COLUMNS).order_by(newest.desc(), _TEMPLATES.c.id)
+    with database.read() as connection:
+        return [GoalTemplate(*row) for row in connection.execute(query)]
+
+
+def load_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
+    """Load a template. Raises NotPossible where there is none."""
+    with database.read() as connection:
+        return _load(connection, template_id)
+
+
+def add_template(database: FleetDatabase, values: TemplateValues) -> GoalTemplate:
+    """Add a template. Raises NotPossible, UsageError, PersonaNotFound."""
+    row = {**_check_values(database, values), "created_at": time.time()}
+    with database.write(alone=True) as connection:
+        count = connection.execute(sa.select(sa.func.count()).select_from(_TEMPLATES)).scalar_one()
+        if count >= MOST_TEMPLATES:
+            raise NotPossible(f"There are {count} templates already. Remove some first.")
+        _check_name(connection, row["name"], 0)
+        query = sa.insert(_TEMPLATES).values(**row).returning(*_COLUMNS)
+        template = GoalTemplate(*connection.execute(query).one())
+        log.note(connection, "template", f"Template {template.name} was added.")
+    return template
+
+
+def edit_template(
+    database: FleetDatabase, template_id: int, values: TemplateValues
+) -> GoalTemplate:
+    """Replace what a template is made of. Raises NotPossible, UsageError, PersonaNotFound."""
+    row = _check_values(database, values)
+    with database.write(alone=True) as connection:
+        _load(connection, template_id)
+        _check_name(connection, row["name"], template_id)
+        is_own = _TEMPLATES.c.id == template_id
+        connection.execute(sa.update(_TEMPLATES).where(is_own).values(**row))
+        log.note(connection, "template", f"Template {row['name']} was changed.")
+        return _load(connection, template_id)
+
+
+def remove_template(database: FleetDatabase, template_id: int) -> None:
+    """Remove a template; agents that it started stay. Raises NotPossible."""
+    with database.write(alone=True) as connection:
+        template = _load(connection, template_id)
+        connection.execute(sa.delete(_TEMPLATES).where(_TEMPLATES.c.id == template_id))
+        log.note(connection, "template", f"Template {template.name} was removed.")
+
+
+def note_use(database: FleetDatabase, template_id: int) -> None:
+    """Note that a template was used now."""
+    is_own = _TEMPLATES.c.id == template_id
+    with database.write(synced=False) as connection:
+        connection.execute(sa.update(_TEMPLATES).where(is_own).values(used_at=time.time()))
+
+
+def list_fields(template: GoalTemplate) -> list[str]:
+    """List the names of the fields of a template, in order."""
+    return list(dict.fromkeys(_FIELD.findall(f"{template.goal}\n{template.folder}")))
+
+
+def is_ready(template: GoalTemplate) -> bool:
+    """Whether a template can be started as it is: nothing is left to fill in."""
+    return bool(template.folder) and not list_fields(template)
+
+
+def build_request(
+    database: FleetDatabase, template: GoalTemplate, fields: Mapping[str, str], folder: str = ""
+) -> StartRequest:
+    """Build the start of an agent from a template; `folder` takes the place of its own.
+
+    Raises NotPossible where a field is empty or not of the template, or no persona of its role is
+    free.
+    """
+    wanted = list_fields(template)
+    if missing := [name for name in wanted if not fields.get(name, "").strip()]:
+        raise NotPossible(f"Fill in: {', '.join(missing)}.")
+    if unknown := sorted(set(fields) - set(wanted)):
+        raise NotPossible(f"{shorten_to_line(unknown[0], 60)!r} is no field of {template.name}.")
+    cwd = folder.strip() or _fill_in(template.folder, fields)
+    if not cwd.startswith("/"):
+        raise NotPossible("The folder must be a whole path: it begins with /.")
+    return StartRequest(
+        harness=template.harness, persona=template.persona or _find_free(database, template.role),
+        cwd=cwd, model=template.model, permission=template.permission,
+        goal=_fill_in(template.goal, fields),
+    )  # fmt: skip
+
+
+def _fill_in(text: str, fields: Mapping[str, str]) -> str:
+    """Fill in the fields at once: what is filled in is never taken for a field."""
+    return _FIELD.sub(lambda match: fields[match[1]].strip(), text)
+
+
+def _find_free(database: FleetDatabase, role: str) -> str:
+    """Find a persona of a role as which nobody works; empty for no role. Raises NotPossible."""
+    if not role:
+        return ""
+    personas = [one for one in queries.list_personas(database) if one.role == role]
+    with database.read() as connection:
+        for persona in personas:
+            try:
+                check_available(connection, persona.slug)
+            except TasukiError:
+                continue
+            return persona.slug
+    why = "all of them work" if personas else "there is none"
+    raise NotPossible(
+        f"No persona of the role {role} is free: {why}. Add one: tasuki persona add {role} NAME"
+    )
+
+
+def _load(connection: sa.Connection, template_id: int) -> GoalTemplate:
+    query = sa.select(*_COLUMNS).where(_TEMPLATES.c.id == template_id)
+    row = connection.execute(query).one_or_none() if template_id <= queries.GREATEST_ID else None
+    if row is None:
+        raise NotPossible(f"There is no template {template_id}. List them: tasuki template list")
+    return GoalTemplate(*row)
+
+
+def _check_name(connection: sa.Connection, name: str, own_id: int) -> None:
+    query = sa.select(_TEMPLATES.c.id).where(_TEMPLATES.c.name == name, _TEMPLATES.c.id != own_id)
+    if (id := connection.execute(query).scalars().first()) is not None:
+        raise NotPossible(f"Template {id} is called {name} already. Choose another name.")
+
+
+def _check_values(database: FleetDatabase, values: TemplateValues) -> dict[str, Any]:
+    row = {x: clean_text(getattr(values, x)).strip() for x in values.__struct_fields__}
+    row["name"] = shorten_to_line(row["name"], 80)
+    if not row["name"]:
+        raise NotPossible("A template needs a name.")
+    if not row["goal"]:
+        raise NotPossible("A template needs a goal. Words in braces become fields: Fix {issue}.")
+    if row["persona"] and row["role"]:
+        raise NotPossible("Name either a persona or a role, not both.")
+    if row["persona"]:
+        queries.load_persona(database, row["persona"])
+    if row["harness"]:
+        require_control(row["harness"])
+    fields = set(_FIELD.findall(f"{row['goal']}\n{row['folder']}"))
+    if len(fields) > MOST_FIELDS:
+        raise NotPossible(f"{len(fields)} fields are too many: at most {MOST_FIELDS}.")
+    if row["folder"] and not row["folder"].startswith(("/", "{")):
+        raise NotPossible("The folder must be a whole path: it begins with /.")
+    return row

@@ -1,0 +1,248 @@
+"""Types the goals that wait for a persona, one at a time, once its agent is idle."""
+
+import logging
+import secrets
+import threading
+import time
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from tasuki.errors import TasukiError
+from tasuki.fleet.alerts import raise_alert
+from tasuki.fleet.delivery import outbox
+from tasuki.fleet.delivery.messages import (
+    PROOF_CHARACTERS,
+    PROOF_SECONDS,
+    check_has_prompt,
+    check_typable,
+)
+from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
+from tasuki.fleet.handoff import commands
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the queues."""
+SETTLED_SECONDS = 1.0
+"""How long an agent must be idle: what follows the end of its turn, such as a handoff, comes first."""
+_GOALS = tables.queued_goals
+_COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
+logger = logging.getLogger("tasuki.fleet")
+
+
+class QueueRunner:
+    """A thread that gives the agents of this host their next goals.
+
+    A goal is claimed before it is typed, and typed by the outbox under the key of that claim: after a
+    crash the same claim is carried on, so that nothing is typed twice.
+    """
+
+    def __init__(
+        self, database: FleetDatabase, delivery: PromptDelivery, changes: ChangeFeed, host: str
+    ) -> None:
+        self.database = database
+        self.delivery = delivery
+        self.changes = changes
+        self.host = host
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="queue", daemon=True)
+
+    def start(self) -> None:
+        """Start to look at the queues."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop to look."""
+        self._stop.set()
+
+    def close(self, seconds: float) -> None:
+        """Stop, and wait for what is being typed; the next start carries that on."""
+        self.stop()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                self.advance()
+            except ServerClosing:
+                return
+            except sa.exc.DBAPIError as error:
+                if not is_temporary(error):
+                    logger.exception("The queue of goals")
+            except Exception:
+                logger.exception("The queue of goals")
+
+    def advance(self) -> None:
+        """Carry on what was claimed, then claim and type what may be typed now."""
+        for goal, key in self._list_claimed():
+            self._carry_on(goal, key)
+        for goal_id, agent_id in self._list_next():
+            if (claim := self._claim(goal_id, agent_id)) and not self._stop.is_set():
+                self._carry_on(*claim)
+
+    # -- which -------------------------------------------------------------------------
+
+    def _list_claimed(self) -> list[tuple[QueuedGoal, str]]:
+        """List the goals that are claimed, or uncertain, for agents of this host or that ended.
+
+        The host of an agent that ended may be gone: every host says that such a claim is uncertain.
+        """
+        agents = tables.agents.c
+        is_ours = (agents.host == self.host) | agents.ended_at.is_not(None)
+        query = (
+            sa.select(_GOALS.c.key, *_COLUMNS)
+            .join(tables.agents, agents.id == _GOALS.c.agent_id)
+            .where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
+        )
+        with self.database.read() as connection:
+            return [(QueuedGoal(*row[1:]), row[0]) for row in connection.execute(query)]
+
+    def _list_next(self) -> list[tuple[int, int]]:
+        """List the first waiting goal of each persona whose agent on this host is idle."""
+        agents, personas = tables.agents.c, tables.personas.c
+        query = (
+            sa.select(_GOALS.c.persona, _GOALS.c.id, agents.id)
+            .join(tables.agents, agents.persona == _GOALS.c.persona)
+            .join(tables.personas, personas.slug == _GOALS.c.persona)
+            .where(
+                _GOALS.c.state == "waiting", agents.ended_at.is_(None), agents.host == self.host,
+                agents.state == "idle", ~personas.queue_paused, personas.queue_stopped == "",
+            )
+            .order_by(_GOALS.c.persona, _GOALS.c.place, _GOALS.c.id)
+        )  # fmt: skip
+        first: dict[str, tuple[int, int]] = {}
+        with self.database.read() as connection:
+            for slug, goal_id, agent_id in connection.execute(query):
+                first.setdefault(slug, (goal_id, agent_id))
+        return list(first.values())
+
+    def _claim(self, goal_id: int, agent_id: int) -> tuple[QueuedGoal, str] | None:
+        """Claim a goal for an agent; None where something changed meanwhile, or comes first."""
+        key = secrets.token_hex(8)
+        with self.database.write(alone=True) as connection:
+            query = sa.select(*_COLUMNS).where(_GOALS.c.id == goal_id)
+            row = connection.execute(query).one_or_none()
+            if row is None or QueuedGoal(*row).state != "waiting":
+                return None
+            agent = queries.load_agent(connection, agent_id)
+            persona = queries.load_persona(connection, row.persona)
+            if persona.queue_paused or persona.queue_stopped or agent.persona != persona.slug:
+                return None
+            if self._has_claim(connection, persona.slug) or not self._is_free(agent, persona):
+                return None
+            values = {"state": "typing", "agent_id": agent_id, "key": key, "typed_at": time.time()}
+            claim = sa.update(_GOALS).where(_GOALS.c.id == goal_id).values(**values)
+            row = connection.execute(claim.returning(*_COLUMNS)).one()
+        return QueuedGoal(*row), key
+
+    def _has_claim(self, connection: sa.Connection, slug: str) -> bool:
+        states = ("typing", "uncertain")
+        query = sa.select(_GOALS.c.id).where(_GOALS.c.persona == slug, _GOALS.c.state.in_(states))
+        return connection.execute(query).first() is not None
+
+    def _is_free(self, agent: FleetAgent, persona: Persona) -> bool:
+        return not explain_wait(self.database, agent, persona) and (
+            time.time() - agent.state_at >= SETTLED_SECONDS
+        )
+
+    # -- typing ------------------------------------------------------------------------
+
+    def _carry_on(self, goal: QueuedGoal, key: str) -> None:
+        agent = queries.load_agent(self.database, goal.agent_id or 0)
+        proof = goal.text.split("\n")[0][:PROOF_CHARACTERS]
+        with self.database.write(synced=False) as connection:
+            intent = outbox.record_intent(
+                connection, f"goal-{key}", agent=agent, kind="message", proof=proof
+            )
+        if intent.state == "proven":
+            self._record(goal, agent, DeliveryResult("proven"))
+        elif goal.state == "typing":
+            self._record(goal, agent, self._deliver(agent, intent, goal.text))
+
+    def _deliver(self, agent: FleetAgent, intent: outbox.TypingIntent, text: str) -> DeliveryResult:
+        """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
+        if agent.ended_at is not None or agent.pane != intent.pane:
+            return DeliveryResult("uncertain")
+        why = ""
+        try:
+            result = self.delivery.deliver_text(
+                agent, intent, text, PROOF_SECONDS,
+                is_wanted=lambda: commands.find_running(self.database, agent.id) is None,
+            )  # fmt: skip
+            if result.state != "refused":
+                return result
+            why = result.why
+        except HandoffStopped:
+            why = "its handoff began"
+        except SQLAlchemyError:
+            raise
+        except (TasukiError, RuntimeError) as error:
+            logger.warning("Queued goal for agent %s: %s", agent.id, error)
+        try:
+            pasted = self.delivery.panes.was_pasted(agent.pane, intent.id)
+        except TasukiError:
+            pasted = True
+        return DeliveryResult("uncertain" if pasted else "refused", why=why)
+
+    def _record(self, goal: QueuedGoal, agent: FleetAgent, result: DeliveryResult) -> None:
+        with self.database.write() as connection:
+            if result.state == "proven":
+                self._change(connection, goal, state="typed")
+                if goal.state == "uncertain":
+                    _stop_queue(connection, goal.persona, "")
+                text = f"Queued goal {goal.id} of {goal.persona} was typed to agent {agent.id}."
+                log.note(connection, "message", text, agent_id=agent.id, data={"goal": goal.id})
+            elif result.state == "refused":
+                self._change(connection, goal, state="waiting", agent_id=None, typed_at=None)
+            else:
+                self._change(connection, goal, state="uncertain")
+                self._stop_at(connection, goal, agent)
+        self.changes.notify([agent.id])
+
+    def _change(self, connection: sa.Connection, goal: QueuedGoal, **values: Any) -> None:
+        connection.execute(sa.update(_GOALS).where(_GOALS.c.id == goal.id).values(**values))
+
+    def _stop_at(self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent) -> None:
+        why = (
+            f"Goal {goal.id} may have reached agent {agent.id} or not. Look at its terminal, then "
+            "say what became of it."
+        )
+        _stop_queue(connection, goal.persona, why)
+        title = f"The queue of {goal.persona} stopped"
+        code = {"code": "queue_stopped"}
+        log.note(connection, "alarm", f"{title}: {why}", agent_id=agent.id, data=code)
+        raise_alert(
+            connection, "needs_you", f"queue_stopped/{goal.id}/{goal.typed_at}", title, why,
+            host=self.host, agent_id=agent.id,
+        )  # fmt: skip
+
+
+def _stop_queue(connection: sa.Connection, slug: str, why: str) -> None:
+    is_own = tables.personas.c.slug == slug
+    connection.execute(sa.update(tables.personas).where(is_own).values(queue_stopped=why))
+
+
+def explain_wait(database: FleetDatabase, agent: FleetAgent, persona: Persona) -> str:
+    """Return why the next goal is not typed to an agent now, as a sentence; empty where it may be."""
+    try:
+        check_typable(agent)
+        check_has_prompt(database, agent.id)
+    except TasukiError as error:
+        return str(error)
+    if handoff := commands.find_running(database, agent.id):
+        return f"Handoff {handoff.id[:8]} is under way; the queue goes on with the successor."
+    incoming = queries.find_incoming_handoff(database, agent.id)
+    if incoming and incoming.state == "running":
+        return f"It takes over by handoff {incoming.id[:8]}."
+    if agent.state != "idle" or agent.question:
+        return f"Its agent is not idle: {agent.state}."
+    if agent.children:
+        return "Something of it runs in the background."
+    if persona.automatic and not persona.automation_stopped and agent.over_threshold:
+        return "Its context is past the threshold: the automatic handoff goes first."
+    return ""

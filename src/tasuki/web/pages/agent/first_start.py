@@ -1,0 +1,108 @@
+"""The first start: programs are found, hooks are added, the first agent begins. For an empty fleet."""
+
+import shutil
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.doctor import find_version
+from tasuki.errors import NotPossible, TasukiError
+from tasuki.fleet.agents import personas
+from tasuki.fleet.agents.lifecycle import check_folder, check_hooks
+from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.harness import registry as harnesses
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import NewAgent
+from tasuki.web.pages.settings.hooks import list_hooks
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+_VERSIONS: dict[str, str] = {}
+_LOCK = threading.Lock()
+
+
+class FoundProgram(Struct, frozen=True):
+    """A harness whose program is on this host, and whether it has the fleet's hooks."""
+
+    name: str
+    title: str
+    version: str
+    has_hooks: bool
+    problem: str = ""
+
+
+def build_first_start(fleet: Fleet) -> dict[str, Any]:
+    """Build what the three steps show. The first call asks each program for its version."""
+    found = [
+        FoundProgram(one.name, one.title, _find_version(one.name), one.state == "in place", one.problem)
+        for one in list_hooks(fleet)
+        if shutil.which(harnesses.get_harness(one.name).program)
+    ]  # fmt: skip
+    return {
+        "programs": found, "tmux": bool(shutil.which("tmux")), "ready": [x for x in found if x.has_hooks],
+        "personas": queries.list_personas(fleet.database),
+    }  # fmt: skip
+
+
+def _find_version(name: str) -> str:
+    with _LOCK:
+        if name not in _VERSIONS:
+            _VERSIONS[name] = find_version(harnesses.get_harness(name))
+        return _VERSIONS[name]
+
+
+@get("/agents/first", sync_to_thread=True, include_in_schema=False)
+def show_first_start(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Show the three steps alone."""
+    return _render(request, fleet, {})
+
+
+def _render(
+    request: AnyRequest, fleet: Fleet, values: Mapping[str, str], refused: str = "", status: int = 200
+) -> PageResponse:  # fmt: skip
+    steps = build_first_start(fleet)
+    return templates.render_page(
+        request, "first_start.html", status, steps=steps, values=values, refused=refused, live="settings agents",
+    )  # fmt: skip
+
+
+@post("/agents/first", sync_to_thread=True, include_in_schema=False)
+def start_first_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Add a persona where a role and a name are given, start its agent, and show it."""
+    names = ("cwd", "harness", "goal", "persona")
+    try:
+        body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+        if not body.cwd.startswith("/"):
+            raise NotPossible("The folder must be a whole path: it begins with /.")
+        check_folder(body.cwd)
+        check_hooks(fleet.data, body.harness or "claude")
+        wanted = body.build_request()
+        if not wanted.persona:
+            wanted = replace(wanted, persona=_add_persona(fleet, form))
+        agent = fleet.start_agent(wanted)
+    except TasukiError as error:
+        return _render(request, fleet, form, str(error), bodies.get_status(error))
+    return templates.redirect(request, f"/agents/{agent.id}")
+
+
+def _add_persona(fleet: Fleet, form: Mapping[str, str]) -> str:
+    """Add the persona of the first agent, once everything else was checked; return its slug."""
+    added = personas.add_persona(
+        fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
+        harness=form.get("harness", "") or "claude",
+    )  # fmt: skip
+    share_persona(fleet.database, fleet.root, added.slug)
+    return added.slug
+
+
+HANDLERS = (show_first_start, start_first_agent)

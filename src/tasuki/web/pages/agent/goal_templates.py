@@ -1,0 +1,159 @@
+"""Templates of goals: listed where an agent is started, filled in, saved, removed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+
+from tasuki.errors import TasukiError
+from tasuki.fleet.agents import goal_templates
+from tasuki.fleet.agents.goal_templates import TemplateValues, is_ready, list_fields
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import GoalTemplate
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import NewTemplate, TemplateStart
+from tasuki.web.views import display, templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+FIELD = "field-"
+"""Begins the name of a form's field that fills in one of a template's."""
+NAMES = TemplateValues.__struct_fields__
+
+
+def list_shown(fleet: Fleet) -> list[tuple[GoalTemplate, bool]]:
+    """List the templates, and whether each can be started as it is."""
+    return [(display.redact_template(x), is_ready(x)) for x in goal_templates.list_templates(fleet.database)]  # fmt: skip
+
+
+@get("/templates", sync_to_thread=False, include_in_schema=False)
+def show_templates(request: AnyRequest) -> PageResponse:
+    """Show where agents are started: the templates are listed there."""
+    return templates.redirect(request, "/agents/new#templates")
+
+
+@get("/templates/{id:int}", sync_to_thread=True, include_in_schema=False)
+def show_template(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show the fields of a template, to be filled in."""
+    template = goal_templates.load_template(fleet.database, id)
+    return _render_start(request, template, {})
+
+
+def _render_start(
+    request: AnyRequest, template: GoalTemplate, form: Mapping[str, str], refused: str = "", status: int = 200
+) -> PageResponse:  # fmt: skip
+    fields = [(name, f"{FIELD}{name}", form.get(f"{FIELD}{name}", "")) for name in list_fields(template)]  # fmt: skip
+    return templates.render_page(
+        request, "template_start.html", status, of=display.redact_template(template), fields=fields,
+        cwd=form.get("cwd", template.folder if "{" not in template.folder else ""), refused=refused,
+        asks_folder="{" not in template.folder,
+    )  # fmt: skip
+
+
+@post("/templates/{id:int}/start", sync_to_thread=True, include_in_schema=False)
+def start_template(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Start an agent from a template, and show its page."""
+    template = goal_templates.load_template(fleet.database, id)
+    fields = {name.removeprefix(FIELD): text for name, text in form.items() if name.startswith(FIELD)}  # fmt: skip
+    try:
+        body = bodies.fill_body(TemplateStart, {"fields": fields, "cwd": form.get("cwd", "").strip()})  # fmt: skip
+        wanted = goal_templates.build_request(fleet.database, template, body.fields, body.cwd)
+        agent = fleet.start_agent(wanted)
+        goal_templates.note_use(fleet.database, id)
+    except TasukiError as error:
+        return _render_start(request, template, form, str(error), bodies.get_status(error))
+    return templates.redirect(request, f"/agents/{agent.id}")
+
+
+# -- made, changed, removed --------------------------------------------------------------
+
+
+@get("/templates/new", sync_to_thread=True, include_in_schema=False)
+def show_new_template(
+    request: AnyRequest, fleet: NamedDependency[Fleet], agent: FromQuery[str] = ""
+) -> PageResponse:
+    """Show the form of a new template, filled in from an agent where one is named."""
+    values = _build_from_agent(fleet, bodies.parse_number(agent)) if agent else {}
+    return _render_form(request, fleet, 0, values)
+
+
+def _build_from_agent(fleet: Fleet, agent_id: int) -> dict[str, str]:
+    agent = display.redact_row(queries.load_agent(fleet.database, agent_id))
+    return {
+        "goal": agent.goal, "persona": agent.persona or "", "folder": agent.cwd, "model": agent.model,
+        "harness": "" if agent.persona else agent.harness, "permission": agent.permission,
+    }  # fmt: skip
+
+
+@get("/templates/{id:int}/edit", sync_to_thread=True, include_in_schema=False)
+def show_template_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show the form of a template."""
+    template = goal_templates.load_template(fleet.database, id)
+    return _render_form(request, fleet, id, {name: getattr(template, name) for name in NAMES})
+
+
+def _render_form(
+    request: AnyRequest, fleet: Fleet, id: int, values: Mapping[str, str], refused: str = "", status: int = 200
+) -> PageResponse:  # fmt: skip
+    personas = queries.list_personas(fleet.database)
+    return templates.render_page(
+        request, "template_form.html", status, id=id, values=values, refused=refused, personas=personas,
+        roles=sorted({one.role for one in personas}), harnesses=bodies.list_startable_harnesses(),
+    )  # fmt: skip
+
+
+@post("/templates", sync_to_thread=True, include_in_schema=False)
+def add_template(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Add a template, from its own form or from that of an agent to start."""
+    values = _read_values(form)
+    try:
+        body = bodies.fill_body(NewTemplate, values)
+        goal_templates.add_template(fleet.database, body.build_values())
+    except TasukiError as error:
+        return _render_form(request, fleet, 0, values, str(error), bodies.get_status(error))
+    fleet.changes.notify()
+    return templates.redirect(request, "/agents/new#templates")
+
+
+@post("/templates/{id:int}", sync_to_thread=True, include_in_schema=False)
+def change_template(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Save a changed template, or remove it, as `do` says."""
+    values = _read_values(form)
+    try:
+        if form.get("do") == "remove":
+            goal_templates.remove_template(fleet.database, id)
+        else:
+            body = bodies.fill_body(NewTemplate, values)
+            goal_templates.edit_template(fleet.database, id, body.build_values())
+    except TasukiError as error:
+        return _render_form(request, fleet, id, values, str(error), bodies.get_status(error))
+    fleet.changes.notify()
+    return templates.redirect(request, "/agents/new#templates")
+
+
+def _read_values(form: Mapping[str, str]) -> dict[str, Any]:
+    values = {name: form.get(name, "").strip() for name in NAMES}
+    values["folder"] = values["folder"] or form.get("cwd", "").strip()
+    if not values["name"]:
+        values["name"] = " ".join(values["goal"].split())[:40]
+    kind, _, word = form.get("works_as", "").partition(":")
+    return values | ({kind: word} if kind in ("persona", "role") else {})
+
+
+HANDLERS = (
+    show_templates, show_new_template, show_template, start_template, show_template_form, add_template,
+    change_template,
+)  # fmt: skip

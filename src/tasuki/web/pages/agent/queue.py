@@ -1,0 +1,102 @@
+"""The goals that wait for a persona, on its page and on that of its agent."""
+
+from typing import Any
+
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from msgspec import Struct
+
+from tasuki.errors import TasukiError, UsageError
+from tasuki.fleet.agents import goal_queue
+from tasuki.fleet.agents.queue_runner import explain_wait
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import GoalChange, NewGoal
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+
+
+class QueueNotice(Struct, frozen=True):
+    """Why a change of a queue was refused."""
+
+    refused: str
+
+
+def build_queue(
+    request: AnyRequest, fleet: Fleet, slug: str, agent: FleetAgent | None
+) -> dict[str, Any]:
+    """Build what the panel of a queue shows; `agent` is the one that works as the persona."""
+    persona = queries.load_persona(fleet.database, slug)
+    wait = explain_wait(fleet.database, agent, persona) if agent else "No agent works as it."
+    found = request.app.state.notices.find(request.query_params.get("said", ""), QueueNotice)
+    queue = goal_queue.load_queue(fleet.database, slug)
+    return {
+        "queue": goal_queue.redact_queue(queue),
+        "queue_texts": {goal.id: goal.text for goal in queue.goals},
+        "queue_wait": wait,
+        "queue_notice": found.refused if found else "",
+    }
+
+
+@post("/personas/{slug:str}/queue", sync_to_thread=True, include_in_schema=False)
+def change_queue(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+) -> PageResponse:
+    """Add a goal, pause the queue or resume it, as `do` says."""
+    order = form.get("do", "add")
+    try:
+        if order == "add":
+            body = bodies.fill_body(NewGoal, {"text": form.get("text", "")})
+            goal_queue.add_goal(fleet.database, slug, body.text)
+        else:
+            goal_queue.pause_queue(fleet.database, slug, paused=order == "pause")
+    except TasukiError as error:
+        return _redirect(request, slug, str(error))
+    fleet.changes.notify()
+    return _redirect(request, slug)
+
+
+@post("/personas/{slug:str}/queue/{id:int}", sync_to_thread=True, include_in_schema=False)
+def change_goal(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    slug: FromPath[str],
+    id: FromPath[int],
+    form: FormFields,
+) -> PageResponse:
+    """Change, move, settle or remove a goal, as `do` says."""
+    try:
+        _change_goal(fleet, slug, id, form)
+    except TasukiError as error:
+        return _redirect(request, slug, str(error))
+    fleet.changes.notify()
+    return _redirect(request, slug)
+
+
+def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) -> None:
+    order = form.get("do", "")
+    if order == "remove":
+        goal_queue.remove_goal(fleet.database, slug, goal_id)
+    elif order == "edit":
+        body = bodies.fill_body(NewGoal, {"text": form.get("text", "")})
+        goal_queue.edit_goal(fleet.database, slug, goal_id, body.text)
+    else:
+        change = bodies.fill_body(GoalChange, {"order": order})
+        if not isinstance(change.order, str):
+            raise UsageError("Say what to do with the goal.")
+        goal_queue.order_goal(fleet.database, slug, goal_id, change.order)
+
+
+def _redirect(request: AnyRequest, slug: str, refused: str = "") -> PageResponse:
+    """Go back to the page on which the form was sent, which says what was refused."""
+    path = templates.find_way_back(request, f"/personas/{slug}").partition("?")[0]
+    key = request.app.state.notices.add(QueueNotice(refused)) if refused else ""
+    return templates.redirect(request, f"{path}{f'?said={key}' if key else ''}#queue")
+
+
+HANDLERS = (change_queue, change_goal)

@@ -1,0 +1,1 @@
+"""The settings: sections behind a navigation of their own, each with a page."""

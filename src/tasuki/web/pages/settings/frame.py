@@ -1,0 +1,74 @@
+"""The frame of every section of the settings: its navigation, and what came of a change."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from tasuki.config import settings
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+
+class SettingsSection(Struct, frozen=True):
+    """A section of the settings, with a page of its own."""
+
+    key: str
+    word: str
+    href: str
+    anchors: str = ""
+    """Names of its parts, which `/settings#NAME` once showed; `settings.js` leads them here."""
+
+
+SECTIONS = (
+    SettingsSection("general", "General", "/settings"),
+    SettingsSection("automation", "Automatic handoff", "/settings/automation", "automation"),
+    SettingsSection("hooks", "Programs that report", "/settings/hooks", "hooks"),
+    SettingsSection("notifications", "Notifications", "/settings/notifications", "notifications"),
+    SettingsSection("browser", "This browser", "/settings/browser", "browser"),
+    SettingsSection("browsers", "Signed-in browsers", "/settings/browsers", "sessions"),
+    SettingsSection("doctor", "Doctor", "/doctor"),
+    SettingsSection("server", "This server", "/settings/server", "server"),
+)  # fmt: skip
+"""In the order of the navigation. The template of a section is `settings_KEY.html`."""
+ADDRESSES = {section.key: section.href for section in SECTIONS}
+
+
+class SettingsNotice(Struct, frozen=True):
+    """What a section says after a change, next to its form."""
+
+    message: str = ""
+    is_success: bool = True
+    place: str = ""
+    """Which of its forms; empty where it has one."""
+
+
+def render_section(
+    request: AnyRequest,
+    key: str,
+    *,
+    notice: SettingsNotice | None = None,
+    status: int = 200,
+    values: dict[str, Any] | None = None,
+    **context: Any,
+) -> PageResponse:
+    """Render a section; without `notice` what the last change left to say.
+
+    `values` are those of a form that was refused, by the names of its fields.
+    """
+    found = request.app.state.notices.find(request.query_params.get("said", ""), SettingsNotice)
+    notice = notice or found or SettingsNotice()
+    return templates.render_page(
+        request, f"settings_{key}.html", status, sections=SECTIONS, here=key, file=_describe_file(), said=notice.message,
+        fine=notice.is_success, place=notice.place, values=values or {}, **context,
+    )  # fmt: skip
+
+
+def say_in_section(request: AnyRequest, key: str, notice: SettingsNotice) -> PageResponse:
+    """Redirect to a section, which says what came of a change."""
+    said = request.app.state.notices.add(notice)
+    return templates.redirect(request, f"{ADDRESSES[key]}?said={said}")
+
+
+def _describe_file() -> str:
+    path = settings.find_user_file()
+    return settings.format_path(path) if path else "the file that TASUKI_CONFIG names"

@@ -1,0 +1,95 @@
+"""The fleet's hooks in each harness: what is in place, and the form that adds them."""
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+from msgspec import Struct
+
+from tasuki.errors import TasukiError
+from tasuki.fleet.service import Fleet
+from tasuki.harness import registry as harnesses
+from tasuki.harness.install.hook_script import get_script_path, write_hook_script
+from tasuki.harness.install.installer import Installer, InstallPlan
+from tasuki.web.api import bodies
+from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+
+
+class HooksState(Struct, frozen=True):
+    """Whether the fleet's hooks are in a harness: in place, missing or not known, with any
+    problem.
+    """
+
+    name: str
+    title: str
+    state: str
+    problem: str = ""
+
+
+@get("/settings/hooks", sync_to_thread=True, include_in_schema=False)
+def show_hooks(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Show which harnesses have the fleet's hooks."""
+    return render_section(request, "hooks", hooks=list_hooks(fleet))
+
+
+def list_hooks(fleet: Fleet) -> list[HooksState]:
+    """List the harnesses whose agents can be started, with the state of their hooks."""
+    return [_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()]
+
+
+def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
+    try:
+        plan = _plan_hooks(fleet, name)
+    except TasukiError as error:
+        return HooksState(name, title, "not known", str(error))
+    is_installed = get_script_path(fleet.data).exists() and not plan.has_changes
+    return HooksState(name, title, "in place" if is_installed else "missing")
+
+
+def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
+    additions = harnesses.require_control(name).list_additions(str(get_script_path(fleet.data)))
+    return Installer(fleet.data.parent).plan(f"{name}/fleet", additions)
+
+
+@get("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
+def show_hooks_form(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    name: FromPath[str],
+    back: FromQuery[str] = "",
+) -> PageResponse:
+    """Show what would be added to a harness, file by file; `back=fleet` leads to the fleet's page."""
+    plan = _plan_hooks(fleet, name)
+    title = harnesses.get_harness(name).title
+    return templates.render_page(
+        request, "hooks_form.html", name=name, title_of=title, plan=plan, refused="", back=back
+    )
+
+
+@post("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
+def add_hooks(
+    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str], form: FormFields
+) -> PageResponse:
+    """Add the fleet's hooks to a harness, as `tasuki install NAME --fleet` does."""
+    control, plan = harnesses.require_control(name), _plan_hooks(fleet, name)
+    try:
+        write_hook_script(fleet.data)
+        additions = control.list_additions(str(get_script_path(fleet.data)))
+        Installer(fleet.data.parent).apply_plan(f"{name}/fleet", additions, plan, remove=False)
+    except (TasukiError, OSError) as error:
+        status = bodies.get_status(error) if isinstance(error, TasukiError) else 507
+        return templates.render_page(
+            request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error), back=form.get("back", "")
+        )  # fmt: skip
+    notes = " ".join(control.notes)
+    fleet.note("settings", f"The fleet's hooks were added to {harnesses.get_harness(name).title}.")
+    if form.get("back") == "fleet":
+        return templates.redirect(request, "/")
+    message = f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip()
+    return say_in_section(request, "hooks", SettingsNotice(message, place=name))
+
+
+HANDLERS = (show_hooks, show_hooks_form, add_hooks)
