@@ -1,7 +1,7 @@
 """What an operator does all day, with the clicks that it may cost.
 
 A click is a press of the pointer; a key is a key that is pressed, letters of a text apart. Both are counted by the
-pages themselves, across pages.
+pages themselves, across pages. Following the link of a notification is in `test_browser_notifications.py`.
 """
 
 import time
@@ -15,6 +15,7 @@ from browser import Browsing, operator
 from fleets import World
 from playwright.sync_api import Page, expect
 from waiting import retry_until
+from work_trees import WorkFolder
 
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 
@@ -197,3 +198,44 @@ def test_any_agent_by_name_costs_one_chord_its_name_and_enter(
 
     assert spent.clicks == 0
     assert spent.keys <= 3  # Control, K, Enter
+
+
+def test_a_template_costs_two_clicks(world: World, seen: Page) -> None:
+    """From the fleet's page: the menu, the template; its agent starts and works on its goal."""
+    world.persona()
+    world.api("POST", "/api/templates", {"name": "Tidy up", "goal": "Tidy the menus up", "persona": "developer-con-1", "folder": str(world.work)})  # fmt: skip
+    seen.goto("/")
+    with effort(seen) as spent:
+        seen.get_by_label("Start from a template").click()
+        seen.get_by_role("button", name="Tidy up").click()
+        seen.wait_for_url("**/agents/*")
+    world.idle(1)
+
+    assert spent.clicks == 2
+    retry_until(lambda: world.prompts("Tidy the menus up"), 30)
+
+
+def test_what_an_agent_did_in_the_last_hour_costs_one_click(world: World, seen: Page) -> None:
+    """Its thread opens where the last hour begins."""
+    agent = world.worked(world.started(), "Fix the upload client")
+    seen.goto("/")
+    with effort(seen) as spent:
+        seen.locator(f"#a{agent}-hour").click()
+        expect(seen.locator("main")).to_contain_text("Fix the upload client")
+
+    assert spent.clicks == 1
+
+
+def test_what_an_agent_changed_costs_one_click(world: World, seen: Page) -> None:
+    """From its card to every line."""
+    repository = WorkFolder(world.folder / "repository")
+    agent = world.started(cwd=str(repository.folder))
+    repository.write("new.txt", "one line\n")
+    world.worked(agent)
+    line = seen.locator(f"#a{agent}-work")
+    expect(line).to_contain_text("in 1 file", timeout=40_000)
+    with effort(seen) as spent:
+        line.click()
+        expect(seen.locator("main")).to_contain_text("new.txt")
+
+    assert spent.clicks == 1
