@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import threading
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.alerts import raise_alert
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.messages import (
     PROOF_CHARACTERS,
@@ -35,7 +35,7 @@ _COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
 logger = logging.getLogger("tasuki.fleet")
 
 
-class QueueRunner:
+class QueueRunner(BackgroundWork):
     """A thread that gives the agents of this host their next goals.
 
     A goal is claimed before it is typed, and typed by the outbox under the key of that claim: after a
@@ -49,21 +49,7 @@ class QueueRunner:
         self.delivery = delivery
         self.changes = changes
         self.host = host
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="queue", daemon=True)
-
-    def start(self) -> None:
-        """Start to look at the queues."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop to look."""
-        self._stop.set()
-
-    def close(self, seconds: float) -> None:
-        """Stop, and wait for what is being typed; the next start carries that on."""
-        self.stop()
-        self._thread.join(seconds)
+        super().__init__("queue")
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):

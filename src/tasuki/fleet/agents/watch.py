@@ -20,6 +20,7 @@ from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.agents.stuck import StuckAgents
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery.prompt_delivery import get_control
 from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
@@ -179,7 +180,7 @@ PROGRAM_ENDED = "its program ended"
 logger = logging.getLogger("tasuki.fleet")
 
 
-class FleetWatch:
+class FleetWatch(BackgroundWork):
     """A thread that checks everything now and then.
 
     `start_missing` starts handoffs that should be under way.
@@ -211,21 +212,7 @@ class FleetWatch:
         self.stuck = StuckAgents(database, panes, intake.changes, host, stuck_seconds)
         self._missed: dict[int, int] = {}
         self._to_read: set[int] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-
-    def start(self) -> None:
-        """Start checking."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop checking."""
-        self._stop.set()
-
-    def close(self, seconds: float) -> None:
-        """Stop checking, and wait for the last check."""
-        self.stop()
-        self._thread.join(seconds)
+        super().__init__("watch")
 
     def _run(self) -> None:
         checked_at = started_at = 0.0

@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.store import tables
@@ -41,7 +42,7 @@ log = logging.getLogger("tasuki.fleet")
 SETTLED_STATES = ("done", "cancelled")
 
 
-class FleetPruner:
+class FleetPruner(BackgroundWork):
     """Deletes old things. `read_days` returns the days for which they are kept; 0 is for ever."""
 
     def __init__(
@@ -57,21 +58,7 @@ class FleetPruner:
         self.data = data
         self.root = root
         self.read_days = read_days
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pruning", daemon=True)
-
-    def start(self) -> None:
-        """Prune soon, and then once a day, in a thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop deleting."""
-        self._stop.set()
-
-    def close(self, seconds: float) -> None:
-        """Stop, and wait for the current piece."""
-        self.stop()
-        self._thread.join(seconds)
+        super().__init__("pruning")
 
     def _run(self) -> None:
         pause = FIRST_SECONDS
