@@ -28,6 +28,8 @@ PAUSE_SECONDS = 0.1
 SOON_SECONDS = 0.005
 """Changes that belong together are sent within this time."""
 COUNT_SECONDS = 0.05
+COUNT_PAUSE_SECONDS = 0.4
+"""The shortest time between two counts, which look at every agent."""
 AWAY_SECONDS = 1.0
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
@@ -91,6 +93,8 @@ class PageStreams:
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
+        self._counted_at = 0.0
+        self._is_uncounted = False
         self._counts: PageCounts | None = None
         """As they were sent last."""
 
@@ -153,22 +157,30 @@ class PageStreams:
 
     async def _send_news(self) -> None:
         """Send what changed, until nothing changes any more: the topics at once, then the counts."""
-        while self._topics and self.streams:
-            since = time.monotonic() - self._sent_at
-            await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
-            self._sent_at = time.monotonic()
-            topics, self._topics = self._topics, set()
-            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
-            self._send(PageNews(self.newest, tuple(shown)))
+        while (self._topics or self._is_uncounted) and self.streams:
+            if self._topics:
+                await self._send_topics()
             await asyncio.sleep(COUNT_SECONDS)  # the pages come first
+            if time.monotonic() - self._counted_at < COUNT_PAUSE_SECONDS:
+                continue
+            self._is_uncounted, self._counted_at = False, time.monotonic()
             try:
                 await self._send_counts()
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
-                self._topics |= topics
+                self._topics.add(EVERYTHING)
                 await asyncio.sleep(AWAY_SECONDS)
             except Exception:  # later changes must reach the pages
                 logger.exception("Open pages could not be told what there is")
+
+    async def _send_topics(self) -> None:
+        since = time.monotonic() - self._sent_at
+        await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
+        self._sent_at = time.monotonic()
+        topics, self._topics = self._topics, set()
+        self._is_uncounted = True
+        shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
+        self._send(PageNews(self.newest, tuple(shown)))
 
     async def _send_counts(self) -> None:
         ids = self._alert_ids.copy()
