@@ -16,7 +16,6 @@ from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff
-from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
@@ -47,7 +46,7 @@ def show_agent(
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
-        "title_of": harnesses.get_harness(agent.harness).title,
+        "title_of": templates.get_harness_title(agent.harness),
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": queries.list_last_events(fleet.database, id, LOG_LINES),
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
