@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
+from tasuki.web.live import KEEP_ALIVE_SECONDS, EventStream
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
@@ -28,6 +28,8 @@ SOON_SECONDS = 0.005
 """Changes that belong together are sent within this time."""
 COUNT_SECONDS = 0.05
 AWAY_SECONDS = 1.0
+ALIVE_PIECE = b"event: alive\ndata:\n\n"
+"""Sent where nothing else is: a browser takes a stream that is silent for long as broken."""
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
 EVERYTHING = "everything"
@@ -116,7 +118,7 @@ class PageStreams:
                 try:
                     piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
                 except TimeoutError:
-                    piece = KEEP_ALIVE_PIECE
+                    piece = ALIVE_PIECE
                 if piece is None:
                     return
                 yield piece

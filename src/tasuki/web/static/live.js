@@ -11,6 +11,8 @@
   const RETRY = 2000; // ms after one that failed
   const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
   const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
+  const SILENCE = 40000; // ms; as in stream.js
+  const LONGEST_FETCH = 30000; // ms
   const READING = 4000; // ms for which a pointer that rests counts as reading
 
   // -- what is counted on every page -----------------------------------------------------
@@ -73,7 +75,7 @@
     stale = false;
     busy = true;
     try {
-      const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store" });
+      const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) });
       if (answer.status === 401 || answer.redirected) { window.location.reload(); return; }
       if (answer.status === 200) show(await answer.text(), version);
       else if (answer.status === 404) say("No longer there", true);
@@ -210,14 +212,17 @@
     worker.port.onmessage = (event) => receive(event.data);
     leave = () => worker.port.postMessage("leave");
   };
-  const connectAlone = () => { // a browser without SharedWorker: while the page is shown
+  const prepareAlone = () => { // a browser without SharedWorker: while the page is shown
     let source = null;
+    let heard = 0;
     const open = () => {
       if (source || document.hidden) return;
+      heard = Date.now();
       source = new EventSource("/live");
       let isFirst = true;
-      source.onopen = () => { isFirst = true; receive({ state: "live" }); };
-      source.onmessage = (event) => { receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
+      source.onopen = () => { heard = Date.now(); isFirst = true; receive({ state: "live" }); };
+      source.addEventListener("alive", () => { heard = Date.now(); });
+      source.onmessage = (event) => { heard = Date.now(); receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
       source.onerror = () => {
         const isRefused = source.readyState === EventSource.CLOSED;
         receive({ state: isRefused ? "refused" : "away" });
@@ -226,9 +231,15 @@
     };
     leave = () => { if (source) source.close(); source = null; };
     document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else open(); });
-    open();
+    window.setInterval(() => {
+      if (!source || Date.now() - heard < SILENCE) return;
+      leave();
+      receive({ state: "away" });
+      open();
+    }, SILENCE / 8);
+    return open;
   };
-  const connect = () => { if (window.SharedWorker) connectShared(); else connectAlone(); };
+  const connect = window.SharedWorker ? connectShared : prepareAlone();
   window.addEventListener("pagehide", () => leave());
   window.addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refresh(); } });
   document.addEventListener("visibilitychange", () => { plan(); if (!document.hidden && unshown) showAlerts(); });
