@@ -237,3 +237,19 @@ def test_the_palette_takes_no_form_away(seen: Page) -> None:
     seen.wait_for_timeout(500)
 
     expect(field).to_have_value("typed")
+
+
+@pytest.mark.parametrize("path", ["/?by=project", "/lineage", "/agents/10", "/palette"])
+def test_names_without_a_space_are_wrapped(served: Served, seen: Page, path: str) -> None:
+    """A folder and a persona may be called whatever they like: nothing scrolls sideways."""
+    slug = f"{'r' * 60}-{'n' * 60}-10"
+    fleet_records.persona(served.fleet.database, slug)
+    fleet_records.agent(
+        served.fleet.database, persona=slug, cwd=f"/src/{'p' * 250}", session="s10", pane="%10",
+        adopted=True, state="busy", state_at=time.time() + 10, started_at=time.time() + 10,
+    )  # fmt: skip
+    seen.goto(path)
+    for width in (320, 1440):
+        seen.set_viewport_size({"width": width, "height": 900})
+
+        assert seen.evaluate("document.documentElement.scrollWidth") <= width
