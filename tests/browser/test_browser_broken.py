@@ -185,6 +185,24 @@ def test_an_answer_after_the_session_ended_says_so(
     expect(seen.locator(".toast")).to_contain_text("You are signed out")
 
 
+def test_a_session_that_ends_takes_no_text_away(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """The page says that nobody is signed in; it goes to the sign-in page once nothing is typed."""
+    browsing.expect("401")
+    seen.goto("/agents/1")
+    field = seen.get_by_label("A prompt, typed once")
+    field.fill("A long prompt")
+    expect(seen.locator("#live-word")).to_have_text("Live")
+    served.sessions.end_all()
+    touch(served, 1)
+    expect(seen.locator("#live-word")).to_have_text("Signed out")
+    expect(field).to_have_value("A long prompt")
+    field.fill("")
+
+    expect(seen.get_by_text("tasuki dashboard").first).to_be_visible()
+
+
 def test_a_second_answer_waits_for_the_first(served: Served, seen: Page) -> None:
     """Also where the card was made anew in between."""
     held: list[Route] = []

@@ -50,6 +50,7 @@
   // -- news ------------------------------------------------------------------------------
   let stale = false;
   let wasAway = false; // the server did not answer
+  let isSignedOut = false;
   let busy = false;
   let pressed = false;
   let timer = 0;
@@ -76,7 +77,9 @@
     busy = true;
     try {
       const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) });
-      if (answer.status === 401 || answer.redirected) { window.location.reload(); return; }
+      isSignedOut = answer.status === 401;
+      if (isSignedOut && isTyped()) { say("Signed out", true); return; } // what is typed can still be copied
+      if (isSignedOut || answer.redirected) { window.location.reload(); return; }
       if (answer.status === 200) show(await answer.text(), version);
       else if (answer.status === 404) say("No longer there", true);
       else if (answer.status !== 304) throw new Error(String(answer.status));
@@ -93,6 +96,7 @@
   };
 
   // -- a new page in place of the old one --------------------------------------------------
+  const isTyped = () => $$("#main [data-touched], #form[open] textarea, #form[open] input").some((field) => field.matches("textarea, [type=text], [type=search], input:not([type])") && field.value !== field.defaultValue);
   const isTouched = (field) => field.dataset.touched !== undefined;
   const callbacks = {
     beforeNodeAdded: (node) => { if (!isSame(node)) return true; lacks = true; return false; },
@@ -197,7 +201,7 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away" || state === "refused") { wasAway = true; say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; if (!isSignedOut) say("Reconnecting", true); }
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
