@@ -257,6 +257,30 @@ def test_the_palette_takes_no_form_away(seen: Page) -> None:
     expect(field).to_have_value("typed")
 
 
+def test_a_key_that_is_held_is_one_press(seen: Page) -> None:
+    """Only the cursor goes on."""
+    seen.goto("/?look=list")
+    seen.keyboard.press("j")
+    for _ in range(4):
+        seen.keyboard.down("x")
+    expect(seen.locator("#picked")).to_have_text("1 selected:")
+    seen.keyboard.up("x")
+
+    expect(seen.locator("tbody input:checked")).to_have_count(1)
+
+
+def test_a_message_is_of_the_page_on_which_it_was_written(served: Served, seen: Page) -> None:
+    """A second click on *Send* is the same message, also where the page was made anew in between."""
+    seen.goto("/agents/1")
+    field = seen.locator("input[name=page]")
+    before = field.input_value()
+    expect(seen.locator("#live-word")).to_have_text("Live")
+    touch(served, 1)
+    expect(seen.locator(".log")).to_contain_text("Something")
+
+    assert before == field.input_value()
+
+
 @pytest.mark.parametrize("path", ["/?by=project", "/lineage", "/agents/10", "/palette"])
 def test_names_without_a_space_are_wrapped(served: Served, seen: Page, path: str) -> None:
     """A folder and a persona may be called whatever they like: nothing scrolls sideways."""

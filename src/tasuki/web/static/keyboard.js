@@ -154,6 +154,7 @@
     }
     if (event.key === "g") { prefixed = Date.now(); return; }
     const action = SINGLE[event.key];
+    if (event.repeat && event.key !== "j" && event.key !== "k") return; // a key that is held is one press
     if (action) { event.preventDefault(); action(); }
   });
 })();
