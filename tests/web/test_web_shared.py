@@ -121,3 +121,21 @@ def test_markers_in_somebodys_text_do_nothing() -> None:
 
     assert text == "ab\x011.2.3\x01c"
     assert fill_times(text, format_span) == text
+
+
+def test_who_asks_as_an_answer_is_ready_gets_the_next_one() -> None:
+    """Something changed, and the task that made the answer is done but not yet put away."""
+    generation = [0]
+
+    async def run() -> tuple[int, int]:
+        shared: SharedAnswers[int] = SharedAnswers(lambda: generation[0])
+        early = asyncio.create_task(shared.get("k", lambda: 1))
+        while "k" not in shared._running:
+            await asyncio.sleep(0)
+        while not shared._running["k"].done():
+            await asyncio.sleep(0)
+        generation[0] += 1
+        late = await shared.get("k", lambda: 2)
+        return await early, late
+
+    assert asyncio.run(run()) == (1, 2)

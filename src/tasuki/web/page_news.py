@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.fleet.alerts import find_alerts_since, load_alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
+from tasuki.web.live import KEEP_ALIVE_SECONDS, EventStream
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
@@ -31,6 +31,8 @@ COUNT_SECONDS = 0.05
 COUNT_PAUSE_SECONDS = 0.4
 """The shortest time between two counts, which look at every agent."""
 AWAY_SECONDS = 1.0
+ALIVE_PIECE = b"event: alive\ndata:\n\n"
+"""Sent where nothing else is: a browser takes a stream that is silent for long as broken."""
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
 EVERYTHING = "everything"
@@ -141,7 +143,7 @@ class PageStreams:
                 try:
                     piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
                 except TimeoutError:
-                    piece = KEEP_ALIVE_PIECE
+                    piece = ALIVE_PIECE
                 if piece is None:
                     return
                 yield piece

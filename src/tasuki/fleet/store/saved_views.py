@@ -31,7 +31,7 @@ def list_views(database: FleetDatabase) -> list[SavedView]:
 
 def save_view(database: FleetDatabase, name: str, query: str) -> None:
     """Save a view; one of the same name is replaced. Raises NotPossible."""
-    name = shorten_to_line(name, MOST_NAME_CHARACTERS)
+    name = _clean_name(name)
     if not name:
         raise NotPossible("A saved view needs a name.")
     with database.write() as connection:
@@ -46,4 +46,9 @@ def save_view(database: FleetDatabase, name: str, query: str) -> None:
 def remove_view(database: FleetDatabase, name: str) -> None:
     """Remove a saved view, if it is there."""
     with database.write() as connection:
-        connection.execute(sa.delete(_TABLE).where(_TABLE.c.name == name))
+        connection.execute(sa.delete(_TABLE).where(_TABLE.c.name == _clean_name(name)))
+
+
+def _clean_name(name: str) -> str:
+    """Return a name as it is saved: one line, which both databases take."""
+    return shorten_to_line(name.encode("utf-8", "replace").decode(), MOST_NAME_CHARACTERS)

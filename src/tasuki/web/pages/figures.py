@@ -14,7 +14,6 @@ from tasuki.fleet.figures.spans import AgentTimeline, SpanState, build_timelines
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness import registry as harnesses
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
@@ -95,7 +94,7 @@ def _build_row(timeline: AgentTimeline, begin: float, end: float) -> TimelineRow
         for span in timeline.spans
     )
     agent = timeline.agent
-    title = harnesses.get_harness(agent.harness).title
+    title = templates.get_harness_title(agent.harness)
     totals = tuple(timeline.measure(state) for state, _ in STATES)
     return TimelineRow(agent.id, display.format_agent_name(agent, title), bars, totals)
 

@@ -36,13 +36,21 @@
     }
     put(waiting[(waiting.indexOf(current()) + 1) % waiting.length]);
   };
+  const isUnchosen = () => { // among several nothing is done to the first one by chance
+    const all = items().filter((item) => item.dataset.group !== undefined);
+    if (!all.length || current()) return false;
+    put(all.find((item) => item.dataset.group === "needs") || all[0]);
+    return true;
+  };
   const handOff = () => {
+    if (isUnchosen()) return;
     const item = current();
     const link = $("[data-hand]", item || $("#main"));
     if (link) link.click();
     else if (item && item.dataset.group !== undefined) openForm(`/agents/${item.id.slice("agent-".length)}/handoff`);
   };
   const answer = () => {
+    if (isUnchosen()) return;
     const place = current() || $("#main");
     const control = $("[data-answer]", place);
     if (control) { control.focus(); return; }
@@ -52,7 +60,7 @@
   const select = () => { const box = current() && $("input[type=checkbox]", current()); if (box) box.click(); };
 
   // -- the palette -----------------------------------------------------------------------
-  const openForm = (address) => { htmx.ajax("GET", address, "#form-body"); };
+  const openForm = (address) => { document.dispatchEvent(new CustomEvent("tasuki:form", { detail: address })); };
   const shown = () => $$("#palette-list > li:not([hidden]) > a");
   const choose = (entry) => {
     for (const other of $$("#palette-list [aria-selected=true]")) other.setAttribute("aria-selected", "false");
@@ -136,7 +144,7 @@
   const isTyping = (target) => target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || target.closest("[data-typing]");
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing) return;
-    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" && !event.target.closest("[data-typing]")) { event.preventDefault(); openForm("/palette"); return; }
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" && !event.target.closest("[data-typing]")) { event.preventDefault(); if (!dialog.open) openForm("/palette"); return; }
     if (event.target.id === "palette") { steer(event); return; }
     if (event.key === "Escape" && isTyping(event.target) && !dialog.open && !event.target.closest("[data-typing]")) { event.target.blur(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || isTyping(event.target) || areOff()) return;
@@ -146,6 +154,7 @@
     }
     if (event.key === "g") { prefixed = Date.now(); return; }
     const action = SINGLE[event.key];
+    if (event.repeat && event.key !== "j" && event.key !== "k") return; // a key that is held is one press
     if (action) { event.preventDefault(); action(); }
   });
 })();

@@ -11,6 +11,8 @@
   const RETRY = 2000; // ms after one that failed
   const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
   const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
+  const SILENCE = 40000; // ms; as in stream.js
+  const LONGEST_FETCH = 30000; // ms
   const READING = 4000; // ms for which a pointer that rests counts as reading
 
   // -- what is counted on every page -----------------------------------------------------
@@ -48,6 +50,7 @@
   // -- news ------------------------------------------------------------------------------
   let stale = false;
   let wasAway = false; // the server did not answer
+  let isSignedOut = false;
   let busy = false;
   let pressed = false;
   let timer = 0;
@@ -74,8 +77,10 @@
     stale = false;
     busy = true;
     try {
-      const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store" });
-      if (answer.status === 401 || answer.redirected) { window.location.reload(); return; }
+      const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) });
+      isSignedOut = answer.status === 401;
+      if (isSignedOut && isTyped()) { say("Signed out", true); return; } // what is typed can still be copied
+      if (isSignedOut || answer.redirected) { window.location.reload(); return; }
       if (answer.status === 200) show(await answer.text(), version);
       else if (answer.status === 404) say("No longer there", true);
       else if (answer.status !== 304) throw new Error(String(answer.status));
@@ -92,6 +97,7 @@
   };
 
   // -- a new page in place of the old one --------------------------------------------------
+  const isTyped = () => $$("#main [data-touched], #form[open] textarea, #form[open] input").some((field) => field.matches("textarea, [type=text], [type=search], input:not([type])") && field.value !== field.defaultValue);
   const isTouched = (field) => field.dataset.touched !== undefined;
   const callbacks = {
     beforeNodeAdded: (node) => { if (!isSame(node)) return true; lacks = true; return false; },
@@ -198,7 +204,7 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away" || state === "refused") { wasAway = true; say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; if (!isSignedOut) say("Reconnecting", true); }
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
@@ -213,14 +219,17 @@
     worker.port.onmessage = (event) => receive(event.data);
     leave = () => worker.port.postMessage("leave");
   };
-  const connectAlone = () => { // a browser without SharedWorker: while the page is shown
+  const prepareAlone = () => { // a browser without SharedWorker: while the page is shown
     let source = null;
+    let heard = 0;
     const open = () => {
       if (source || document.hidden) return;
+      heard = Date.now();
       source = new EventSource("/live");
       let isFirst = true;
-      source.onopen = () => { isFirst = true; receive({ state: "live" }); };
-      source.onmessage = (event) => { receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
+      source.onopen = () => { heard = Date.now(); isFirst = true; receive({ state: "live" }); };
+      source.addEventListener("alive", () => { heard = Date.now(); });
+      source.onmessage = (event) => { heard = Date.now(); receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
       source.onerror = () => {
         const isRefused = source.readyState === EventSource.CLOSED;
         receive({ state: isRefused ? "refused" : "away" });
@@ -229,9 +238,15 @@
     };
     leave = () => { if (source) source.close(); source = null; };
     document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else open(); });
-    open();
+    window.setInterval(() => {
+      if (!source || Date.now() - heard < SILENCE) return;
+      leave();
+      receive({ state: "away" });
+      open();
+    }, SILENCE / 8);
+    return open;
   };
-  const connect = () => { if (window.SharedWorker) connectShared(); else connectAlone(); };
+  const connect = window.SharedWorker ? connectShared : prepareAlone();
   window.addEventListener("pagehide", () => leave());
   window.addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refresh(); } });
   document.addEventListener("visibilitychange", () => { plan(); if (!document.hidden && unshown) showAlerts(); });

@@ -29,19 +29,21 @@
       if (first) first.focus();
     }
   });
+  const openForm = (address) => { htmx.ajax("GET", address, "#form-body").catch(() => {}); }; // what fails is told below
+  document.addEventListener("tasuki:form", (event) => { opener = ""; openForm(event.detail); });
   document.addEventListener("click", (event) => { // by delegation: a link that is morphed is another one
     const link = event.target.closest("a[data-form]");
     if (!link || event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
     event.preventDefault();
     opener = link.id;
-    htmx.ajax("GET", link.getAttribute("href"), "#form-body");
+    openForm(link.getAttribute("href"));
   });
   document.addEventListener("submit", (event) => {
     if (!event.target.matches("form[data-form]")) return;
     event.preventDefault();
     const query = new URLSearchParams(new FormData(event.target, event.submitter));
     opener = event.submitter ? event.submitter.id : "";
-    htmx.ajax("GET", `${event.target.getAttribute("action")}?${query}`, "#form-body");
+    openForm(`${event.target.getAttribute("action")}?${query}`);
   });
   let opener = ""; // the link itself may be another one when the form is closed
   if (dialog) dialog.addEventListener("close", () => { const link = opener && document.getElementById(opener); if (link) link.focus(); });
@@ -58,6 +60,15 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("#filter select")) event.target.form.requestSubmit();
   });
+  document.addEventListener("keydown", (event) => { // not the first button of the form
+    if (event.key !== "Enter" || event.target.id !== "view-name" || event.isComposing) return;
+    event.preventDefault();
+    event.target.form.requestSubmit($("button", event.target.parentElement));
+  });
+  document.addEventListener("formdata", (event) => { // a short address
+    if (event.target.id !== "filter") return;
+    for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+  });
   document.addEventListener("pointerdown", (event) => { for (const open of $$("details.pop[open]")) if (!open.contains(event.target)) open.open = false; });
   document.addEventListener("keydown", (event) => {
     const open = event.key === "Escape" && event.target.closest("details.pop[open]");
@@ -67,7 +78,11 @@
     event.stopImmediatePropagation();
   });
 
+  const AWAY = "The server does not answer: it is not known whether that was sent. Look before you send it again.";
+  const SIGNED_OUT = "You are signed out: nothing was sent. Sign in, and load the page again.";
+  document.addEventListener("htmx:sendError", (event) => { warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
   const warn = (text) => {
+    for (const same of $$("#toasts .toast")) if ($("span", same) && $("span", same).textContent === text) same.remove();
     const toast = document.createElement("div");
     toast.className = "toast";
     toast.setAttribute("role", "alert");
@@ -77,22 +92,24 @@
   };
 
   // -- forms that leave the page as it is --------------------------------------------------
+  const sending = new Set(); // by the id of what is around the form: a morph leaves no mark on it
   document.addEventListener("submit", async (event) => {
     const form = event.target;
     if (!form.matches("form[data-quiet]")) return;
     event.preventDefault();
     const place = form.parentElement;
-    if (place.dataset.sending !== undefined) return;
+    if (sending.has(place.id)) return;
     const fields = new URLSearchParams(new FormData(form, event.submitter));
     const note = $("[data-note]", place);
     const say = (text) => { note.hidden = !text; put(note, text); };
-    place.dataset.sending = "";
+    sending.add(place.id);
     say("Sending …");
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
-    delete place.dataset.sending;
+    sending.delete(place.id);
     say("");
+    if (answer && answer.status === 401) { warn(SIGNED_OUT); return; }
     if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form)) dialog.close(); }
-    else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : "The server does not answer: it is not known whether that was sent. Look before you send it again.");
+    else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
 

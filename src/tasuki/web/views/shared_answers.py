@@ -31,11 +31,12 @@ class SharedAnswers(Generic[T]):
         if self._generations[key] == self.get_generation():
             return await asyncio.shield(self._running[key])
         if key not in self._following:
-            self._following[key] = asyncio.create_task(self._follow(key, make))
+            following = self._follow(key, make, self._running[key])
+            self._following[key] = asyncio.create_task(following)
         return await asyncio.shield(self._following[key])
 
-    async def _follow(self, key: Hashable, make: Callable[[], T]) -> T:
-        await asyncio.wait([self._running[key]])
+    async def _follow(self, key: Hashable, make: Callable[[], T], running: asyncio.Task[T]) -> T:
+        await asyncio.wait([running])
         del self._following[key]
         return await asyncio.shield(self._start(key, make))
 

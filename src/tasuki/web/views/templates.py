@@ -171,11 +171,14 @@ def get_own_path(request: AnyRequest) -> str:
 
 def find_way_back(request: AnyRequest, default: str) -> str:
     """Find the page of this server on which a form was sent, as the browser names it."""
-    came_from = urlsplit(request.headers.get("referer", ""))
-    is_own = came_from.netloc == request.headers.get("host", "")
-    if not is_own or not came_from.path.startswith("/") or came_from.path.startswith("//"):
+    try:
+        came_from = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
         return default
     path = quote(came_from.path.replace("\\", ""), safe="/:@!$&'()*+,;=~-._%")
+    is_own = came_from.netloc == request.headers.get("host", "")
+    if not is_own or not path.startswith("/") or path.startswith("//"):
+        return default
     return f"{path}?{quote(came_from.query, safe='=&%+,-._~')}" if came_from.query else path
 
 

@@ -10,7 +10,6 @@ from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
@@ -66,7 +65,7 @@ def show_thread(
 
 def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> PageResponse:
     """Say why an agent has no thread, and what of it can be read instead."""
-    title = harnesses.get_harness(agent.harness).title
+    title = templates.get_harness_title(agent.harness)
     return templates.render_page(
         request, "thread_unknown.html", agent=display.redact_row(agent), title_of=title,
         host=_get_label(fleet, agent), live=f"agent:{agent.id}",
@@ -100,7 +99,7 @@ def _render_absence(
     return templates.render_page(
         request, "thread_absent.html", bodies.get_status(error), agent=display.redact_row(agent), sentence=sentence,
         copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
-        title_of=harnesses.get_harness(agent.harness).title, is_away=isinstance(error, HostAway),
+        title_of=templates.get_harness_title(agent.harness), is_away=isinstance(error, HostAway),
     )  # fmt: skip
 
 

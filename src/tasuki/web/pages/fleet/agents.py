@@ -16,7 +16,6 @@ from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
-from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
 from tasuki.web.pages.agent.goal_templates import list_shown
@@ -50,7 +49,7 @@ def show_agent(
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
-        "title_of": harnesses.get_harness(agent.harness).title,
+        "title_of": templates.get_harness_title(agent.harness),
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": events,
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),

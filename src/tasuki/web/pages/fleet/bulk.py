@@ -1,6 +1,7 @@
 """One order for many agents: hand off, send a prompt, stop. Each agent's result is told by itself."""
 
 import asyncio
+import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -70,18 +71,18 @@ def show_bulk_form(
     """Ask whether to give an order to the selected agents, or to all past their threshold."""
     picked = None if past else _parse_ids(request.query_params.getall("id", []))
     chosen = _choose_cards(fleet, picked)
-    return _render_form(request, do, chosen, {})
+    return _render_form(request, do, chosen, {"page": secrets.token_hex(8)})
 
 
 def _parse_ids(texts: Sequence[str]) -> list[int]:
     ids = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
-    return list(dict.fromkeys(ids))[:MOST_AGENTS]
+    return list(dict.fromkeys(ids))
 
 
 def _choose_cards(fleet: Fleet, ids: Sequence[int] | None) -> list[AgentCard]:
     """Choose the cards of some agents; without ids of all that are past their threshold."""
     if ids is None:
-        return [card for card in cards.build_cards(fleet) if card.is_past][:MOST_AGENTS]
+        return [card for card in cards.build_cards(fleet) if card.is_past]
     return cards.build_cards(fleet, ids) if ids else []
 
 
@@ -93,10 +94,11 @@ def _render_form(
     refused: str = "",
     status: int = 200,
 ) -> PageResponse:
-    choices = [BulkChoice(card, _find_refusal(order, card)) for card in chosen]
+    choices = [BulkChoice(card, _find_refusal(order, card)) for card in chosen[:MOST_AGENTS]]
     return templates.render_page(
         request, "bulk_form.html", status, order=order, word=WORDS[order], choices=choices,
         possible=[choice for choice in choices if not choice.refused], values=values, refused=refused,
+        beyond=max(0, len(chosen) - MOST_AGENTS), most=MOST_AGENTS,
     )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ async def give_bulk_order(
     if order not in WORDS:
         raise NotPossible("The form names no order: hand off, send or stop.")
     ids = _parse_ids(fields.get("id", []))
-    chosen = await asyncio.to_thread(_choose_cards, fleet, ids)
+    chosen = (await asyncio.to_thread(_choose_cards, fleet, ids))[:MOST_AGENTS]
     problem = _check_form(order, form, chosen)
     if problem:
         return await asyncio.to_thread(
@@ -161,13 +163,14 @@ def _give_orders(
 
 
 def _give_order(fleet: Fleet, order: str, card: AgentCard, form: Mapping[str, str]) -> BulkResult:
-    """Give an order to one agent. Raises TasukiError."""
+    """Give an order to one agent; a prompt of the same form only once. Raises TasukiError."""
     if order == "stop":
         fleet.stop_agent(card.id)
         return BulkResult(card, True, "It was told to end.")
     if order == "send":
         body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
-        sent = fleet.send_text(card.id, body.text)
+        page, text_hash = form.get("page", ""), hashlib.sha256(body.text.encode()).hexdigest()
+        sent = fleet.send_text(card.id, body.text, f"{page} {text_hash}" if page else "")
         why = f": {sent['why']}" if sent["why"] else ""
         return BulkResult(card, sent["state"] != "refused", f"{sent['state'].capitalize()}{why}.")
     fields = {

@@ -30,11 +30,10 @@ from tasuki.fleet.store.queries import (
     load_personas,
 )
 from tasuki.fleet.store.questions import redact_question
-from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
-from tasuki.web.views.templates import format_moment, render_macro
+from tasuki.web.views.templates import format_moment, get_harness_title, render_macro
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -238,7 +237,7 @@ def _find_places(connection: sa.Connection, slugs: set[str]) -> dict[int, ChainP
 
 
 def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> AgentCard:
-    harness = harnesses.get_harness(agent.harness).title
+    harness = get_harness_title(agent.harness)
     handoff = facts.handoffs.get(agent.id)
     persona = facts.personas.get(agent.persona or "")
     own = persona.threshold if persona else None

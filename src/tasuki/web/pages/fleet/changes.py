@@ -14,7 +14,6 @@ from tasuki.fleet.changes.starts import find_document_time
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness import registry as harnesses
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -34,7 +33,7 @@ def show_changes(
     """Show commits, files and every line that differs; of one file alone where it is named."""
     agent = queries.load_agent(fleet.database, id)
     changes = _read(fleet, agent, since, file or "all")
-    title = harnesses.get_harness(agent.harness).title
+    title = templates.get_harness_title(agent.harness)
     return templates.render_page(
         request, "agent_changes.html", agent=display.redact_row(agent), of=changes,
         name=display.format_agent_name(agent, title), live=f"agent:{id}", file_key=file,

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from tasuki.harness import registry as harnesses
 from tasuki.web.pages.fleet.cards import GROUPS, OTHER_HOSTS, AgentCard
+from tasuki.web.views import templates
 from tasuki.web.views.hosts import ShownHost
 from tasuki.web.views.parts import compute_hash
 
@@ -117,8 +117,9 @@ class CardGroup(Struct, frozen=True):
 
     @property
     def anchor(self) -> str:
-        """Its key as the id of an element."""
+        """Its key as the id of an element; a project of the name of a state has another one."""
         is_plain = self.key.isascii() and self.key.replace("-", "").isalnum()
+        is_plain = is_plain and GROUPS.get(self.key, self.word) == self.word
         return self.key if is_plain else f"g{compute_hash(self.key)}"
 
     @property
@@ -162,7 +163,7 @@ _GROUP_KEYS: Mapping[str, Callable[[AgentCard], str]] = {
 
 def _name_group(grouping: str, key: str) -> str:
     if grouping == "harness":
-        return harnesses.get_harness(key).title
+        return templates.get_harness_title(key)
     return key or NO_ROLE
 
 

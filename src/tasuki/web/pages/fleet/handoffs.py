@@ -19,7 +19,6 @@ from tasuki.fleet.local_orders import HandoffOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure, StepRun
-from tasuki.harness import registry as harnesses
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import find_absence
@@ -128,7 +127,7 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
         reason=handoff.reason,
         context=handoff.context,
         who=(
-            harnesses.get_harness(agent.harness).title,
+            templates.get_harness_title(agent.harness),
             os.path.basename(agent.cwd.rstrip("/")) or "/",
         ),
         agent=agent,

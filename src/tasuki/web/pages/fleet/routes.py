@@ -12,7 +12,6 @@ from litestar.di import NamedDependency
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import saved_views
-from tasuki.harness import registry as harnesses
 from tasuki.web.pages.agent.first_start import build_first_start
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards, fleet_view
@@ -56,7 +55,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         groupings={key: word for key, word in fleet_view.GROUPINGS.items() if hosts or key != "host"},
         render=cards.render_row if view.look == "list" else cards.render_card,
         projects=sorted({card.project for card in all_cards}),
-        harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
+        harnesses=[(name, templates.get_harness_title(name)) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database), saved=saved_views.list_views(fleet.database),
         here=fleet_view.build_query(view),
         goal_templates=list_shown(fleet)[:12],
