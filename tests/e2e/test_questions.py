@@ -79,8 +79,8 @@ def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing
     expect(card.locator("pre.detail")).to_contain_text("[REDACTED")
     assert not done.exists()
     card.get_by_role("button", name="Yes", exact=True).click()
-    page.wait_for_url(f"**/#agent-{agent}")
     claude.idle(agent)
+    expect(card.locator(".question")).to_have_count(0)
 
     assert done.exists()
     assert KEY not in page.content()

@@ -210,8 +210,10 @@ def make_old(world: World) -> None:
     for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
         world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
     for later in (*(f"DROP TABLE {name}" for name in ("persona_files", "documents", "parcels", "thread_copies",
-                    "thread_blocks", "host_requests", "host_answers", "join_tokens", "context_samples")),
-                  *(f"ALTER TABLE agents DROP COLUMN {name}" for name in ("begun_commit", "begun_branch", "changes")),
+                    "thread_blocks", "host_requests", "host_answers", "join_tokens", "context_samples",
+                    "push_subscriptions", "queued_goals", "goal_templates", "saved_views")),
+                  *(f"ALTER TABLE agents DROP COLUMN {name}" for name in ("question", "begun_commit", "begun_branch", "changes", "muted_until", "brief")),
+                  "ALTER TABLE alerts DROP COLUMN muted", "ALTER TABLE personas DROP COLUMN queue_paused", "ALTER TABLE personas DROP COLUMN queue_stopped",
                   "DROP INDEX events_in_order", "ALTER TABLE events DROP COLUMN xid",
                   "ALTER TABLE agents DROP COLUMN order_id",
                   "ALTER TABLE handoffs DROP COLUMN target_host", "ALTER TABLE handoffs DROP COLUMN move",
