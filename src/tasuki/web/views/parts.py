@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping
 from markupsafe import Markup
 from msgspec import Struct
 
+from tasuki.patterns import compile_pattern
+
 MOST_VERSIONS = 300
 """Versions of pages whose parts are remembered."""
-HELD = re.compile("\x02([^\x03]*)\x03")
+HELD = compile_pattern("\x02([^\x03]*)\x03")
 """A part that was taken out, by its id. Values in pages contain no control characters."""
-COUNTED = re.compile("\x01([0-9]+(?:[.][0-9]+)?)\x01")
+COUNTED = compile_pattern("\x01([0-9]+(?:[.][0-9]+)?)\x01")
 """A time that counts on: seconds since 1970."""
 VERSION_MARK = Markup("\x04")
 NEWEST_MARK = Markup("\x05")

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tasuki.draft.text.entries import format_entry
 from tasuki.model import Entry, Thread
+from tasuki.patterns import compile_pattern
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import fold_accents
 from tasuki.web.pages.threads.view import ShownEntry, is_prompt, show_entry
@@ -24,7 +25,7 @@ FEWEST_AT_END = 20
 FOLDED_FROM = 8
 """Tool calls in a row from which they are folded into one line."""
 MOST_WORDS = 12
-_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_TERM = compile_pattern(r'"([^"]+)"|(\S+)')
 _ACCENTS = {
     code: unicodedata.normalize("NFKD", chr(code))[0]
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
@@ -167,7 +168,7 @@ def split_terms(text: str) -> list[str]:
 
 def find_matches(entries: Sequence[Entry], terms: Sequence[str]) -> list[int]:
     """Find the refs of the entries that have all terms, wherever in them; case does not matter."""
-    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms]
+    patterns = [compile_pattern(re.escape(term), re.IGNORECASE) for term in terms]
     if not patterns:
         return []
     return [e.ref for e in entries if _has_all(_get_text(e), patterns)]
