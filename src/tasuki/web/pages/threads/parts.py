@@ -168,7 +168,7 @@ def split_terms(text: str) -> list[str]:
 
 def find_matches(entries: Sequence[Entry], terms: Sequence[str]) -> list[int]:
     """Find the refs of the entries that have all terms, wherever in them; case does not matter."""
-    patterns = [compile_pattern(re.escape(term), re.IGNORECASE) for term in terms]
+    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms]
     if not patterns:
         return []
     return [e.ref for e in entries if _has_all(_get_text(e), patterns)]
