@@ -10,6 +10,8 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 
 COMMAND_CHARACTERS = 160
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh"})
+HOOKS_PATH = "/api/hooks/"
+HOOK_SCRIPT = "/fleet/hook.sh"
 EARLY_SECONDS = 1.0
 """A turn is reported a moment after it began."""
 
@@ -25,10 +27,15 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
         return ""
     since = _convert_to_ticks(agent.turn_at - EARLY_SECONDS)
     commands = [read_command(p.pid) for p in tree.list_below(program) if p.started >= since]
-    commands = [command for command in commands if command]
+    commands = [command for command in commands if command and not _is_own_hook(command)]
     chosen = next((command for command in commands if not _is_shell(command)), "")
     chosen = chosen or (commands[-1] if commands else "")
     return shorten_to_line(Redactor().redact(clean_for_display(chosen)), COMMAND_CHARACTERS)
+
+
+def _is_own_hook(command: str) -> bool:
+    """Whether it is the script of the fleet's hooks, or the curl that it runs."""
+    return HOOKS_PATH in command or HOOK_SCRIPT in command
 
 
 def _is_shell(command: str) -> bool:

@@ -1,0 +1,51 @@
+"""The command that an agent runs is its own, never the one with which it reports to tasuki."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from waiting import retry_until
+
+from tasuki.fleet.changes.commands import find_command
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.launch.process_tree import read_process_tree
+
+HOOK = "exec -a 'curl -q -s http://127.0.0.1:8787/api/hooks/claude' sleep 30"
+pytestmark = pytest.mark.skipif(
+    read_process_tree() is None, reason="this system tells no processes"
+)
+
+
+@pytest.fixture
+def program(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs commands."""
+    script = " & ".join(f"bash -c {one!r}" for one in request.param) + " & wait"
+    with subprocess.Popen(["bash", "-c", script], start_new_session=True) as made:
+        yield made
+        subprocess.run(["pkill", "-s", str(made.pid)], check=False)
+
+
+def command_of(pid: int) -> str:
+    """The command of an agent whose program has this process."""
+    agent = FleetAgent(
+        1, "claude", "busy", 0.0, "/", "h", 0.0, process=pid, turn_at=time.time() - 5
+    )
+    return find_command(agent, read_process_tree())
+
+
+@pytest.mark.parametrize("program", [(HOOK, "exec sleep 31.5")], indirect=True)
+def test_a_hook_is_passed_over(program: subprocess.Popen[bytes]) -> None:
+    """What it runs beside it is named."""
+    retry_until(lambda: command_of(program.pid) == "sleep 31.5", 10)
+
+
+@pytest.mark.parametrize("program", [(HOOK,)], indirect=True)
+def test_a_hook_alone_is_nothing(program: subprocess.Popen[bytes]) -> None:
+    """It runs nothing then, but the shell around it."""
+    tree = read_process_tree()
+    assert tree
+    retry_until(lambda: len((read_process_tree() or tree).list_below(program.pid)) >= 1, 10)
+    time.sleep(0.3)
+
+    assert "api/hooks" not in command_of(program.pid)
