@@ -155,7 +155,7 @@ def test_another_program_names_the_user(folder: Path, authority: int) -> None:
     site = AUTHORIZING.format(port=authority)
     settings = {"proxy": f"user:{get_account()}", "proxy_user_header": "Remote-User", "proxy_users": "ann"}  # fmt: skip
     with behind_caddy(folder, site, **settings) as (_, proxy):
-        ann = proxy.ask("GET", "/settings", Cookie="who=ann")
+        ann = proxy.ask("GET", "/settings/server", Cookie="who=ann")
         statuses = [
             proxy.ask("GET", "/", Remote_User="ann")[0],
             proxy.ask("GET", "/", Cookie="who=bob", Remote_User="ann")[0],
@@ -173,7 +173,7 @@ def test_the_user_whom_caddy_names_is_signed_in(folder: Path) -> None:
     settings = {"proxy": f"user:{get_account()}", "proxy_user_header": "Remote-User", "proxy_users": "ann"}  # fmt: skip
     with behind_caddy(folder, site, **settings) as (served, proxy):
         nobody = proxy.ask("GET", "/")[0]
-        ann = proxy.ask("GET", "/settings", Authorization=basic("ann"))
+        ann = proxy.ask("GET", "/settings/server", Authorization=basic("ann"))
         bob = proxy.ask("GET", "/", Authorization=basic("bob"), Remote_User="ann")
         smuggled = proxy.connect()
         smuggled.putrequest("GET", "/")

@@ -56,7 +56,7 @@ def test_its_user_opens_pages_and_sends_forms(behind: tuple[Served, ScriptedProx
     proxy.user = "bob@example.com"
     other = ask(proxy, "GET", "/", **claims)
     proxy.user = ANN
-    page = ask(proxy, "GET", "/settings", **claims)
+    page = ask(proxy, "GET", "/settings/server", **claims)
     form = ask(proxy, "POST", "/alerts/seen", b"up_to=0", Origin=PUBLIC, Content_Type="application/x-www-form-urlencoded")  # fmt: skip
     foreign = ask(proxy, "POST", "/alerts/seen", b"up_to=0", Origin="https://evil.example", Content_Type="application/x-www-form-urlencoded")  # fmt: skip
 

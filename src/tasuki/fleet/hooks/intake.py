@@ -346,7 +346,8 @@ class _EventBatch:
                 text = describe_limit(agent["limit_text"], agent["limited_until"])
                 self.alerts.append(("limited", agent, received.at, text))
         question = load_question(agent["question"])
-        if agent["state"] == "waiting" and question and agent["question"] != asked:
+        is_late = before[0] == "waiting" and asked is None and event.question is None
+        if agent["state"] == "waiting" and question and agent["question"] != asked and not is_late:
             text = describe_question(question)
             self.alerts.append(("needs_you", agent, received.at, text))
         return control.format_reply(event, reply) if reply else ""
