@@ -215,7 +215,7 @@ def test_a_successor_is_started(reader: Reader, panes: Path, tmp_path: Path) -> 
     assert name.startswith("handoff-")
     retry_until(lambda: "".join(GOAL.split())[-30:] in screen(name))
     assert "Claude Code runs in the tmux pane tasuki:0" in words(page)
-    assert "Look at it: tmux attach -t tasuki:0" in words(page)
+    assert "Look at it: tmux -L default attach -t tasuki:0" in words(page)
     assert "started" in [one.kind for one in reader.vault.load_events(brief.rpartition("/")[2])]
     assert "Start another successor" in page
     assert '"kind":"prompt"' not in tmp_path.joinpath("log.jsonl").read_text().replace(" ", "")
