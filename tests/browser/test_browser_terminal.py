@@ -88,12 +88,12 @@ def test_the_terminal_has_colours_and_no_secrets(desk: Desk, browsing: Browsing)
     page = opened(desk, browsing, "last")
     colour = "() => window.getComputedStyle([...document.querySelectorAll('.xterm-rows span')].find(one => one.textContent === 'red')).color"
     ground = page.locator(".xterm-rows span").filter(has_text="true").evaluate("one => window.getComputedStyle(one).backgroundColor")  # fmt: skip
-    light = page.evaluate(colour)
+    light, shown = page.evaluate(colour), page.evaluate(ROWS)
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(
         f"before => [...document.querySelectorAll('.xterm-rows span')].some(one => one.textContent === 'red') && ({colour})() !== before", arg=light
     )  # fmt: skip
-    shown, dark = page.evaluate(ROWS), page.evaluate(colour)
+    dark = page.evaluate(colour)
     page.evaluate(
         "document.documentElement.dataset.theme = 'light'"
     )  # chosen, whatever the system says
