@@ -90,10 +90,9 @@ def test_the_terminal_has_colours_and_no_secrets(desk: Desk, browsing: Browsing)
     ground = page.locator(".xterm-rows span").filter(has_text="true").evaluate("one => window.getComputedStyle(one).backgroundColor")  # fmt: skip
     light, shown = page.evaluate(colour), page.evaluate(ROWS)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        f"before => [...document.querySelectorAll('.xterm-rows span')].some(one => one.textContent === 'red') && ({colour})() !== before", arg=light
-    )  # fmt: skip
-    dark = page.evaluate(colour)
+    dark = page.wait_for_function(
+        f"before => {{ try {{ const now = ({colour})(); return now !== before && now; }} catch {{ return false; }} }}", arg=light
+    ).json_value()  # fmt: skip
     page.evaluate(
         "document.documentElement.dataset.theme = 'light'"
     )  # chosen, whatever the system says
