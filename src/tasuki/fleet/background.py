@@ -19,9 +19,10 @@ class BackgroundWork:
         self._stop.set()
 
     def close(self, seconds: float) -> None:
-        """Stop, and wait for what is being done."""
+        """Stop, and wait for what is being done; one that never began is not waited for."""
         self.stop()
-        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         """Do the work until `_stop` is set."""

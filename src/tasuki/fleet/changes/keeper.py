@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.fleet.agents.stuck import measure_file
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.changes.commands import find_command
 from tasuki.fleet.changes.starts import build_start_values
 from tasuki.fleet.changes.work import summarize_work
@@ -34,7 +35,7 @@ WORKING = ("busy", "compacting", "stuck", "waiting")
 logger = logging.getLogger("tasuki.fleet")
 
 
-class WorkKeeper:
+class WorkKeeper(BackgroundWork):
     """Reads what agents of this host changed after events of theirs, and now and then while they are busy."""
 
     def __init__(self, database: FleetDatabase, changes: ChangeFeed, host: str) -> None:
@@ -43,24 +44,13 @@ class WorkKeeper:
         self.host = host
         self._queued: set[int] = set()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
         self._due: dict[int, float] = {}
         """When each agent may be read again, by the clock that never goes back."""
         self._sizes: dict[int, int] = {}
         """Bytes of the threads of busy agents when they were read last."""
         self._lines: dict[int, int] = {}
         """The line of the log that each agent's last change wrote."""
-        self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
-
-    def start(self) -> None:
-        """Start reading."""
-        self._thread.start()
-
-    def close(self, seconds: float) -> None:
-        """Stop; wait some seconds for the repository that is being read."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        super().__init__("changes")
 
     def queue(self, agents: Iterable[int]) -> None:
         """Queue agents to which something happened; callable from any thread."""

@@ -17,7 +17,7 @@
 
   // -- what is counted on every page -----------------------------------------------------
   const put = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
-  const title = () => document.title.replace(/^\(\d+\) /, "");
+  const title = (of = document) => of.title.replace(/^\(\d+\) /, "");
   const count = ({ needs, unseen, newest_alert: newest }) => {
     const shown = needs ? `(${needs}) ${title()}` : title();
     if (document.title !== shown) document.title = shown;
@@ -26,7 +26,6 @@
     if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
     if (navigator.setAppBadge) (needs ? navigator.setAppBadge(needs) : navigator.clearAppBadge()).catch(() => {});
     put($("#alerts-link"), unseen ? `${unseen} new alert${unseen === 1 ? "" : "s"}` : "Alerts");
-    put($("#needs-count"), needs ? String(needs) : "");
     document.dispatchEvent(new CustomEvent("tasuki:counts", { detail: { needs, unseen, newest } }));
     if (newest > Number(body.dataset.newestAlert)) showAlerts();
   };
@@ -122,10 +121,9 @@
     lacks = false;
     hold(place);
     Idiomorph.morph(main, place, { morphStyle: "outerHTML", callbacks });
-    const name = title();
     const { theme } = fresh.documentElement.dataset; // it was changed in another tab
     if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
-    if (fresh.title.replace(/^\(\d+\) /, "") !== name) document.title = fresh.title;
+    if (title(fresh) !== title()) document.title = fresh.title;
     for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }
     for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
