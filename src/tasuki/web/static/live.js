@@ -26,7 +26,6 @@
     if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
     if (navigator.setAppBadge) (needs ? navigator.setAppBadge(needs) : navigator.clearAppBadge()).catch(() => {});
     put($("#alerts-link"), unseen ? `${unseen} new alert${unseen === 1 ? "" : "s"}` : "Alerts");
-    document.dispatchEvent(new CustomEvent("tasuki:counts", { detail: { needs, unseen, newest } }));
     if (newest > Number(body.dataset.newestAlert)) showAlerts();
   };
   const showAlerts = async () => {
@@ -108,7 +107,6 @@
       if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
       return true;
     },
-    beforeNodeRemoved: (node) => node.nodeType !== Node.ELEMENT_NODE || node.dataset.stays === undefined,
   };
   const isSame = (node) => node.nodeType === Node.ELEMENT_NODE && node.dataset.same !== undefined;
   let lacks = false;

@@ -1,8 +1,7 @@
 """Hosts as pages show them; empty lists where the fleet has one host, whose pages name none."""
 
 import time
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -93,14 +92,6 @@ def show_host(row: FleetHostRow) -> ShownHost:
 def index_hosts(hosts: Iterable[ShownHost]) -> Mapping[str, ShownHost]:
     """Index hosts by their ids."""
     return {host.id: host for host in hosts}
-
-
-def compute_mark(hosts: Sequence[ShownHost]) -> str:
-    """Compute a mark of which hosts there are and which are reachable; empty for fewer than two."""
-    if len(hosts) < 2:
-        return ""
-    text = " ".join(sorted(f"{host.id}:{host.label}:{host.shown.word}" for host in hosts))
-    return f"{zlib.crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 def find_absence(database: FleetDatabase, host_id: str) -> str:

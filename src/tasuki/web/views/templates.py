@@ -22,7 +22,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
-from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
+from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
 from tasuki.web.views.theme import read_theme
 
@@ -144,7 +144,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         hosts = list_fleet_hosts(state.fleet.database) if is_whole else []
     return {
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
-        "newest_known": newest_known, "hosts_mark": compute_mark(hosts),
+        "newest_known": newest_known, "has_hosts": len(hosts) > 1,
         "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
     }  # fmt: skip
 
