@@ -255,12 +255,15 @@ def test_an_alert_is_a_toast_and_stays_in_the_list(served: Served, seen: Page) -
     expect(seen.get_by_role("link", name="Alerts", exact=True)).to_be_visible()
 
 
-def test_what_is_missed_while_the_page_sleeps_is_made_up_for(served: Served, seen: Page) -> None:
-    """A page whose connection broke shows, once it is back, what changed meanwhile."""
+def test_what_is_missed_while_the_page_sleeps_is_made_up_for(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """A page that hears of a change while it cannot fetch it shows it by itself, once it is back."""
+    browsing.expect("ERR_INTERNET_DISCONNECTED")
     seen.context.set_offline(True)
-    change(served, 200, state="waiting", waiting_for="While you were away")
+    with seen.expect_event("requestfailed"):
+        change(served, 200, state="waiting", waiting_for="While you were away")
     seen.context.set_offline(False)
-    seen.reload()
     expect(seen.locator("#cards-needs")).to_contain_text("While you were away")
 
 

@@ -23,6 +23,7 @@ from playwright.sync_api import (
     FloatRect,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 from tree import ROOT
@@ -31,8 +32,8 @@ PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The first is Chromium without what surrounds a page; it needs two thirds of the time."""
 WHOLE = PROGRAMS[1:]
 """Those that have what surrounds a page: notifications."""
-SECONDS = 15
-"""What an action or an expectation is given."""
+SECONDS = 30
+"""Time limit of an action and of an expectation: other tests run beside it."""
 HEIGHT = 900
 TALLEST = 12_000
 """Pixels of a page that are kept as a picture; Chromium makes none of more than 16,384."""
@@ -42,6 +43,7 @@ Scheme = Literal["light", "dark"]
 _AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.flatMap(
     rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`))"""
 _SIZE = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+expect.set_options(timeout=SECONDS * 1000)
 _LEFT = "net::ERR_ABORTED"  # a request that its page no longer waits for: it was left or reloaded
 
 

@@ -8,6 +8,7 @@
   if (body.dataset.version === undefined) return; // nobody is signed in
 
   const PAUSE = 150; // ms between two fetches, or three times what one took
+  const LONGEST_PAUSE = 5000; // ms; a machine that is slow for a moment must not leave a page behind
   const RETRY = 2000; // ms after one that failed
   const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
   const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
@@ -89,7 +90,7 @@
       if (!(problem instanceof TypeError)) console.debug("tasuki: the page could not be renewed", problem);
     } finally {
       busy = false;
-      nextAt = Date.now() + Math.max(PAUSE, pause, 3 * (Date.now() - began));
+      nextAt = Date.now() + Math.max(PAUSE, pause, Math.min(LONGEST_PAUSE, 3 * (Date.now() - began)));
     }
     plan();
   };
