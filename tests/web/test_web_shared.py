@@ -69,7 +69,8 @@ def page(first: str, second: str, known: str = "") -> tuple[str, str]:
     """A page of two parts for a browser that has a version."""
     holder = PartHolder()
     text = f"<ul>{holder.hold('a', f'<li id=a>{first}</li>')}{holder.hold('b', f'<li id=b>{second}</li>')}</ul>"
-    return holder.finish(text, known, 5)
+    rendered = holder.finish(text, 5)
+    return rendered.fill(known), rendered.version
 
 
 def test_only_parts_that_differ_are_sent_again() -> None:
@@ -92,7 +93,7 @@ def test_a_moved_part_is_another_version() -> None:
         for holder, order in zip(holders, ("ab", "ba"), strict=True)
     ]
 
-    assert holders[0].finish(texts[0], "", 1)[1] != holders[1].finish(texts[1], "", 1)[1]
+    assert holders[0].finish(texts[0], 1).version != holders[1].finish(texts[1], 1).version
 
 
 def test_a_time_that_counts_on_makes_no_new_version() -> None:
@@ -117,7 +118,7 @@ def test_old_versions_are_forgotten(count: int) -> None:
 
 def test_markers_in_somebodys_text_do_nothing() -> None:
     """They are taken out of texts before; what slips through is no part and no time."""
-    text, _ = PartHolder().finish("a\x02agent-1\x03b\x011.2.3\x01c", "", 1)
+    text = PartHolder().finish("a\x02agent-1\x03b\x011.2.3\x01c", 1).fill()
 
     assert text == "ab\x011.2.3\x01c"
     assert fill_times(text, format_span) == text

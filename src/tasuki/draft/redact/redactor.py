@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from tasuki.draft.redact import patterns as shapes
@@ -20,6 +21,8 @@ from tasuki.patterns import compile_pattern
 
 MARK = compile_pattern(r"\[REDACTED:[a-z0-9-]+\]")
 _MAX_REMEMBERED = 512
+_MAX_LINE = 400
+_MAX_LINES = 8192
 _MAX_PASSES = 4
 
 __all__ = ["MARK", "Redactor", "SecretSpan", "find", "redact"]
@@ -39,9 +42,8 @@ class Redactor:
 
     def find_secrets(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, in order and without overlap; change and remember nothing."""
-        return _settle_spans(
-            text, [*_detect_secrets(text), *_find_remembered(text, self._remembered)]
-        )
+        detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_secrets
+        return _settle_spans(text, [*detect(text), *_find_remembered(text, self._remembered)])
 
     def find_everywhere(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, and where else their values stand in it; remember the values."""
@@ -165,6 +167,12 @@ def _find_remembered(text: str, remembered: dict[str, str]) -> Iterator[SecretSp
             ):
                 yield SecretSpan(position, end, kind)
             position = text.find(value, end)
+
+
+@lru_cache(_MAX_LINES)
+def _detect_in_line(text: str) -> tuple[SecretSpan, ...]:
+    """What `_detect_secrets` yields for a short text: the pages of a fleet show the same ones again and again."""
+    return tuple(_detect_secrets(text))
 
 
 def _detect_secrets(text: str) -> Iterator[SecretSpan]:

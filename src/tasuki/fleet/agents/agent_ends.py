@@ -214,15 +214,9 @@ def clear_lost_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
 
 def find_lost_agents(database: FleetDatabase, panes: TmuxPanes, host: str) -> list[LostAgent]:
     """Find the lost agents of a host that are the last of their persona, oldest first."""
-    retired = {persona.slug for persona in queries.list_personas(database, retired=True)}
-    newest: dict[str, FleetAgent] = {}
-    for agent in queries.list_agents(database, host=host):
-        if agent.persona and agent.persona not in retired:
-            newest.setdefault(agent.persona, agent)
-    lost = [agent for agent in newest.values() if is_lost(database, agent)]
-    classified = [
-        _classify_agent(database, panes, agent) for agent in sorted(lost, key=lambda a: a.id)
-    ]
+    newest = queries.list_newest_of_personas(database, host, {"lost", "ended"})
+    lost = [agent for agent in newest if is_lost(database, agent)]
+    classified = [_classify_agent(database, panes, agent) for agent in lost]
     return [one for one in classified if one is not None]
 
 

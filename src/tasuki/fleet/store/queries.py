@@ -56,13 +56,13 @@ def list_personas(database: FleetDatabase, *, retired: bool | None = False) -> l
     if retired is not None:
         query = query.where(column.is_not(None) if retired else column.is_(None))
     with database.read() as connection:
-        return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
+        return _load_rows(Persona, connection, query)
 
 
 def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
     """Load the personas of some slugs, within a transaction."""
     query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
-    return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
+    return _load_rows(Persona, connection, query)
 
 
 def load_persona(source: QuerySource, slug: str) -> Persona:
@@ -104,10 +104,7 @@ def list_agents(
     if host:
         query = query.where(table.c.host == host)
     with database.read() as connection:
-        return [
-            _parse_row(FleetAgent, r)
-            for r in connection.execute(_limit_query(query, limit)).mappings()
-        ]
+        return _load_rows(FleetAgent, connection, _limit_query(query, limit))
 
 
 def list_recent_agents(
@@ -127,10 +124,27 @@ def list_recent_agents(
         query = query.where(table.c.id.in_(sorted(ids)))
     else:
         query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
-    return [
-        _parse_row(FleetAgent, row)
-        for row in connection.execute(_limit_query(query, limit)).mappings()
-    ]
+    return _load_rows(FleetAgent, connection, _limit_query(query, limit))
+
+
+def list_newest_of_personas(
+    database: FleetDatabase, host: str, states: Collection[str]
+) -> list[FleetAgent]:
+    """List the newest agent on a host of each persona that is not retired, if it is in one of some states.
+
+    Oldest first.
+    """
+    agents, personas = tables.agents, tables.personas.c
+    retired = sa.select(personas.slug).where(personas.retired_at.is_not(None))
+    newest = (
+        sa.select(sa.func.max(agents.c.id))
+        .where(agents.c.host == host, agents.c.persona.is_not(None))
+        .where(agents.c.persona.not_in(retired))
+        .group_by(agents.c.persona)
+    )
+    query = sa.select(agents).where(agents.c.id.in_(newest), agents.c.state.in_(sorted(states)))
+    with database.read() as connection:
+        return _load_rows(FleetAgent, connection, query.order_by(agents.c.id))
 
 
 def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
@@ -181,7 +195,7 @@ def list_handoff_page(
     query = sa.select(table).where(table.c.state.in_(sorted(states)))
     query = query.order_by(runs, table.c.created_at.desc(), table.c.id).limit(limit).offset(skip)
     with database.read() as connection:
-        return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+        return _load_rows(FleetHandoff, connection, query)
 
 
 def count_handoffs(database: FleetDatabase) -> dict[str, int]:
@@ -224,8 +238,7 @@ def list_handoffs(
         if value is not None:
             query = query.where(table.c[name] == value)
     with _read(source) as connection:
-        rows = connection.execute(_limit_query(query, limit)).mappings()
-        return [_parse_row(FleetHandoff, row) for row in rows]
+        return _load_rows(FleetHandoff, connection, _limit_query(query, limit))
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
@@ -233,7 +246,7 @@ def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> l
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
     query = query.where(table.c.agent_id.in_(sorted(agents)), ~table.c.fork)
-    return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+    return _load_rows(FleetHandoff, connection, query)
 
 
 def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandoff | None:
@@ -311,7 +324,7 @@ def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
         .order_by(table.c.attempt, table.c.started_at)
     )
     with database.read() as connection:
-        return [_parse_row(StepRun, row) for row in connection.execute(query).mappings()]
+        return _load_rows(StepRun, connection, query)
 
 
 # -- the log ---------------------------------------------------------------------------
@@ -404,7 +417,7 @@ def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
             .where(tables.agents.c.persona == slug)
             .order_by(tables.agents.c.id)
         )
-        rows = [_parse_row(FleetAgent, row) for row in connection.execute(query).mappings()]
+        rows = _load_rows(FleetAgent, connection, query)
         handoffs = list_handoffs(connection, persona=slug)
     by_agent = _select_handoffs([handoff for handoff in handoffs if not handoff.fork])
     forks = {handoff.successor_id: handoff for handoff in handoffs if handoff.fork}
@@ -437,6 +450,13 @@ def _select_handoffs(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff
 def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
     """Parse a row into its struct; columns that callers do not see are left out."""
     return msgspec.convert({str(name): row[name] for name in row}, kind)
+
+
+def _load_rows(kind: type[T], connection: sa.Connection, query: "sa.Select[Any]") -> list[T]:
+    """Load all rows of a query into structs; columns that callers do not see are left out."""
+    result = connection.execute(query)
+    names = tuple(map(str, result.keys()))
+    return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
 
 
 def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":

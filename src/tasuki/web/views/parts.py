@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -26,6 +27,7 @@ COUNTED = compile_pattern("\x01([0-9]+(?:[.][0-9]+)?)\x01")
 """A time that counts on: seconds since 1970."""
 VERSION_MARK = Markup("\x04")
 NEWEST_MARK = Markup("\x05")
+_PART_BEGIN, _PART_END = Markup("\x02"), Markup("\x03")
 
 
 class PageVersions:
@@ -61,19 +63,31 @@ class PartHolder(Struct):
     def hold(self, id: str, html: str, element: str = "li") -> Markup:
         """Take a part out of the page: `element` with this id."""
         self.parts[id] = (element, html, compute_hash(html))
-        return Markup("\x02{}\x03").format(id)
+        return _PART_BEGIN + id + _PART_END
 
-    def finish(self, text: str, known: str, newest: int) -> tuple[str, str]:
-        """Return the page for a browser that has the version `known`, and its version.
-
-        The text is empty where that is the same one.
-        """
+    def finish(self, text: str, newest: int) -> "RenderedPage":
+        """Return the page that was rendered as `text`; `newest` is the last line of the log that it shows."""
         hashes = {id: part[2] for id, part in self.parts.items()}
         version = compute_hash(text + "".join(hashes.values()))
-        if version == known:
-            return "", version
-        known_hashes = VERSIONS.find(known) if known else {}
         VERSIONS.remember(version, hashes)
+        return RenderedPage(text, self.parts, version, newest)
+
+
+class RenderedPage(Struct, frozen=True):
+    """A page as it is now, for any number of browsers."""
+
+    text: str
+    """Its HTML without its parts."""
+    parts: Mapping[str, tuple[str, str, str]]
+    version: str
+    newest: int
+    """Id of the last line of the log that it shows."""
+
+    def fill(self, known: str = "") -> str:
+        """Return what a browser lacks that has the version `known`; empty where that is this one."""
+        if self.version == known:
+            return ""
+        known_hashes = VERSIONS.find(known) if known else {}
 
         def put_back(match: re.Match[str]) -> str:
             if match[1] not in self.parts:
@@ -83,10 +97,11 @@ class PartHolder(Struct):
                 return f'<{element} id="{match[1]}" data-same></{element}>'
             return html
 
-        text = HELD.sub(put_back, text)
-        return text.replace(VERSION_MARK, version).replace(NEWEST_MARK, str(newest)), version
+        text = HELD.sub(put_back, self.text).replace(VERSION_MARK, self.version)
+        return text.replace(NEWEST_MARK, str(self.newest))
 
 
+@lru_cache(2048)
 def compute_hash(text: str) -> str:
     """Compute what identifies a text."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -3,8 +3,9 @@
 import gzip
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,7 +24,8 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
-from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
+from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, RenderedPage, fill_times
+from tasuki.web.views.shared_answers import SharedAnswers
 from tasuki.web.views.theme import read_theme
 
 MEDIA_TYPES = {
@@ -110,10 +112,18 @@ GZIP_LEVEL = 5
 def render_page(
     request: AnyRequest, template: str, status: int = 200, **context: Any
 ) -> PageResponse:
-    """Render a whole page; for htmx, which replaces a part, without the frame around it.
+    """Render a whole page for the browser that asks; for htmx, which replaces a part, without the frame around it.
 
     A template says `extends layout`, and its block `part` is what htmx may request.
     """
+    page = render_for_all(request, template, status, **context)
+    return build_page_response(request, page, status)
+
+
+def render_for_all(
+    request: AnyRequest, template: str, status: int = 200, **context: Any
+) -> RenderedPage:
+    """Render a page for all browsers that ask for the same, whatever version of it they have."""
     layout = "part.html" if request.headers.get("hx-request") else "base.html"
     holder = PartHolder()
     newest = request.app.state.live.position.id
@@ -126,13 +136,23 @@ def render_page(
     if request.method != "GET" or status >= 400:
         context["live"] = ""  # made again it would be another page, without what was typed
     text = ENVIRONMENT.get_template(template).render(context)
-    known = request.headers.get("if-none-match", "").strip('"') if status == 200 else ""
-    text, version = holder.finish(text, known, newest)
+    return holder.finish(text, newest)
+
+
+def build_page_response(request: AnyRequest, page: RenderedPage, status: int = 200) -> PageResponse:
+    """Build the answer of a page to one browser: what that one lacks of it."""
+    known = read_known_version(request) if status == 200 else ""
+    text = page.fill(known)
     if not text:
-        return Response(b"", status_code=304, headers={**PAGE_HEADERS, "ETag": f'"{version}"'})
+        return Response(b"", status_code=304, headers={**PAGE_HEADERS, "ETag": f'"{page.version}"'})
     answer = build_html_response(request, text, status)
-    answer.headers["ETag"] = f'"{version}"'
+    answer.headers["ETag"] = f'"{page.version}"'
     return answer
+
+
+def read_known_version(request: AnyRequest) -> str:
+    """Read which version of a page a browser has; empty for none."""
+    return str(request.headers.get("if-none-match", "")).strip('"')
 
 
 def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None) -> dict[str, Any]:
@@ -149,15 +169,22 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
     }  # fmt: skip
 
 
-def get_answer_key(request: AnyRequest) -> tuple[str, ...]:
-    """Return what an answer to the same address depends on beside the fleet."""
-    names = ("hx-request", "if-none-match")
+async def share_page(
+    request: AnyRequest, address: Hashable, render: Callable[[], RenderedPage]
+) -> PageResponse:
+    """Answer with a page that is rendered once for all browsers that ask for it at the same moment.
+
+    Those that also have the same version of it share what they are sent.
+    """
+    shared: SharedAnswers[Any] = request.app.state.shared
+    kind = (address, request.headers.get("hx-request", ""), read_theme(request))
+    page: RenderedPage = await shared.get(kind, render)
     is_packed = "gzip" in request.headers.get("accept-encoding", "")
-    return (
-        *(request.headers.get(name, "") for name in names),
-        "gzip" if is_packed else "",
-        read_theme(request),
+    answer_kind = (*kind, page.version, page.newest, read_known_version(request), is_packed)
+    answer: PageResponse = await shared.get(
+        answer_kind, partial(build_page_response, request, page)
     )
+    return answer
 
 
 def get_own_path(request: AnyRequest) -> str:

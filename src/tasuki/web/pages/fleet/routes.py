@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from litestar import get, post
-from litestar.datastructures import State
 from litestar.di import NamedDependency
 
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -20,25 +19,21 @@ from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.pages.fleet.fleet_view import FleetView
 from tasuki.web.views import templates
 from tasuki.web.views.hosts import list_fleet_hosts
-from tasuki.web.views.shared_answers import SharedAnswers
+from tasuki.web.views.parts import RenderedPage
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 
 @get("/", include_in_schema=False)
-async def show_fleet(
-    request: AnyRequest, state: State, fleet: NamedDependency[Fleet]
-) -> PageResponse:
+async def show_fleet(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Show the agents that run or ended within a day.
 
     The query is a `FleetView`. Browsers that ask for the same view at once get the same answer.
     """
     view = fleet_view.parse_view(request.query_params)
-    shared: SharedAnswers[PageResponse] = state.shared
-    key = (view, templates.get_answer_key(request))
-    return await shared.get(key, partial(_render_fleet, request, fleet, view))
+    return await templates.share_page(request, view, partial(_render_fleet, request, fleet, view))
 
 
-def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageResponse:
+def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> RenderedPage:
     hosts = list_fleet_hosts(fleet.database)
     all_cards = cards.build_cards(fleet, hosts=hosts)
     matching = [card for card in all_cards if view.matches(card)]
@@ -48,7 +43,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> PageRes
         (key, view.build_address(show=key), word, count[key] if key else len(matching))
         for key, word in fleet_view.TABS.items()
     ]
-    return templates.render_page(
+    return templates.render_for_all(
         request, "fleet.html", live="agents alerts hosts templates" if all_cards else "agents alerts hosts templates settings personas", view=view, tabs=tabs,
         counts=_count_cards(all_cards), groups=fleet_view.group_cards(view, visible, hosts),
         shown=len(visible), hosts=hosts, looks=fleet_view.LOOKS, orders=fleet_view.ORDERS,
