@@ -167,3 +167,32 @@ def test_the_log_is_read_in_pages(served: Served) -> None:
 
     assert ["a", "b", "c"] == texts("")
     assert ["b"] == texts(f"after={first}&limit=1") == texts(f"agent={id}")
+
+
+def test_a_line_that_nobody_can_make_sense_of_stops_no_other(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error in what is told of a line, or in reading lines, is logged; later lines are on the stream."""
+    told = []
+
+    def tell(event: Any) -> None:
+        if event.text == "odd":
+            raise KeyError("alert")
+        told.append(event.text)
+
+    with served.stream() as events:
+        monkeypatch.setattr(served.live, "on_event", tell)
+        note(served, "odd", "even")
+        assert ["odd", "even"] == taken(events, 2)
+        retry_until(lambda: told == ["even"])
+        read, failures = live.queries.list_lines_after, [RuntimeError("no thread"), TimeoutError()]
+
+        def fail(*arguments: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return read(*arguments)
+
+        monkeypatch.setattr(live.queries, "list_lines_after", fail)
+        note(served, "after all")
+        assert ["after all"] == taken(events, 1)
+    assert not failures

@@ -154,6 +154,10 @@ class LogStreams:
                     logger.warning("Live events wait: the database does not answer.")
                     self._news.set()
                     pause = 1.0
+                except Exception:  # later lines must reach the streams
+                    logger.exception("New lines of the log could not be sent")
+                    self._news.set()
+                    pause = 1.0
             if time.monotonic() - self._sent_at >= KEEP_ALIVE_SECONDS:
                 await self._send_piece(KEEP_ALIVE_PIECE)
             await asyncio.sleep(pause)
@@ -176,9 +180,15 @@ class LogStreams:
             if self.streams:
                 await self._send_piece(encode_events(events))
             for event in events:
-                self.on_event(event)
+                self._report(event)
             if len(lines) < PAGE_LINES:
                 return
+
+    def _report(self, event: FleetEvent) -> None:
+        try:
+            self.on_event(event)
+        except Exception:  # the next one must be reported
+            logger.exception("Open pages could not be told of line %d of the log", event.id)
 
     async def _send_piece(self, piece: bytes) -> None:
         """Send a piece to the current streams; hooks are answered between some of them."""
