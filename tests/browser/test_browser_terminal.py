@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from browser import Browsing, operator, portraits
 from fleets import World
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from waiting import retry_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -364,3 +364,27 @@ def test_a_batch_that_comes_again_is_not_typed_again(desk: Desk, browsing: Brows
     assert answers == [{}] * 5
     assert typed == "ab|end"
     assert str(desk.world.log()).count("Keys are typed in the terminal") == 1
+
+
+def test_an_answer_that_comes_while_text_is_selected_takes_nothing_away(
+    desk: Desk, browsing: Browsing
+) -> None:
+    """It was asked for before the button went down: the selection stays, and the rows come afterwards."""
+    desk.shows("".join(f"line {n} of many\n" for n in range(10)))
+    page = opened(desk, browsing, "line 9 ")
+    waiting: list[Route] = []
+    page.route("**/terminal?**", lambda route: waiting.append(route), times=1)  # noqa: PLW0108
+    desk.write("behind the selection\n")
+    for _ in range(100):
+        if waiting:
+            break
+        page.wait_for_timeout(50)
+    select(page, "line 3 ")
+    expect(page.get_by_text("Waits while text is selected.")).to_be_visible()
+    waiting[0].continue_()
+    page.wait_for_timeout(1500)
+
+    assert "behind" not in page.evaluate(ROWS)
+    expect(page.get_by_text("Waits while text is selected.")).to_be_visible()
+    page.locator(".xterm-screen").click()
+    shows(page, "behind the selection")

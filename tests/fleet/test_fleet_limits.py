@@ -45,13 +45,14 @@ def alerts(world: World, kind: str = "limited") -> list[Any]:
 
 def test_e13_an_agent_at_a_limit_until_its_next_answer(fleet: World) -> None:
     """E13: its state and the time of the reset are shown, one alert is raised, and an answer ends it."""
-    fleet.script(limits=[["limit", sentence()]])
+    told = sentence()
+    fleet.script(limits=[["limit", told]])
     agent = fleet.worked(fleet.started())
     found = limited(fleet, agent)
     again = limited(fleet, agent, "More limits")
     listed, shown = fleet.tasuki("agent", "list"), fleet.tasuki("agent", "show", str(agent))
 
-    assert found["limit_text"] == sentence()
+    assert found["limit_text"] == told
     assert 60 * 100 < found["limited_until"] - time.time() <= 60 * 120
     assert again["limited_until"] == pytest.approx(found["limited_until"], abs=120)
     (alert,) = alerts(fleet)

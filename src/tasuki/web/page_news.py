@@ -27,7 +27,8 @@ PAUSE_SECONDS = 0.1
 """The shortest time between two messages."""
 SOON_SECONDS = 0.005
 """Changes that belong together are sent within this time."""
-COUNT_SECONDS = 0.05
+COUNT_SECONDS = 0.15
+"""The counts are made so long after the topics were sent: the pages come first."""
 COUNT_PAUSE_SECONDS = 0.4
 """The shortest time between two counts, which look at every agent."""
 AWAY_SECONDS = 1.0
@@ -93,6 +94,7 @@ class PageStreams:
         self._topics: set[str] = set()
         self._alert_ids: set[int] = set()
         self._task: asyncio.Task[None] | None = None
+        self._count_task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
         self._counted_at = 0.0
@@ -158,31 +160,32 @@ class PageStreams:
         return self.count(self.fleet), list_new_alerts(self.fleet, ids)
 
     async def _send_news(self) -> None:
-        """Send what changed, until nothing changes any more: the topics at once, then the counts."""
-        while (self._topics or self._is_uncounted) and self.streams:
-            if self._topics:
-                await self._send_topics()
-            await asyncio.sleep(COUNT_SECONDS)  # the pages come first
-            if time.monotonic() - self._counted_at < COUNT_PAUSE_SECONDS:
-                continue
+        """Send which topics changed, until nothing changes any more; the pages are counted later."""
+        while self._topics and self.streams:
+            since = time.monotonic() - self._sent_at
+            await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
+            self._sent_at = time.monotonic()
+            topics, self._topics = self._topics, set()
+            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
+            self._send(PageNews(self.newest, tuple(shown)))
+            self._is_uncounted = True
+            if self._count_task is None or self._count_task.done():
+                self._count_task = asyncio.create_task(self._count_news())
+
+    async def _count_news(self) -> None:
+        """Send the counts after the topics: counting must not delay the pages."""
+        while self._is_uncounted and self.streams:
+            since = time.monotonic() - self._counted_at
+            await asyncio.sleep(max(COUNT_SECONDS, COUNT_PAUSE_SECONDS - since))
             self._is_uncounted, self._counted_at = False, time.monotonic()
             try:
                 await self._send_counts()
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
-                self._topics.add(EVERYTHING)
                 await asyncio.sleep(AWAY_SECONDS)
+                self.take_topics({EVERYTHING})
             except Exception:  # later changes must reach the pages
                 logger.exception("Open pages could not be told what there is")
-
-    async def _send_topics(self) -> None:
-        since = time.monotonic() - self._sent_at
-        await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
-        self._sent_at = time.monotonic()
-        topics, self._topics = self._topics, set()
-        self._is_uncounted = True
-        shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
-        self._send(PageNews(self.newest, tuple(shown)))
 
     async def _send_counts(self) -> None:
         ids = self._alert_ids.copy()

@@ -243,7 +243,7 @@
       if (view.problem) { this.tell(view.problem); this.changed = 0; return; }
       this.tell(this.refused);
       this.changed = Date.now();
-      this.show(view);
+      if (!this.isHeld()) this.show(view); // text is being selected since it asked: it asks again
     }
 
     findPace() {
