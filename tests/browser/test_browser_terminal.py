@@ -373,7 +373,7 @@ def test_an_answer_that_comes_while_text_is_selected_takes_nothing_away(
     desk.shows("".join(f"line {n} of many\n" for n in range(10)))
     page = opened(desk, browsing, "line 9 ")
     waiting: list[Route] = []
-    page.route("**/terminal?**", lambda route: waiting.append(route), times=1)  # noqa: PLW0108
+    page.route("**/terminal?**", lambda route: waiting.append(route), times=1)
     desk.write("behind the selection\n")
     for _ in range(100):
         if waiting:
