@@ -32,7 +32,10 @@ class Viewer:
             if not self.is_ready.is_set():
                 self.is_ready.set()
                 continue
-            page_out.write(self._head("/"))
+            if page.at_eof():  # the server ends a connection that was silent for some seconds
+                page, page_out = await self._ask("/")
+            else:
+                page_out.write(self._head("/"))
             size = await self._read_page(page)
             print(f"{time.time():.4f} {self.number} {size}", flush=True)
         stream_out.close()
