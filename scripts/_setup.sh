@@ -79,7 +79,10 @@ list_missing() {
   has_chromium || echo "chromium chromium the pages in a browser"
 }
 
-# Install what list_missing lists, where that is possible, and Caddy; in CI also the Chromium that costs the pages' tests a third less.
+# The same names as in tests/browser/test_browser_firefox.py.
+has_firefox() { command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1; }
+
+# Install what list_missing lists, where that is possible, and Caddy; in CI also Firefox, and the Chromium that costs the pages' tests a third less.
 install_missing() {
   missing="$(list_missing)"
   if [ -n "$missing" ]; then
@@ -89,12 +92,14 @@ install_missing() {
   fi
   take_caddy
   [ "${CI:-}" != true ] || need_program chromium-headless-shell chromium-headless-shell chromium || true
+  [ "${CI:-}" != true ] || has_firefox || install_packages firefox-esr firefox
 }
 
 # Say what is missing and what it costs; fail if anything is.
 report_missing() {
   missing="$(list_missing)"
   has_caddy || say "caddy is missing. Not tested: the dashboard behind a real TLS proxy."
+  has_firefox || say "firefox is missing. Not tested: the dashboard in Firefox."
   [ -n "$missing" ] || return 0
   printf '%s\n' "$missing" | while read -r package _ skipped; do say "$package is missing. Not tested: $skipped."; done
   say "scripts/setup installs it."

@@ -25,6 +25,8 @@ PI_PACKAGES = ("jiti", "typebox", "@silvia-odwyer/photon-node", "quickjs-wasi")
 """The dependencies that pi's bundle loads; the others are built into it."""
 AXE = "4.14.1"
 """axe-core, which finds in a page what keeps people from using it."""
+PUPPETEER = "25.16.0"
+"""puppeteer-core, which drives Firefox as Debian builds it (WebDriver BiDi); Playwright needs one of its own."""
 NPM_SECONDS = 600
 ENV = dict(os.environ)
 """The environment of the test run, with the user's own settings of npm, before a test changes it."""
@@ -98,6 +100,16 @@ def axe() -> Path:
     wanted = f"axe-core@{AXE}"
     folder = _installed(f"axe-core-{AXE}", lambda folder: _npm_install(folder, wanted))
     return folder / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def puppeteer() -> Path:
+    """The script of puppeteer-core, without a browser of its own."""
+    wanted = f"puppeteer-core@{PUPPETEER}"
+    folder = _installed(f"puppeteer-core-{PUPPETEER}", lambda folder: _npm_install(folder, wanted))
+    package = folder / "node_modules" / "puppeteer-core"
+    return package / str(
+        json.loads((package / "package.json").read_text())["exports"]["."]["import"]
+    )
 
 
 def node() -> Path:
