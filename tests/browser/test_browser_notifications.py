@@ -1,7 +1,9 @@
 """Notifications of a browser: asked for by a press, shown once for all tabs, and what a link in one opens."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -326,3 +328,28 @@ def test_the_settings_of_a_browser(page: Page) -> None:
     expect(page.locator("#browser [data-state]")).to_have_text("They are off.")
 
     assert [] == portraits(page, "settings-browser")
+
+
+def test_what_happens_while_a_page_opens(
+    served: Served, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alert that comes after a page was made, and before its stream has begun, is shown, too."""
+    switch_on(page)
+    may_begin = threading.Event()
+    stream = served.pages.stream_pieces
+
+    async def begin_late(*arguments: Any) -> AsyncIterator[bytes]:
+        await asyncio.to_thread(may_begin.wait, 30)
+        async for piece in stream(*arguments):
+            yield piece
+
+    page.goto("about:blank")
+    retry_until(lambda: not served.pages.streams)
+    monkeypatch.setattr(served.pages, "stream_pieces", begin_late)
+    page.goto("/settings/browser")
+    look_away(page)
+    raised(served, "early")
+    retry_until(lambda: served.pages.newest > 0)
+    may_begin.set()
+    retry_until(lambda: len(shown(page)) == 1)
+    assert shown(page)[0][1] == f"{records.SLUG} early"

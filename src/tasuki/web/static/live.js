@@ -214,6 +214,7 @@
   const connectShared = () => {
     const worker = new SharedWorker(body.dataset.stream);
     worker.port.onmessage = (event) => receive(event.data);
+    worker.port.postMessage({ newest: Number(body.dataset.newest) });
     leave = () => worker.port.postMessage("leave");
   };
   const prepareAlone = () => { // a browser without SharedWorker: while the page is shown

@@ -6,7 +6,7 @@ const ports = new Set();
 let source = null;
 let last = null; // what a page that opens later must know: the newest message, with the newest counts
 let isFirst = true; // the next message is the first of this connection: pages older than it are out of date
-let known = 0; // the newest line of the log that pages were told of: alerts since then were missed
+let known = null; // the newest line of the log that pages were told of: alerts since then were missed
 let state = "connecting";
 let heard = 0;
 
@@ -14,7 +14,7 @@ const tell = (message) => { for (const port of ports) port.postMessage(message);
 const setState = (word) => { state = word; tell({ state }); };
 const open = () => {
   heard = Date.now();
-  source = new EventSource(known ? `/live?after=${known}` : "/live");
+  source = new EventSource(known === null ? "/live" : `/live?after=${known}`);
   source.onopen = () => { heard = Date.now(); isFirst = true; setState("live"); };
   source.addEventListener("alive", () => { heard = Date.now(); });
   source.onmessage = (event) => {
@@ -41,6 +41,10 @@ setInterval(() => { // a connection that broke without a word, as after a sleep,
 self.onconnect = (event) => {
   const port = event.ports[0];
   port.onmessage = (message) => {
+    if (message.data.newest !== undefined) { // what came after that page was made, and before this stream begins
+      if (known === null) known = message.data.newest;
+      if (!source) open();
+    }
     if (message.data !== "leave") return;
     ports.delete(port);
     if (!ports.size && source) { source.close(); source = null; last = null; state = "connecting"; }
@@ -48,5 +52,4 @@ self.onconnect = (event) => {
   ports.add(port);
   port.postMessage({ state });
   if (last) port.postMessage({ news: last });
-  if (!source) open();
 };
