@@ -205,6 +205,7 @@
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
+      document.dispatchEvent(new CustomEvent("tasuki:connected"));
       if (wasAway && body.dataset.live) refresh();
       wasAway = false;
     }
