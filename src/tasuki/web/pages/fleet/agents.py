@@ -22,6 +22,7 @@ from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
+from tasuki.web.pages.fleet.actions import list_actions
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
@@ -56,7 +57,7 @@ def show_agent(
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
         **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
         "unsent": _has_unsent_brief(agent, events),
-        "is_own": agent.ordered_at is not None or agent.adopted,
+        "is_own": cards.is_managed(agent), "actions": list_actions(card, "page"),
     }  # fmt: skip
     return templates.render_page(request, "agent.html", **context)
 
