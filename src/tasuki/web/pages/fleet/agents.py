@@ -113,12 +113,16 @@ def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
 
 @post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
 def answer_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int],
+    fields: NamedDependency[dict[str, list[str]]],
+) -> PageResponse:  # fmt: skip
     """Answer its question; go back to where that was asked for."""
+    form = {name: values[-1] for name, values in fields.items()}
     try:
-        fields = {name: form.get(name, "") for name in ("mark", "choice", "text")}
-        answer = bodies.fill_body(QuestionAnswer, fields).build_answer()
+        given = {name: form.get(name, "") for name in ("mark", "choice", "text")}
+        answer = bodies.fill_body(
+            QuestionAnswer, {**given, "choices": fields.get("box", [])}
+        ).build_answer()
         result = fleet.answer_agent(id, answer)
         if result["state"] != "proven":
             raise NotPossible(result["why"])
