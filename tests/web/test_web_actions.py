@@ -10,7 +10,7 @@ from visitors import Visitor
 from web_servers import serving
 
 from tasuki.fleet.store.models import AgentQuestion
-from tasuki.web.pages.fleet.actions import ActionFacts, AgentAction, Place, list_actions
+from tasuki.web.pages.agent.actions import ActionFacts, AgentAction, Place, list_actions
 from tasuki.web.views.display import StateBadge
 
 QUESTION = AgentQuestion("May I?", "m1", 0.0, is_read=True)

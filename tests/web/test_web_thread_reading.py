@@ -14,8 +14,7 @@ from visitors import words
 from web_reader import Reader, reading
 
 from tasuki.testing import ThreadBuilder
-from tasuki.web.page_news import PageStreams
-from tasuki.web.pages.threads.growth import ThreadWatch
+from tasuki.web.pages.threads.thread_news import ThreadNews
 
 HOUR = 3600.0
 NOON = datetime(2026, 3, 4, 12, 0).astimezone().timestamp()
@@ -260,8 +259,7 @@ def test_a_watch_tells_each_growth_once(tmp_path: Path) -> None:
     """What changed since a page showed it is news, also if that was before the first look."""
     builder = talk(1)
     path = builder.write(tmp_path)
-    pages = PageStreams.__new__(PageStreams)
-    watch = ThreadWatch(pages)
+    watch = ThreadNews()
     topic = watch.watch(path)
     assert set() == watch.find_news()
     builder.user("More").write(path)
@@ -270,7 +268,6 @@ def test_a_watch_tells_each_growth_once(tmp_path: Path) -> None:
     assert set() == watch.find_news()
     path.unlink()
     assert {topic} == watch.find_news()
-    watch.close()
 
 
 def test_an_agent_leads_to_its_last_hour(reader: Reader) -> None:

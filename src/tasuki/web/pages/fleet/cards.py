@@ -30,7 +30,7 @@ from tasuki.fleet.store.queries import (
     load_personas,
 )
 from tasuki.fleet.store.questions import redact_question
-from tasuki.web.pages.fleet.actions import ActionFacts, Step, list_actions
+from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
