@@ -150,7 +150,7 @@ def test_several_questions_of_one_call_are_answered_one_after_the_other(claude: 
 
     assert [one["takes_several"] for one in (first, second, third, review)] == [True, False, True, False]  # fmt: skip
     assert [one["text"] for one in (second, third)] == ["Which name?", "Which tests?"]
-    assert (review["kind"], review["text"]) == ("review", "Submit these answers?")
+    assert (review["is_review"], review["text"]) == (True, "Submit these answers?")
     assert "→ SQLite, PostgreSQL" in review["detail"]
     assert given == [given[0], "proven", "proven", "proven"]
     assert "took it: 1. SQLite — One file, nothing to run; 2. PostgreSQL" in given[0]

@@ -15,10 +15,9 @@ from msgspec import Struct
 from tasuki.harness.integration import get_text
 from tasuki.patterns import compile_pattern
 
-QuestionKind = Literal["permission", "choice", "plan", "review", "free"]
+QuestionKind = Literal["permission", "choice", "plan", "free"]
 """permission: whether it may do something. choice: one of several answers, or some of them. plan:
-whether to carry a plan out. review: whether to send the answers that were chosen. free: anything
-else."""
+whether to carry a plan out. free: anything else."""
 MOST_BELOW = 5
 """Lines below the choices of a dialog: hints, an edge."""
 MOST_CHOICES = 20

@@ -112,7 +112,7 @@ def test_the_answers_that_claude_shows_before_they_are_sent() -> None:
     assert cut.answers > 3
     review = read_from_screen(None, one, 2.0)
     assert review is not None
-    assert review.kind == "review"
+    assert review.is_review
 
     assert is_on_screen(review, one)
     assert not is_on_screen(review, three)

@@ -92,9 +92,10 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float, redactor: Redactor)
         mark="",
         asked_at=seen_at,
         detail=_cut(detail),
-        kind="review" if seen.answers else "choice" if seen.choices else "free",
+        kind="choice" if seen.choices else "free",
         takes_text=seen.text_keys is not None,
         takes_several=seen.takes_several,
+        is_review=bool(seen.answers),
         is_read=True,
         shown=_strip_space(detail + text),
     )
@@ -108,7 +109,7 @@ def is_on_screen(question: AgentQuestion, seen: ScreenQuestion) -> bool:
     once. Secrets may be anything. Where the screen has no room for all of it, its end counts. The
     answers before they are sent repeat the questions, and are another question.
     """
-    if (question.kind == "review") != bool(seen.answers):
+    if question.is_review != bool(seen.answers):
         return False
     body = _strip_space(clean_for_display(seen.detail) + clean_for_display(seen.text))
     command = _strip_space(clean_for_display(seen.command))
