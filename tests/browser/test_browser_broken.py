@@ -203,6 +203,49 @@ def test_a_session_that_ends_takes_no_text_away(
     expect(seen.get_by_text("tasuki dashboard").first).to_be_visible()
 
 
+def test_a_form_over_the_page_outlives_the_session(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """What is typed stays, and the form says why it was not sent; after signing in elsewhere it is."""
+    browsing.expect("401")
+    seen.goto("/?look=list")
+    seen.get_by_label("Select developer-con-1").check()
+    seen.get_by_role("button", name="Send …").click()
+    form = seen.get_by_role("dialog")
+    form.get_by_label("A prompt").fill("Mind the tests")
+    served.sessions.end_all()
+    touch(served, 1)
+    expect(seen.locator("#live-word")).to_have_text("Signed out")
+    form.get_by_role("button", name="Send to 1").click()
+    note = form.get_by_role("alert")
+    expect(note).to_contain_text("Signed out")
+    expect(form.get_by_label("A prompt")).to_have_value("Mind the tests")
+    form.get_by_role("button", name="Send to 1").click()
+    expect(note).to_have_count(1)
+
+    with seen.context.expect_page() as opened:
+        note.get_by_role("link").click()
+    expect(opened.value.get_by_role("heading", name="Sign in")).to_be_visible()
+    operator(opened.value, served.link)
+    seen.bring_to_front()
+    expect(note).to_have_count(0)
+    form.get_by_role("button", name="Send to 1").click()
+    expect(seen.get_by_role("heading", name="0 of 1 sent to")).to_be_visible()
+
+
+def test_a_form_that_leaves_the_page_as_it_is_says_that_nobody_is_signed_in(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """Over the page the sentence stands in the form, where it can be read."""
+    browsing.expect("401")
+    seen.locator("#a1-mute").click()
+    form = seen.get_by_role("dialog")
+    seen.route("**/mute", lambda route: route.fulfill(status=401, headers={"HX-Refresh": "true"}))
+    form.get_by_role("button").first.click()
+
+    expect(form.get_by_role("alert")).to_contain_text("Signed out")
+
+
 def test_a_second_answer_waits_for_the_first(served: Served, seen: Page) -> None:
     """Also where the card was made anew in between."""
     held: list[Route] = []

@@ -7,12 +7,14 @@ from typing import Any
 
 import fleet_records
 import pytest
+import sqlalchemy as sa
 from browser import Browsing, operator, portraits, shot
 from fleets import World
 from playwright.sync_api import Locator, Page, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
+from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
 
@@ -142,6 +144,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
             detail="rm -rf build",
             choices=(QuestionChoice("1", LONG), QuestionChoice("2", "No")),
         )
+        add(made, 6, kind="choice", text="Which databases?", takes_several=True,
+            choices=(QuestionChoice("1", "SQLite — One file, nothing to run"), QuestionChoice("2", LONG)))  # fmt: skip
         yield made
 
 
@@ -205,3 +209,26 @@ def test_enter_in_words_of_ones_own_takes_no_choice(served: Served, browsing: Br
 
     assert "choice=" not in (sent.value.post_data or "")
     assert page.locator("#answer-2-text").input_value() == "A file of JSON lines"
+
+
+def test_boxes_stay_ticked_while_the_page_is_renewed(served: Served, browsing: Browsing) -> None:
+    """One button sends those that are ticked; the first box has the key for an answer."""
+    browsing.expect("status of 400")
+    page = operator(browsing.page(served.origin), served.link)
+    expect(page.locator("#live-word")).to_have_text("Live")
+    page.locator("#agent-6 .boxes").get_by_role("checkbox").last.check()
+    with served.fleet.database.write() as connection:
+        connection.execute(
+            sa.update(tables.agents).where(tables.agents.c.id == 6).values(context_used=77)
+        )
+        log.note(connection, "context", "It grew", agent_id=6)
+    served.fleet.changes.notify([6])
+    expect(page.locator("#agent-6")).to_contain_text("77 %")
+    with page.expect_request("**/agents/6/answer") as sent:
+        page.locator("#agent-6").get_by_role("button", name="Send").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+    assert (sent.value.post_data or "").endswith("&box=2")
+    expect(page.locator("#answer-6-2")).to_be_checked()
+    expect(page.locator("#answer-6-1")).not_to_be_checked()
+    expect(page.locator("#agent-6 [data-answer]")).to_have_count(1)

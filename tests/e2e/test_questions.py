@@ -9,6 +9,7 @@ import pytest
 from browser import Browsing, operator
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
+from fleets import Refused
 from playwright.sync_api import expect
 from real_fleet import SECONDS, RealFleet
 from test_fleet import KINDS
@@ -104,6 +105,57 @@ def test_a_question_is_answered_by_a_choice_and_in_other_words(claude: RealFleet
     assert (chosen["state"], typed["state"]) == ("proven", "proven")
     assert "Which database? → PostgreSQL" in thread
     assert "Which name? → the one of the shop" in thread
+
+
+BOXES = {"question": "Which databases?", "header": "Databases", "options": OPTIONS, "multiSelect": True}  # fmt: skip
+
+
+def test_boxes_are_ticked_and_sent_by_one_button(claude: RealFleet, browsing: Browsing) -> None:
+    """What was ticked in the terminal is unticked where it was not chosen; the review is sent, too."""
+    agent = told(claude, ModelStep("Q.", (ScriptedCall("AskUserQuestion", {"questions": [BOXES]}),)))  # fmt: skip
+    question = asked(claude, agent)
+    assert question["takes_several"]
+    retry_until(lambda: claude.press(agent, "1") or "[✔] SQLite" in claude.screen(claude.agent(agent)["pane"]), SECONDS)  # fmt: skip
+    page = operator(browsing.page(claude.origin()), claude.link())
+    card = page.locator(f"#agent-{agent}")
+    box = card.get_by_role("checkbox", name="PostgreSQL — A server that several hosts share")
+    box.check()
+    card.get_by_role("button", name="Send").click()
+    claude.idle(agent)
+    expect(card.locator(".question")).to_have_count(0)
+
+    assert "Which databases? → PostgreSQL" in claude.screen(claude.agent(agent)["pane"])
+
+
+def test_several_questions_of_one_call_are_answered_one_after_the_other(claude: RealFleet) -> None:
+    """Boxes and single choices, by the API and the command line; the answers are sent as the last one."""
+    name = {"question": "Which name?", "header": "Name", "options": OPTIONS, "multiSelect": False}
+    tests = {**BOXES, "question": "Which tests?", "header": "Tests"}
+    call = ScriptedCall("AskUserQuestion", {"questions": [BOXES, name, tests]})
+    agent = told(claude, ModelStep("Questions.", (call,)))
+    first = asked(claude, agent)
+    with pytest.raises(Refused, match="at least one"):
+        answer(claude, agent, first)
+    given = [claude.tasuki("agent", "answer", str(agent), "2", "1")]
+    second = asked(claude, agent, after=first["mark"])
+    with pytest.raises(Refused, match="takes one of its choices"):
+        claude.api("POST", f"/api/agents/{agent}/answer", {"mark": second["mark"], "choices": ["1", "2"]})  # fmt: skip
+    given.append(answer(claude, agent, second, choice="1")["state"])
+    third = asked(claude, agent, after=second["mark"])
+    given.append(claude.api("POST", f"/api/agents/{agent}/answer", {"mark": third["mark"], "choices": ["2"]})["state"])  # fmt: skip
+    review = asked(claude, agent, after=third["mark"])
+    given.append(answer(claude, agent, review, choice="1")["state"])
+    claude.idle(agent)
+    screen = claude.screen(claude.agent(agent)["pane"])
+
+    assert [one["takes_several"] for one in (first, second, third, review)] == [True, False, True, False]  # fmt: skip
+    assert [one["text"] for one in (second, third)] == ["Which name?", "Which tests?"]
+    assert (review["is_review"], review["text"]) == (True, "Submit these answers?")
+    assert "→ SQLite, PostgreSQL" in review["detail"]
+    assert given == [given[0], "proven", "proven", "proven"]
+    assert "took it: 1. SQLite — One file, nothing to run; 2. PostgreSQL" in given[0]
+    for line in ("Which databases? → SQLite, PostgreSQL", "Which name? → SQLite", "Which tests? → PostgreSQL"):  # fmt: skip
+        assert line in screen
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.testing import story
 from tasuki.web.page_news import EVERYTHING
-from tasuki.web.pages.fleet.host_watch import HostWatch
+from tasuki.web.pages.host_news import HostNews
 from tasuki.web.pages.threads import remote
 
 OTHER = "h0123456789ab"
@@ -146,7 +146,7 @@ def test_cards_of_one_host_can_be_chosen(two: Served) -> None:
 def test_the_watch_finds_who_went_away(two: Served) -> None:
     """No line of the log says it: the host and its agents are news once, and again when it is back."""
     database = two.fleet.database
-    watch = HostWatch(two.fleet, two.pages)
+    watch = HostNews(two.fleet, two.pages)
     nothing = [watch.find_news(), watch.find_news()]
     set_age(database, OTHER, 600)
     away, still = watch.find_news(), watch.find_news()

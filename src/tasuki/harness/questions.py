@@ -16,15 +16,15 @@ from tasuki.harness.integration import get_text
 from tasuki.patterns import compile_pattern
 
 QuestionKind = Literal["permission", "choice", "plan", "free"]
-"""permission: whether it may do something. choice: one of several answers. plan: whether to carry
-a plan out. free: anything else."""
+"""permission: whether it may do something. choice: one of several answers, or some of them. plan:
+whether to carry a plan out. free: anything else."""
 MOST_BELOW = 5
 """Lines below the choices of a dialog: hints, an edge."""
 MOST_CHOICES = 20
 
 _CHOICE = compile_pattern(r"(?P<mark>[❯›●]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)")
-_BOX = compile_pattern(r"\[[ x✓✔]\] ")
-"""Begins a choice of which several can be taken."""
+_BOX = compile_pattern(r"\[(?P<tick>[ x✓✔])\] (?P<label>.+)")
+"""A choice of which several can be taken."""
 _TEXT_CHOICE = compile_pattern(
     r"Type something|Type here|Tell Claude what to change|Enter a custom value"
 )
@@ -57,6 +57,8 @@ class ScreenChoice(Struct, frozen=True):
     key: str
     label: str
     keys: tuple[str, ...] = ()
+    is_ticked: bool = False
+    """Its box is ticked, where several can be taken."""
 
 
 class ScreenQuestion(Struct, frozen=True):
@@ -65,6 +67,8 @@ class ScreenQuestion(Struct, frozen=True):
     `command` is the command in it, where that stands by itself, with its lines as they are wrapped.
     `text_keys` are the keys after which words of one's own can be typed; None where no choice
     takes any. `is_whole` is false where the upper end of the dialog is not on the screen.
+    `next_keys` are the keys that go on from a question with boxes, whose choices are ticked by
+    theirs. `answers` is how many answers it shows before they are sent; 0 where it is no review.
     """
 
     text: str
@@ -73,6 +77,13 @@ class ScreenQuestion(Struct, frozen=True):
     choices: tuple[ScreenChoice, ...] = ()
     text_keys: tuple[str, ...] | None = None
     is_whole: bool = True
+    next_keys: tuple[str, ...] = ()
+    answers: int = 0
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether several choices can be the answer."""
+        return bool(self.next_keys)
 
 
 # -- hooks -----------------------------------------------------------------------------
@@ -117,29 +128,37 @@ def _describe_edit(tool_input: Mapping[str, Any]) -> str:
 
 
 def read_dialog(
-    screen: str, top: re.Pattern[str], find_command: Callable[[Sequence[str]], Sequence[str]]
+    screen: str,
+    top: re.Pattern[str],
+    find_command: Callable[[Sequence[str]], Sequence[str]],
+    next_keys: tuple[str, ...] = (),
 ) -> ScreenQuestion | None:
     """Read the dialog with numbered choices at the end of a screen; None where there is none.
 
     `top` matches the line above a dialog. `find_command` finds in the lines of one those of the
-    command that it is about. A digit takes a choice. Where several can be taken,
-    no choice is offered.
+    command that it is about. A digit takes a choice. Where several can be taken, a digit ticks its
+    box and `next_keys` go on; without these no choice is offered.
     """
     lines = screen.rstrip().splitlines()
     found = _find_choices([line.strip(_EDGES) for line in lines])
     if found is None:
         return None
-    first, labels = found
+    first, labels, marked = found
     start = next((n for n in range(first - 1, -1, -1) if top.match(lines[n])), None)
     above = lines[0 if start is None else start + 1 : first]
     command = "\n".join(line.strip(_EDGES) for line in find_command(above))
     text, detail = _split_body(above)
+    is_whole = start is not None
+    if any(_BOX.match(label) for label in labels):
+        boxes = _read_boxes(labels, marked) if next_keys else ()
+        keys = next_keys if boxes else ()
+        return ScreenQuestion(text, detail, command, boxes, None, is_whole, keys)
     choices, text_keys = _sort_choices(labels)
-    return ScreenQuestion(text, detail, command, choices, text_keys, is_whole=start is not None)
+    return ScreenQuestion(text, detail, command, choices, text_keys, is_whole)
 
 
-def _find_choices(lines: Sequence[str]) -> tuple[int, list[str]] | None:
-    """Find the last numbered choices: the line of the first one, and the labels."""
+def _find_choices(lines: Sequence[str]) -> tuple[int, list[str], int] | None:
+    """Find the last numbered choices: the line of the first one, the labels, which is marked."""
     matches = {n: match for n, line in enumerate(lines) if (match := _CHOICE.fullmatch(line))}
     if not matches:
         return None
@@ -154,14 +173,15 @@ def _find_choices(lines: Sequence[str]) -> tuple[int, list[str]] | None:
             wanted -= 1
             if not wanted:
                 break
-    if wanted or sum(bool(matches[place]["mark"]) for place in places) != 1:
+    marked = [number for number, place in enumerate(places) if matches[place]["mark"]]
+    if wanted or len(marked) != 1:
         return None
     labels = [
         _join_label(matches[place]["label"], lines[place + 1 : end])
         for place, end in zip(places, [*places[1:], len(lines)], strict=True)
     ]
     below = [line for line in lines[last + 1 :] if line and not _RULE.fullmatch(line)]
-    return (places[0], labels) if len(below) <= MOST_BELOW else None
+    return (places[0], labels, marked[0]) if len(below) <= MOST_BELOW else None
 
 
 def _join_label(label: str, below: Sequence[str]) -> str:
@@ -178,8 +198,6 @@ def _sort_choices(
     labels: Sequence[str],
 ) -> tuple[tuple[ScreenChoice, ...], tuple[str, ...] | None]:
     """Sort the choices: those that are taken by a key, and the keys of the one that takes words."""
-    if any(_BOX.match(label) for label in labels):
-        return (), None
     choices: list[ScreenChoice] = []
     text_keys: tuple[str, ...] | None = None
     for number, label in enumerate(labels, 1):
@@ -190,6 +208,18 @@ def _sort_choices(
         else:
             choices.append(ScreenChoice(str(number), label, (str(number),)))
     return tuple(choices), text_keys
+
+
+def _read_boxes(labels: Sequence[str], marked: int) -> tuple[ScreenChoice, ...]:
+    """Read the choices with boxes; none where digits would be typed into a field of its own."""
+    boxes = {number: box for number, label in enumerate(labels, 1) if (box := _BOX.match(label))}
+    boxes = {number: box for number, box in boxes.items() if not _TEXT_CHOICE.match(box["label"])}
+    if marked + 1 not in boxes or max(boxes) > 9:
+        return ()
+    return tuple(
+        ScreenChoice(str(number), box["label"], (str(number),), box["tick"] != " ")
+        for number, box in boxes.items()
+    )
 
 
 def _split_body(lines: Sequence[str]) -> tuple[str, str]:

@@ -33,13 +33,12 @@ from tasuki.web.api.hooks import (
     show_metrics,
 )
 from tasuki.web.live import LogStreams
+from tasuki.web.news_watch import NewsWatch
 from tasuki.web.page_news import PageStreams
+from tasuki.web.pages import host_news, routes
 from tasuki.web.pages import login as pages_login
-from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
-from tasuki.web.pages.fleet.host_watch import HostWatch
-from tasuki.web.pages.threads import remote
-from tasuki.web.pages.threads.growth import ThreadWatch
+from tasuki.web.pages.threads import remote, thread_news
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -67,7 +66,11 @@ def name_hosts(settings: Settings, tokens: ServerTokens, host: str) -> ServerHos
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
     live_pages = PageStreams(fleet, pages_live.count_for_pages)
-    host_watch, thread_watch = HostWatch(fleet, live_pages), ThreadWatch(live_pages)
+    threads = thread_news.ThreadNews()
+    watches = [NewsWatch(live_pages, threads, thread_news.LOOK_SECONDS)]
+    if not fleet.database.is_sqlite:
+        source = host_news.HostNews(fleet, live_pages)
+        watches.append(NewsWatch(live_pages, source, host_news.LOOK_SECONDS))
     remote.answer_other_hosts(fleet)
 
     def on_event(event: FleetEvent) -> None:
@@ -83,13 +86,13 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     @asynccontextmanager
     async def run_live(_: Litestar) -> AsyncIterator[None]:
         await live.start()
-        host_watch.start()
-        thread_watch.start()
+        for watch in watches:
+            watch.start()
         try:
             yield
         finally:
-            host_watch.close()
-            thread_watch.close()
+            for watch in watches:
+                watch.close()
             live_pages.close()
             await live.close()
 
@@ -112,7 +115,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_watch": thread_watch, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts

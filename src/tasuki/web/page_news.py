@@ -151,6 +151,8 @@ class PageStreams:
                 yield piece
         finally:
             self.streams.discard(stream)
+            if not self.streams:
+                self.known_hosts = None
 
     def _begin(self, after: int | None) -> tuple[PageCounts, tuple[NewAlert, ...]]:
         if self.known_hosts is None:

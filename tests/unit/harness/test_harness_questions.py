@@ -7,7 +7,12 @@ import pytest
 from controls import control
 from tree import FIXTURES
 
-from tasuki.fleet.store.questions import build_question, is_on_screen, read_from_screen
+from tasuki.fleet.store.questions import (
+    build_question,
+    is_on_screen,
+    is_reviewed,
+    read_from_screen,
+)
 from tasuki.harness.protocol import AgentEvent, Screenshot
 from tasuki.harness.questions import AskedQuestion, ScreenQuestion, describe_tool_call
 
@@ -64,7 +69,7 @@ def test_each_question_is_found_on_its_own_screen(harness: str) -> None:
 
 
 def test_the_choices_of_claude() -> None:
-    """Every choice has its digit; one that takes words is no choice, and a box to tick is none either."""
+    """Every choice has its digit; one that takes words is no choice."""
     assert labels("claude-bash") == [
         ("1", "Yes"),
         ("2", "Yes, and always allow access to /tmp/zz and /tmp/zz/abc from this project"),
@@ -78,7 +83,41 @@ def test_the_choices_of_claude() -> None:
         "Yes, manually approve edits",
     ]
     assert seen("claude-plan").text_keys == ("3",)
-    assert (labels("claude-several"), seen("claude-several").text_keys) == ([], None)
+
+
+def test_the_boxes_of_claude() -> None:
+    """Each has its digit and its tick; none is offered while digits would be typed into the field."""
+    several, ticked = seen("claude-several"), seen("claude-ticked")
+    assert labels("claude-several") == [("1", "A a"), ("2", "B b")]
+    assert (several.next_keys, several.text_keys, several.detail) == (("Right",), None, "")
+    assert [one.is_ticked for one in ticked.choices] == [True, False]
+    assert labels("claude-ticked")[1] == ("2", "PostgreSQL A server that several hosts share")
+    screen = (QUESTIONS / "claude-several.txt").read_text()
+    for line in ("  3. [ ] Type something", "  4. Chat about this", "     Submit"):
+        moved = screen.replace("❯ 1.", "  1.").replace(line, f"❯{line[1:]}")
+        found = control("claude").read_question(Screenshot(moved))
+        assert found is None or (found.choices, found.takes_several) == ((), False)
+
+
+def test_the_answers_that_claude_shows_before_they_are_sent() -> None:
+    """They are a question of their own, which repeats the others; what is cut off counts as many."""
+    question = build_question(AgentEvent("waiting", "s", question=AskedQuestion("Which databases?", "", "choice", "Which databases?")), 1.0)  # fmt: skip
+    one, three = seen("claude-review"), seen("claude-reviews")
+    assert (one.text, one.detail, one.answers) == ("Submit these answers?", "● Which databases?\n→ SQLite", 1)  # fmt: skip
+    assert (len(three.detail.splitlines()), three.answers) == (6, 3)
+    assert [label for _, label in labels("claude-review")] == ["Submit answers", "Cancel"]
+    screen = (QUESTIONS / "claude-reviews.txt").read_text().partition("Review your answers")[2]
+    cut = control("claude").read_question(Screenshot(screen))
+    assert cut is not None
+    assert cut.answers > 3
+    review = read_from_screen(None, one, 2.0)
+    assert review is not None
+    assert review.is_review
+
+    assert is_on_screen(review, one)
+    assert not is_on_screen(review, three)
+    assert not is_on_screen(question, one)
+    assert (is_reviewed(question, one), is_reviewed(question, seen("claude-several"))) == (True, False)  # fmt: skip
 
 
 def test_the_choices_of_other_programs() -> None:
@@ -118,7 +157,7 @@ def test_the_command_is_told_whole() -> None:
     assert questions[0].detail.endswith("another.txt\necho four")
     assert (questions[1].text, questions[1].detail) == ("Allow Write: /home/dev/proj/a.py?", "print(1)\n")  # fmt: skip
     assert [choice.label.split(" — ")[0] for choice in questions[2].choices] == ["SQLite", "PostgreSQL"]  # fmt: skip
-    assert questions[3].detail == "A — a\nB — b"
+    assert [choice.label for choice in questions[3].choices] == ["A — a", "B — b"]
     assert (questions[-1].kind, questions[-1].detail) == ("plan", "# The plan\n\n1. Do this\n2. Do that\n")  # fmt: skip
     assert "*** Add File: /opt/zz/b.py" in build_question(codex[2], 1.0).detail
     assert build_question(gemini[0], 1.0).detail.startswith("mkdir -p /tmp/zz && echo two")
@@ -153,7 +192,7 @@ def test_a_question_that_only_the_screen_has() -> None:
     found = read_from_screen(vague, seen("claude-several"), 100.1)
 
     assert found is not None
-    assert (found.text, found.kind, found.asked_at) == ("Which parts?", "free", 100.1)
+    assert (found.text, found.kind, found.asked_at) == ("Which parts?", "choice", 100.1)
     assert read_from_screen(found, seen("claude-several"), 200.0) == found
 
 

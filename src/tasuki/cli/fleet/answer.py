@@ -14,7 +14,7 @@ WIDTH_COLUMNS = 200
 
 @click.command()
 @click.argument("id", type=int)
-@click.argument("words", nargs=-1, metavar="[CHOICE|TEXT…]")
+@click.argument("words", nargs=-1, metavar="[CHOICE…|TEXT…]")
 @click.option(
     "--mark", default="", metavar="MARK",
     help="Mark of the question that you mean; default: the one that is open now.",
@@ -23,7 +23,7 @@ WIDTH_COLUMNS = 200
 def answer(id: int, words: tuple[str, ...], mark: str, as_json: bool) -> int:
     """Answer what a waiting agent asks; without an answer, show the question.
 
-    CHOICE is the number in front of a choice. The keys are pressed once, and only while that
+    CHOICE is the number in front of a choice; where several can be taken, give each. The keys are pressed once, and only while that
     question is still on its screen. Exit code 1 where nothing shows that it was taken.
     """
     client = create_client()
@@ -34,12 +34,11 @@ def answer(id: int, words: tuple[str, ...], mark: str, as_json: bool) -> int:
         print_json({"question": question}) if as_json else _show_question(id, question)
         return 0
     keys = {choice["key"] for choice in question["choices"]}
-    is_choice = len(words) == 1 and words[0] in keys
-    body = {
-        "mark": mark or question["mark"],
-        "choice": words[0] if is_choice else "",
-        "text": "" if is_choice else " ".join(words),
-    }
+    body: dict[str, Any] = {"mark": mark or question["mark"]}
+    if keys.issuperset(words) and (len(words) == 1 or question["takes_several"]):
+        body["choices"] = words
+    else:
+        body["text"] = " ".join(words)
     result = client.post("agents", id, "answer", body=body)
     if as_json:
         print_json({"answered": result})
@@ -63,7 +62,10 @@ def _show_question(id: int, question: dict[str, Any]) -> None:
         return
     wanted = " or ".join(
         word
-        for word, is_there in (("CHOICE", question["choices"]), ("TEXT", question["takes_text"]))
+        for word, is_there in (
+            ("CHOICE …" if question["takes_several"] else "CHOICE", question["choices"]),
+            ("TEXT", question["takes_text"]),
+        )
         if is_there
     )
     how = f"tasuki agent answer {id} {wanted}" if wanted else f"tasuki agent attach {id}"

@@ -95,7 +95,7 @@ def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> None:
             _check_waiting(goal)
         connection.execute(sa.delete(_GOALS).where(_GOALS.c.id == goal_id))
         _note(connection, persona, f"Queued goal {goal_id} of {slug} was removed.")
-        _go_on_if_settled(connection, slug, goal)
+        _resume_queue(connection, slug, goal)
 
 
 def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> GoalQueue:
@@ -200,10 +200,11 @@ def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:
         _update(connection, goal.id, state="typed", typed_at=goal.typed_at or time.time())
     else:  # its next claim has another key
         _update(connection, goal.id, state="waiting", agent_id=None, typed_at=None, key="")
-    _go_on_if_settled(connection, goal.persona, goal)
+    _resume_queue(connection, goal.persona, goal)
 
 
-def _go_on_if_settled(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:
+def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:
+    """Resume a queue that stopped at this goal; it did where the goal was uncertain."""
     if goal.state == "uncertain":
         _update_persona(connection, slug, queue_stopped="")
 

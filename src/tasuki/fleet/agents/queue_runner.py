@@ -54,7 +54,7 @@ class QueueRunner(BackgroundWork):
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             try:
-                self.advance()
+                self.type_goals()
             except ServerClosing:
                 return
             except sa.exc.DBAPIError as error:
@@ -63,7 +63,7 @@ class QueueRunner(BackgroundWork):
             except Exception:
                 logger.exception("The queue of goals")
 
-    def advance(self) -> None:
+    def type_goals(self) -> None:
         """Carry on what was claimed, then claim and type what may be typed now."""
         for goal, key in self._list_claimed():
             self._carry_on(goal, key)

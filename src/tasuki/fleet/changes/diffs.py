@@ -55,13 +55,15 @@ def read_diffs(
             if file.shown.state == "untracked"
             else _find_patch(patches, file)
         )
-        diff = _bound(file.shown.key, lines, min(most, rest), redactor, is_cut=is_cut, note=note)
+        diff = _build_diff(
+            file.shown.key, lines, min(most, rest), redactor, is_cut=is_cut, note=note
+        )
         rest -= len(diff.lines)
         diffs.append(diff)
     return tuple(diffs)
 
 
-def _bound(
+def _build_diff(
     key: str, lines: Sequence[str], most: int, redactor: Redactor, *, is_cut: bool, note: str
 ) -> FileDiff:
     """Cut the lines of a file; secrets are searched before that."""

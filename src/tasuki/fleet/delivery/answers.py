@@ -7,6 +7,7 @@ It is marked before a key is pressed: after a crash, and at a second click, noth
 
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, PaneGone
+from tasuki.fleet.delivery.boxes import (
+    POLL_SECONDS,
+    TAKEN_SECONDS,
+    QuestionScreen,
+    tick_boxes,
+)
 from tasuki.fleet.delivery.messages import check_managed
 from tasuki.fleet.delivery.prompt_delivery import (
     NOT_IN_FRONT,
@@ -24,16 +31,13 @@ from tasuki.fleet.delivery.prompt_delivery import (
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import AgentQuestion, FleetAgent
-from tasuki.fleet.store.questions import is_on_screen, replace_question
+from tasuki.fleet.store.questions import is_on_screen, is_reviewed, replace_question
 from tasuki.harness.protocol import ScreenState
 from tasuki.harness.questions import ScreenQuestion
 from tasuki.text_safety import clean_text, shorten_to_line
 
 SETTLED_SECONDS = 1.5
 """How long a dialog may take no keys after it was drawn: Claude Code ignores early ones."""
-TAKEN_SECONDS = 3.0
-"""How long the screen may take to show that a key was taken."""
-POLL_SECONDS = 0.1
 MOST_CHARACTERS = 10_000
 STILL_THERE = (
     "The keys were pressed, and nothing shows yet that the answer was taken. Look at its pane."
@@ -41,19 +45,25 @@ STILL_THERE = (
 
 
 class AgentAnswer(Struct, frozen=True):
-    """The operator's answer: the mark of the question, and the key of a choice or a text."""
+    """The operator's answer: the mark of the question, and the keys of choices or a text."""
 
     mark: str
     choice: str = ""
     text: str = ""
+    choices: tuple[str, ...] = ()
+    """Where several can be chosen."""
 
 
 class _PlannedAnswer(Struct, frozen=True):
-    """What is typed: keys, then a text and Enter where there is one; `label` is for people."""
+    """What is typed: keys, then a text and Enter where there is one; `label` is for people.
+
+    Or the boxes that are ticked.
+    """
 
     label: str
     keys: tuple[str, ...] = ()
     text: str = ""
+    boxes: tuple[str, ...] = ()
 
 
 def answer_question(
@@ -76,7 +86,10 @@ def answer_question(
         if not replace_question(database, agent, answered):
             raise NotPossible(_describe_other(agent_id))
         try:
-            _type_answer(delivery, agent, planned)
+            if planned.boxes:
+                _tick_boxes(delivery, agent, question, planned.boxes)
+            else:
+                _type_answer(delivery, agent, planned)
         except PaneGone as error:
             raise NotPossible(str(error)) from error
         shown = _await_taken(database, delivery, agent, question)
@@ -138,16 +151,10 @@ def _plan_answer(
 ) -> _PlannedAnswer:
     """Plan the keys of an answer. Raises NotPossible for one that the question does not take."""
     text = clean_text(answer.text).strip()
-    if answer.choice:
-        labels = {choice.key: choice.label for choice in question.choices}
-        keys = {choice.key: choice.keys for choice in seen.choices} if seen else {}
-        if answer.choice not in labels or not keys.get(answer.choice):
-            offered = ", ".join(key for key in labels if key in keys) or "none"
-            raise NotPossible(
-                f"It offers no choice {shorten_to_line(answer.choice, 20)!r} now. Its choices: {offered}."
-            )
-        label = f"{answer.choice}. {labels[answer.choice]}"
-        return _PlannedAnswer(label, keys[answer.choice])
+    if chosen := answer.choices or tuple(filter(None, (answer.choice,))):
+        return _plan_choices(question, chosen, seen)
+    if not text and seen and seen.takes_several:
+        raise NotPossible("Choose at least one of its choices: there is nothing to answer.")
     if not text:
         raise NotPossible("Name a choice, or write a text: there is nothing to answer.")
     if len(text) > MOST_CHARACTERS:
@@ -157,6 +164,26 @@ def _plan_answer(
     if seen and seen.text_keys is not None:
         return _PlannedAnswer("words of your own", seen.text_keys, " ".join(text.split()))
     return _PlannedAnswer("words of your own", (), text)
+
+
+def _plan_choices(
+    question: AgentQuestion, chosen: Sequence[str], seen: ScreenQuestion | None
+) -> _PlannedAnswer:
+    labels = {choice.key: choice.label for choice in question.choices}
+    keys = {choice.key: choice.keys for choice in seen.choices} if seen else {}
+    for key in chosen:
+        if key not in labels or not keys.get(key):
+            offered = ", ".join(key for key in labels if key in keys) or "none"
+            raise NotPossible(
+                f"It offers no choice {shorten_to_line(key, 20)!r} now. Its choices: {offered}."
+            )
+    boxes = tuple(key for key in labels if key in chosen)
+    label = "; ".join(f"{key}. {labels[key]}" for key in boxes)
+    if seen and seen.takes_several:
+        return _PlannedAnswer(label, boxes=boxes)
+    if len(boxes) > 1:
+        raise NotPossible("It takes one of its choices. Nothing was typed.")
+    return _PlannedAnswer(label, keys[boxes[0]])
 
 
 def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedAnswer) -> None:
@@ -169,6 +196,16 @@ def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedA
         delivery.panes.paste(agent.pane, planned.text, id, pid)
         time.sleep(gap)
         delivery.panes.enter(agent.pane, id, pid)
+
+
+def _tick_boxes(
+    delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion, keys: Sequence[str]
+) -> None:
+    def press(names: tuple[str, ...]) -> None:
+        delivery.panes.press_keys(agent.pane, *names, pid=agent.pid or 0)
+
+    screen = QuestionScreen(question, lambda: _read_screen(delivery, agent)[1], press)
+    tick_boxes(screen, keys)
 
 
 def _await_taken(
@@ -186,7 +223,8 @@ def _await_taken(
         except NotPossible:  # its answer has ended it
             return ScreenState("unknown")
         if seen:
-            is_open = is_on_screen(question, seen)
+            is_sent = seen.answers != 1 or not is_reviewed(question, seen)
+            is_open = is_on_screen(question, seen) or not is_sent
         elif state.state in ("busy", "ready"):
             is_open = False
         else:

@@ -73,7 +73,7 @@ def build_timelines(
             continue
         spans = build_spans(agent, lines.get(agent.id, []), *life)
         for handed in handoffs.get(agent.id, []):
-            spans = _lay_over(spans, handed)
+            spans = _insert_handoff(spans, handed)
         timelines.append(AgentTimeline(agent, tuple(spans)))
     return timelines
 
@@ -107,8 +107,8 @@ def _append(
     return [*spans, StateSpan(state, begin, end)]
 
 
-def _lay_over(spans: Sequence[StateSpan], handed: StateSpan) -> list[StateSpan]:
-    """Lay the span of a handoff over others, which end before it and go on after it."""
+def _insert_handoff(spans: Sequence[StateSpan], handed: StateSpan) -> list[StateSpan]:
+    """Insert the span of a handoff among others, which end before it and go on after it."""
     laid: list[StateSpan] = []
     for span in spans:
         begin, end = max(span.begin, handed.begin), min(span.end, handed.end)

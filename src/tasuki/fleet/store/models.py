@@ -129,6 +129,10 @@ class AgentQuestion(Struct, frozen=True):
     choices: tuple[QuestionChoice, ...] = ()
     takes_text: bool = False
     """Words of one's own can be the answer."""
+    takes_several: bool = False
+    """Several of its choices can be the answer."""
+    is_review: bool = False
+    """It shows the answers to other questions, and asks whether to send them."""
     is_read: bool = False
     """Its choices were read from the screen."""
     shown: str = ""

@@ -75,7 +75,10 @@ def read_from_screen(
     if question and is_on_screen(question, seen):
         choices = _name_choices(question, seen, redactor)
         takes_text = seen.text_keys is not None
-        return replace(question, choices=choices, takes_text=takes_text, is_read=True)
+        return replace(
+            question, choices=choices, takes_text=takes_text, takes_several=seen.takes_several,
+            is_read=True,
+        )  # fmt: skip
     if question and question.shown and seen_at - question.asked_at < DRAWN_SECONDS:
         return question
     return _build_from_screen(seen, seen_at, redactor)
@@ -91,6 +94,8 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float, redactor: Redactor)
         detail=_cut(detail),
         kind="choice" if seen.choices else "free",
         takes_text=seen.text_keys is not None,
+        takes_several=seen.takes_several,
+        is_review=bool(seen.answers),
         is_read=True,
         shown=_strip_space(detail + text),
     )
@@ -101,8 +106,11 @@ def is_on_screen(question: AgentQuestion, seen: ScreenQuestion) -> bool:
     """Whether a screen shows this very question, as far as a screen can tell.
 
     A command must be the one on the screen and no part of it: several may have been asked for at
-    once. Secrets may be anything. Where the screen has no room for all of it, its end counts.
+    once. Secrets may be anything. Where the screen has no room for all of it, its end counts. The
+    answers before they are sent repeat the questions, and are another question.
     """
+    if question.is_review != bool(seen.answers):
+        return False
     body = _strip_space(clean_for_display(seen.detail) + clean_for_display(seen.text))
     command = _strip_space(clean_for_display(seen.command))
     if question.is_command and command and seen.is_whole and "…" not in command:
@@ -112,6 +120,13 @@ def is_on_screen(question: AgentQuestion, seen: ScreenQuestion) -> bool:
     tail = question.shown[-TAIL_CHARACTERS:]
     is_cut = "…" in body or not seen.is_whole
     return is_cut and len(tail) == TAIL_CHARACTERS and tail in body
+
+
+def is_reviewed(question: AgentQuestion, seen: ScreenQuestion) -> bool:
+    """Whether a screen shows the answer to a question before it is sent."""
+    body = _strip_space(clean_for_display(seen.detail))
+    is_named = _match_pieces(_REDACTED.split(question.shown), body)
+    return bool(seen.answers and question.shown) and is_named
 
 
 def _match_pieces(pieces: Sequence[str], text: str, *, is_exact: bool = False) -> bool:

@@ -1,11 +1,15 @@
 """Questions of Claude Code: what its hook tells of them, and its dialogs. Seen: 2.1.330.
 
 A dialog stands below a line over the whole screen, its command between two dashed lines. A digit
-takes a choice at once, but not in the dialog's first moment.
+takes a choice at once, but not in the dialog's first moment. Where several can be chosen, it ticks
+a box, and the right arrow goes on: to the next question of the same call, and behind the last one to
+the answers, which are sent with `1. Submit answers`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from tasuki.harness.integration import get_text
 from tasuki.harness.questions import AskedQuestion, ScreenQuestion, read_dialog
@@ -15,7 +19,15 @@ _TOP = compile_pattern(r"[─▔]{20,}")
 """The line above a dialog. It begins at the edge of the screen, where no words of the agent do."""
 _DASHES = compile_pattern(r" ?╌{20,}")
 """The lines above and below a command, or a change of a file."""
+_BAR = compile_pattern(r"←\s.*✔ Submit\s+→")
+"""The questions of one call, by their headers."""
+_ANSWER = compile_pattern(r"(?m)^\s*●")
 PLAN_QUESTION = "Carry out this plan?"
+REVIEW_QUESTION = "Submit these answers?"
+REVIEW_TITLE = "Review your answers"
+MANY = 99
+"""Answers of a review that is longer than the screen."""
+_REVIEW_CHOICES = ("Submit answers", "Cancel")
 
 
 def parse_question(payload: Mapping[str, Any], asked: AskedQuestion | None) -> AskedQuestion | None:
@@ -43,14 +55,25 @@ def _parse_choices(tool_input: Mapping[str, Any]) -> AskedQuestion | None:
         for one in (options if isinstance(options, list) else [])
         if isinstance(one, Mapping)
     )
-    if first.get("multiSelect"):  # each digit ticks a box, and nothing of it is sent yet
-        return AskedQuestion(text, "\n".join(labels), "choice", shown=text)
     return AskedQuestion(text, "", "choice", shown=text, labels=labels)
 
 
 def read_question(screen: str) -> ScreenQuestion | None:
     """Read the dialog on a screen; None where there is none."""
-    return read_dialog(screen, _TOP, _find_command)
+    question = read_dialog(screen, _TOP, _find_command, next_keys=("Right",))
+    if question is None:
+        return None
+    if tuple(one.label for one in question.choices) != _REVIEW_CHOICES:
+        detail = "\n".join(
+            line for line in question.detail.splitlines() if not _BAR.fullmatch(line)
+        )
+        return replace(question, detail=detail)
+    above, title, shown = screen.rpartition(REVIEW_TITLE)
+    answers = (shown if title else above).partition("1. Submit answers")[0].rstrip(" \n❯")
+    lines = [line.strip() for line in answers.splitlines() if line.strip()]
+    count = len(_ANSWER.findall(answers)) if title else 0
+    detail = "\n".join(lines)
+    return replace(question, text=REVIEW_QUESTION, detail=detail, answers=count or MANY)
 
 
 def _find_command(lines: Sequence[str]) -> Sequence[str]:

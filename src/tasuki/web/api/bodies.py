@@ -232,15 +232,16 @@ class KeyPress(_RequestBody, frozen=True):
 
 
 class QuestionAnswer(_RequestBody, frozen=True):
-    """An answer to the question of a waiting agent: the key of a choice, or a text."""
+    """An answer to the question of a waiting agent: the keys of choices, or a text."""
 
     mark: ShortText
     choice: ShortText = ""
     text: LongText = ""
+    choices: Annotated[list[ShortText], Meta(max_length=20)] = []
 
     def build_answer(self) -> AgentAnswer:
         """Build the answer as the fleet takes it."""
-        return AgentAnswer(self.mark, self.choice, self.text)
+        return AgentAnswer(self.mark, self.choice, self.text, tuple(self.choices))
 
 
 class CallerClues(_RequestBody, frozen=True):

@@ -188,6 +188,7 @@ def answer_agent(
 ) -> dict[str, Any]:
     """Answer the `question` of a waiting agent: by the key of a choice, or by a text.
 
+    Where it `takes_several`, `choices` are the keys of all that are chosen.
     `mark` says which question is meant: 400, and nothing is typed, where the agent asks another
     one by now, or its screen does not show it. The answer is `proven` or `uncertain`.
     """

@@ -161,6 +161,8 @@
       }
     }
     const note = $("#moved", place);
+    const head = $("section:not([hidden]) > .sec", place);
+    if (note && head && note.closest("section").hidden) head.append(note);
     if (note && held) { note.removeAttribute("data-none"); put($("#moved-count", note), held === 1 ? "One would move" : `${held} would move`); }
     window.clearTimeout(releaser);
     if (held) releaser = window.setTimeout(release, READING);
@@ -205,6 +207,7 @@
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
+      document.dispatchEvent(new CustomEvent("tasuki:connected"));
       if (wasAway && body.dataset.live) refresh();
       wasAway = false;
     }

@@ -78,8 +78,26 @@
     event.stopImmediatePropagation();
   });
 
+  // -- signed out: what is typed stays, and is sent once somebody has signed in ---------------
+  const SIGN_IN = '<b>Signed out</b>, and nothing was sent. <a href="/" target="_blank">Sign in in another tab</a>, then send it again: what you typed stays here.';
+  const noteSignedOut = () => {
+    if ($("#signed-out", dialog)) return;
+    const note = document.createElement("p");
+    note.id = "signed-out";
+    note.className = "box attn";
+    note.setAttribute("role", "alert");
+    note.innerHTML = SIGN_IN;
+    $("form", dialog).prepend(note);
+  };
+  const forgetSignedOut = () => { for (const note of $$("#signed-out")) note.remove(); };
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (event.detail.xhr.status !== 401) forgetSignedOut();
+    else if (dialog && dialog.open && $("form", dialog)) { event.preventDefault(); noteSignedOut(); } // else the page is loaded again
+  });
+  document.addEventListener("tasuki:connected", forgetSignedOut);
+
   const AWAY = "The server does not answer: it is not known whether that was sent. Look before you send it again.";
-  const SIGNED_OUT = "You are signed out: nothing was sent. Sign in, and load the page again.";
+  const SIGNED_OUT = "You are signed out: nothing was sent. Sign in in another tab, then send it again.";
   document.addEventListener("htmx:sendError", (event) => { warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
   const warn = (text) => {
     for (const same of $$("#toasts .toast")) if ($("span", same) && $("span", same).textContent === text) same.remove();
@@ -107,7 +125,7 @@
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
     sending.delete(place.id);
     say("");
-    if (answer && answer.status === 401) { warn(SIGNED_OUT); return; }
+    if (answer && answer.status === 401) { if (dialog && dialog.contains(form)) noteSignedOut(); else warn(SIGNED_OUT); return; }
     if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form)) dialog.close(); }
     else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));

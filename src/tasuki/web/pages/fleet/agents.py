@@ -18,6 +18,7 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.pages.agent.actions import list_actions
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
@@ -56,7 +57,7 @@ def show_agent(
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
         **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
         "unsent": _has_unsent_brief(agent, events),
-        "is_own": agent.ordered_at is not None or agent.adopted,
+        "is_own": cards.is_managed(agent), "actions": list_actions(card, "page"),
     }  # fmt: skip
     return templates.render_page(request, "agent.html", **context)
 
@@ -112,12 +113,16 @@ def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
 
 @post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
 def answer_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int],
+    fields: NamedDependency[dict[str, list[str]]],
+) -> PageResponse:  # fmt: skip
     """Answer its question; go back to where that was asked for."""
+    form = {name: values[-1] for name, values in fields.items()}
     try:
-        fields = {name: form.get(name, "") for name in ("mark", "choice", "text")}
-        answer = bodies.fill_body(QuestionAnswer, fields).build_answer()
+        given = {name: form.get(name, "") for name in ("mark", "choice", "text")}
+        answer = bodies.fill_body(
+            QuestionAnswer, {**given, "choices": fields.get("box", [])}
+        ).build_answer()
         result = fleet.answer_agent(id, answer)
         if result["state"] != "proven":
             raise NotPossible(result["why"])

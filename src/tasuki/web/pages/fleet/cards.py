@@ -30,6 +30,7 @@ from tasuki.fleet.store.queries import (
     load_personas,
 )
 from tasuki.fleet.store.questions import redact_question
+from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
@@ -69,15 +70,13 @@ class ChainPlace(Struct, frozen=True):
     of: int = 1
 
 
-class AgentCard(Struct, frozen=True):
+class AgentCard(ActionFacts, frozen=True, kw_only=True):
     """One agent as the fleet page shows it.
 
     `group` is needs, working or quiet; a lower `rank` comes first.
     """
 
-    id: int
     name: str
-    shown: StateBadge
     since: float
     started_at: float
     where: tuple[str, ...]
@@ -88,11 +87,8 @@ class AgentCard(Struct, frozen=True):
     place: ChainPlace | None
     group: str
     rank: int
-    handoff: str
     project: str
     harness: str
-    can: str
-    """Its button: open, follow, hand off, thread, or nothing."""
     host: str = ""
     """The name of its host, where the fleet has several."""
     host_id: str = ""
@@ -100,8 +96,6 @@ class AgentCard(Struct, frozen=True):
     """Its host is away or off: nothing reaches it now."""
     work: WorkSummary | None = None
     """What it has changed."""
-    question: AgentQuestion | None = None
-    """What it asks, where it waits for an answer and nothing else is in the way."""
     role: str = ""
     """The role of its persona; empty for none."""
     has_thread: bool = False
@@ -120,7 +114,7 @@ class AgentCard(Struct, frozen=True):
     @property
     def is_past(self) -> bool:
         """Whether it is past its threshold, and can be handed off."""
-        return self.meter.past and self.can == "hand off"
+        return self.is_full and self.can == "hand off"
 
 
 class CardFacts(Struct, frozen=True):
@@ -158,13 +152,13 @@ def build_cards(
 @lru_cache(2 * MOST_CARDS)
 def render_card(card: AgentCard) -> str:
     """Render a card; one that is as before is not rendered again."""
-    return render_macro("macros.html", "card", card)
+    return render_macro("macros.html", "card", card, list_actions(card, "card"))
 
 
 @lru_cache(2 * MOST_CARDS)
 def render_row(card: AgentCard) -> str:
     """Render the row of a list for a card."""
-    return render_macro("macros.html", "row", card)
+    return render_macro("macros.html", "row", card, list_actions(card, "row"))
 
 
 def _build_order(card: AgentCard) -> tuple[int, int, float]:
@@ -269,6 +263,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         sentence=redactor.redact(sentence[:MOST_SENTENCE_CHARACTERS]),
         step=_format_step(handoff) if handoff and shown is display.HANDING_OFF else "",
         meter=meter,
+        is_full=meter.past,
+        is_own=is_managed(agent) and agent.ended_at is None,
         last=agent.last_words,
         place=facts.places.get(agent.id) if agent.persona else None,
         group=group,
@@ -276,7 +272,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         handoff=handoff.id if handoff else "",
         project=redactor.redact(project),
         harness=agent.harness,
-        can=("thread" if agent.session else "") if shown is HOST_AWAY else _choose_action(agent, handoff, facts.places.get(agent.id)),
+        can=_get_thread_step(agent) if shown is HOST_AWAY else _choose_step(agent, handoff, facts.places.get(agent.id)),
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
@@ -351,12 +347,16 @@ def _choose_question(
 
     None where its agent cannot be answered from here.
     """
-    is_managed = agent.ordered_at is not None or agent.adopted
     is_shown = shown is display.HANDING_OFF or shown.icon == "wait"
-    if agent.question is None or agent.state != "waiting" or not is_managed or not is_shown:
+    if agent.question is None or agent.state != "waiting" or not is_managed(agent) or not is_shown:
         return None
     data = redact_question(msgspec.to_builtins(agent.question), redactor)
     return msgspec.convert(data, AgentQuestion)
+
+
+def is_managed(agent: FleetAgent) -> bool:
+    """Whether tasuki started or adopted an agent, so that it may type to it."""
+    return agent.ordered_at is not None or agent.adopted
 
 
 def _format_step(handoff: FleetHandoff) -> str:
@@ -371,18 +371,19 @@ def _choose_group(shown: StateBadge) -> str:
     return "working" if shown.tone == "run" else "quiet"
 
 
-def _choose_action(
-    agent: FleetAgent, handoff: FleetHandoff | None, place: ChainPlace | None
-) -> str:
-    """Choose what the button of a card does."""
+def _choose_step(agent: FleetAgent, handoff: FleetHandoff | None, place: ChainPlace | None) -> Step:
+    """Choose what is next for an agent."""
     if handoff and handoff.state in ("failed", "uncertain"):
         return "open"
     if handoff and handoff.state == "running":
         return "follow"
-    thread = "thread" if agent.session else ""
     if not agent.persona:
-        return thread
+        return _get_thread_step(agent)
     if agent.ended_at is None:
         return "hand off"
     is_last = place is None or place.number == place.of
-    return "from thread" if handoff is None and is_last else thread
+    return "from thread" if handoff is None and is_last else _get_thread_step(agent)
+
+
+def _get_thread_step(agent: FleetAgent) -> Step:
+    return "thread" if agent.session else ""

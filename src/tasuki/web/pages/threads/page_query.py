@@ -17,7 +17,8 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.web.pages.threads import view
-from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, mark_days, split_terms
+from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, mark_days
+from tasuki.web.pages.threads.searched_texts import split_terms
 from tasuki.web.views.templates import parse_moment
 
 RefQuery = Annotated[int, QueryParameter(ge=0, le=10**9)]

@@ -1,18 +1,14 @@
 """The part of a thread that a page shows: which entries, where they are, what is searched in them."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 
-from tasuki.draft.text.entries import format_entry
 from tasuki.model import Entry, Thread
-from tasuki.patterns import compile_pattern
 from tasuki.threads.passages import EntryCleaner
-from tasuki.threads.query import fold_accents
+from tasuki.web.pages.threads.searched_texts import SEARCHED_TEXTS, split_terms
 from tasuki.web.pages.threads.view import ShownEntry, is_prompt, show_entry
 from tasuki.web.views.templates import format_calendar_day, parse_moment
 
@@ -24,12 +20,6 @@ FEWEST_AT_END = 20
 """With fewer entries the last page also shows those of the page before it."""
 FOLDED_FROM = 8
 """Tool calls in a row from which they are folded into one line."""
-MOST_WORDS = 12
-_TERM = compile_pattern(r'"([^"]+)"|(\S+)')
-_ACCENTS = {
-    code: unicodedata.normalize("NFKD", chr(code))[0]
-    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
-}
 
 
 class PartQuery(Struct, frozen=True):
@@ -91,7 +81,9 @@ class ThreadPart(Struct, frozen=True):
 def build_part(thread: Thread, query: PartQuery, cleaner: EntryCleaner) -> ThreadPart:
     """Build the part of a thread that is asked for; an entry that is not there is the next one."""
     entries = tuple(e for e in thread.entries if is_prompt(e)) if query.prompts else thread.entries
-    matching = find_matches(entries, split_terms(query.find))
+    refs = {entry.ref for entry in entries}
+    found = SEARCHED_TEXTS.find_matches(thread, split_terms(query.find))
+    matching = [ref for ref in found if ref in refs]
     target = _find_target(entries, query, matching)
     start, stop, number = _find_range(entries, query, target)
     shown = [show_entry(thread, entry, cleaner) for entry in entries[start:stop]]
@@ -155,32 +147,6 @@ def find_since(entries: Sequence[Entry], moment: float) -> int:
         if written is not None:
             first = index
     return first
-
-
-# -- what is searched in it ------------------------------------------------------------
-
-
-def split_terms(text: str) -> list[str]:
-    """Split what is searched in a thread: words, and "several of them" in quotes."""
-    terms = [quoted or word for quoted, word in _TERM.findall(text)]
-    return [fold_accents(unicodedata.normalize("NFC", term)) for term in terms[:MOST_WORDS]]
-
-
-def find_matches(entries: Sequence[Entry], terms: Sequence[str]) -> list[int]:
-    """Find the refs of the entries that have all terms, wherever in them; case does not matter."""
-    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms]
-    if not patterns:
-        return []
-    return [e.ref for e in entries if _has_all(_get_text(e), patterns)]
-
-
-def _has_all(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
-    folded = text if text.isascii() else text.translate(_ACCENTS)
-    return all(pattern.search(folded) for pattern in patterns)
-
-
-def _get_text(entry: Entry) -> str:
-    return entry.text if entry.tool is None else format_entry(entry)
 
 
 def _place_match(matching: Sequence[int], target: int) -> ThreadMatches:

@@ -275,7 +275,7 @@ def render_thread(
     `values` and `refused` are those of the form that starts a handoff.
     """
     wanted = query.parse()
-    topic = request.app.state.thread_watch.watch(file)
+    topic = request.app.state.thread_news.watch(file)
     thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
     part = build_part(thread, wanted, cleaner)
     name = adapter.name if request.query_params.get("harness") else ""

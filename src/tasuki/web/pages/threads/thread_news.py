@@ -3,15 +3,11 @@
 A page that shows a thread registers it when it is made, and again whenever it is made anew.
 """
 
-import asyncio
 import hashlib
-import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tasuki.web.page_news import PageStreams
 from tasuki.web.pages.threads.files import FileStamp, get_stamp
 
 LOOK_SECONDS = 1.0
@@ -19,29 +15,14 @@ WATCHED_SECONDS = 3600.0
 """For so long a thread is looked at after it was shown, or grew, last."""
 MOST_WATCHED = 200
 
-logger = logging.getLogger("tasuki.web")
 
-
-class ThreadWatch:
+class ThreadNews:
     """Looks at the files of the threads that open pages show."""
 
-    def __init__(self, pages: PageStreams) -> None:
-        self.pages = pages
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[str, tuple[Path, FileStamp, float]] = {}
         """By topic: the file, what it was when a page showed it, and until when it is looked at."""
-        self._task: asyncio.Task[None] | None = None
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="growth")
-
-    def start(self) -> None:
-        """Start in the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def close(self) -> None:
-        """Stop."""
-        if self._task:
-            self._task.cancel()
-        self._reader.shutdown(wait=False, cancel_futures=True)
 
     def watch(self, path: Path) -> str:
         """Watch the file of a thread that is about to be read; return its topic."""
@@ -70,14 +51,3 @@ class ThreadWatch:
                     if topic in self._watched:
                         self._watched[topic] = (path, found, now + WATCHED_SECONDS)
         return news
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if not self.pages.streams or not self._watched:
-                continue
-            try:
-                self.pages.take_topics(await loop.run_in_executor(self._reader, self.find_news))
-            except Exception:
-                logger.exception("Looking at threads")

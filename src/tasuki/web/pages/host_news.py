@@ -4,12 +4,6 @@ Signs of life are no news, so the hosts are looked at every few seconds while a 
 the fleet has one host, on SQLite, never.
 """
 
-import asyncio
-import logging
-from concurrent.futures import ThreadPoolExecutor
-
-from sqlalchemy.exc import DBAPIError
-
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.page_news import EVERYTHING, PageStreams
@@ -19,44 +13,13 @@ LOOK_SECONDS = 2.0
 MOST_AGENTS = 500
 """Agents of a host that went away whose pages are told."""
 
-logger = logging.getLogger("tasuki.web")
 
-
-class HostWatch:
+class HostNews:
     """Compares the hosts with those of its last look, and passes on what changed."""
 
     def __init__(self, fleet: Fleet, pages: PageStreams) -> None:
         self.fleet = fleet
         self.pages = pages
-        self._task: asyncio.Task[None] | None = None
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="hosts")
-
-    def start(self) -> None:
-        """Start in the running loop."""
-        if not self.fleet.database.is_sqlite:
-            self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def close(self) -> None:
-        """Stop."""
-        if self._task:
-            self._task.cancel()
-        self._reader.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if not self.pages.streams:
-                self.pages.known_hosts = None
-                continue
-            try:
-                loop = asyncio.get_running_loop()
-                news = await loop.run_in_executor(self._reader, self.find_news)
-            except DBAPIError:
-                continue
-            except Exception:
-                logger.exception("Looking at the hosts")
-                continue
-            self.pages.take_topics(news)
 
     def find_news(self) -> set[str]:
         """Find the topics that changed since the last look.

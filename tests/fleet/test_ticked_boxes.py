@@ -1,0 +1,84 @@
+"""Boxes are ticked one by one, each seen before the next key; what is not seen is not sent."""
+
+import pytest
+
+from tasuki.errors import NotPossible
+from tasuki.fleet.delivery import boxes
+from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
+from tasuki.fleet.store.models import AgentQuestion
+from tasuki.harness.questions import ScreenChoice, ScreenQuestion
+
+QUESTION = AgentQuestion("Which parts?", "m1", 0.0, kind="choice", takes_several=True, is_read=True, shown="Whichparts?")  # fmt: skip
+
+
+class Dialog:
+    """A dialog with boxes that takes keys as Claude Code does."""
+
+    def __init__(self, ticked: str = "", answers: int = 1, deaf: str = "") -> None:
+        self.ticked, self.answers, self.deaf = set(ticked), answers, deaf
+        self.text, self.pressed = "Which parts?", ""
+        self.screen = QuestionScreen(QUESTION, self.read, self.press)
+
+    def read(self) -> ScreenQuestion | None:
+        """What the screen shows."""
+        if self.text == "review":
+            choices = (ScreenChoice("1", "Submit answers", ("1",)), ScreenChoice("2", "Cancel", ("2",)))  # fmt: skip
+            return ScreenQuestion("Submit?", "● Which parts?\n→ A", "", choices, answers=self.answers)  # fmt: skip
+        shown = tuple(ScreenChoice(key, key, (key,), key in self.ticked) for key in "123")
+        return ScreenQuestion(self.text, "", "", shown, next_keys=("Right",)) if self.text else None
+
+    def press(self, keys: tuple[str, ...]) -> None:
+        """Take a key."""
+        (key,) = keys
+        self.pressed += key[0]
+        if key in self.deaf:
+            return
+        if key == "Right":
+            self.text = "review"
+        elif self.text == "review":
+            self.text = ""
+        else:
+            self.ticked ^= {key}
+
+
+@pytest.mark.parametrize(
+    ("ticked", "wanted", "pressed"),
+    [("", "13", "13R1"), ("2", "1", "12R1"), ("12", "12", "R1"), ("3", "1", "13R1")],
+)
+def test_exactly_the_chosen_boxes_are_ticked(ticked: str, wanted: str, pressed: str) -> None:
+    """Others are unticked, the dialog goes on, and the only answer is sent."""
+    dialog = Dialog(ticked)
+    tick_boxes(dialog.screen, wanted)
+
+    assert (dialog.ticked, dialog.pressed, dialog.text) == (set(wanted), pressed, "")
+
+
+def test_the_answers_to_several_questions_are_not_sent_unseen() -> None:
+    """Their review stays: it is a question of its own."""
+    dialog = Dialog(answers=2)
+    tick_boxes(dialog.screen, "1")
+
+    assert (dialog.pressed, dialog.text) == ("1R", "review")
+
+
+@pytest.mark.parametrize(("deaf", "pressed"), [("2", "12"), ("Right", "12R")])
+def test_a_key_that_is_not_taken_ends_it(
+    deaf: str, pressed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No key is pressed twice, and none behind it."""
+    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.2)
+    dialog = Dialog(deaf=deaf)
+    tick_boxes(dialog.screen, "12")
+
+    assert (dialog.pressed, dialog.text) == (pressed, "Which parts?")
+
+
+@pytest.mark.parametrize("text", ["Which colours?", "review", ""])
+def test_nothing_is_pressed_in_another_dialog(text: str) -> None:
+    """Somebody answered in the terminal in between."""
+    dialog = Dialog()
+    dialog.text = text
+
+    with pytest.raises(NotPossible, match="something else by now"):
+        tick_boxes(dialog.screen, "1")
+    assert dialog.pressed == ""
