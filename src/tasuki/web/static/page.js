@@ -108,7 +108,7 @@
     sending.delete(place.id);
     say("");
     if (answer && answer.status === 401) { warn(SIGNED_OUT); return; }
-    if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form)) dialog.close(); }
+    if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close(); }
     else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
