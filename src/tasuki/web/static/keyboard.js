@@ -171,7 +171,7 @@
   const SINGLE = {
     "/": () => { const field = $("#search") || $("input[type=search]"); if (field) { field.focus(); field.select(); } else window.location.assign("/"); },
     "?": () => openForm("/keys"), j: () => move(1), k: () => move(-1), n: next, a: answer,
-    h: handOff, x: select,
+    h: handOff, x: select, z: () => { const undo = $("#notes [data-undo]"); if (undo) undo.click(); },
   };
   let prefixed = 0;
   const isTyping = (target) => target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || target.closest("[data-typing]");

@@ -25,6 +25,7 @@ from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
 from tasuki.web.views.theme import read_theme
+from tasuki.web.views.undo import FIELD, PageNote, UndoOffer, add_key, find_note, keep_note
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -146,6 +147,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
         "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
+        "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),
     }  # fmt: skip
 
 
@@ -157,6 +159,7 @@ def get_answer_key(request: AnyRequest) -> tuple[str, ...]:
         *(request.headers.get(name, "") for name in names),
         "gzip" if is_packed else "",
         read_theme(request),
+        request.query_params.get(FIELD, ""),
     )
 
 
@@ -201,11 +204,22 @@ def build_text_response(text: str, name: str, *, download: bool) -> Response[byt
     return Response(text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
 
 
-def redirect(request: AnyRequest, address: str) -> PageResponse:
-    """Redirect to another page after a change; htmx has its own header for that."""
+def redirect(
+    request: AnyRequest, address: str, says: UndoOffer | PageNote | None = None
+) -> PageResponse:
+    """Redirect to another page after a change; htmx has its own header for that.
+
+    The next page says what was done, and offers to undo it; a page that stays gets that note.
+    """
     request.app.state.live_pages.generation += 1
+    html = ""
+    if says:
+        key, note = keep_note(request.app.state.notices, says)
+        address, html = add_key(address, key), render_macro("undo_macros.html", "note", note)
     if request.headers.get("hx-request"):
-        return Response(b"", status_code=200, headers={**PAGE_HEADERS, "HX-Redirect": address})
+        answer = build_html_response(request, html)
+        answer.headers["HX-Redirect"] = address
+        return answer
     return Response(b"", status_code=303, headers={**PAGE_HEADERS, "Location": address})
 
 
