@@ -106,12 +106,23 @@
       if (old.nodeType !== Node.ELEMENT_NODE) return true;
       if (isSame(fresh) || old.dataset.keep !== undefined) return false;
       if (old.matches("input, textarea, select") && isTouched(old)) return false;
-      if (old.localName === "details") fresh.toggleAttribute("open", old.open);
+      if (old.localName === "details") keepOpen(old, fresh);
       if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
       return true;
     },
   };
   const isSame = (node) => node.nodeType === Node.ELEMENT_NODE && node.dataset.same !== undefined;
+  const keepOpen = (old, fresh) => { // as the reader left it; of a step in another state as the server says, but for one that is read
+    const { state } = fresh.dataset;
+    const isNew = state !== undefined && state !== old.dataset.state;
+    const isRead = old.dataset.chosen !== undefined || old.matches(":hover, :focus-within");
+    if (!isNew || (isRead && state !== "bad")) fresh.toggleAttribute("open", old.open);
+    if (old.dataset.chosen !== undefined) fresh.dataset.chosen = "";
+  };
+  document.addEventListener("click", (event) => { // also by keyboard
+    const summary = event.target.closest("details[data-state] > summary");
+    if (summary) summary.parentElement.dataset.chosen = "";
+  });
   const morph = (old, fresh) => Idiomorph.morph(old, fresh, { morphStyle: "outerHTML", callbacks });
   let lacks = false;
   let waitingHtml = null;
