@@ -139,7 +139,7 @@ def test_what_the_check_found_leads_into_the_document(served: Served, seen: Page
     expect(row).to_contain_text("2 to look at")
     expect(row).to_contain_text("Quality of the document: 81 of 100.")
     details(seen, "check").locator("summary").click()
-    expect(details(seen, "check").locator(".list li")).to_have_count(4)
+    expect(details(seen, "check").locator(".list li")).to_have_count(3)
     details(seen, "check").get_by_role("link").last.click()
 
     assert seen.url.endswith("#document-added")
