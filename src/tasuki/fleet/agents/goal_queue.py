@@ -125,22 +125,23 @@ def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> RemovedGoal
 
 
 def restore_goal(database: FleetDatabase, removed: RemovedGoal) -> None:
-    """Put a goal back that was removed, under its id, behind those that were before it.
+    """Put a goal back that was removed, behind those that were before it; under its id if free.
 
     Raises PersonaNotFound, NotPossible.
     """
     goal = removed.goal
+    values = {name: getattr(goal, name) for name in goal.__struct_fields__}
     with database.write(alone=True) as connection:
         persona = queries.load_persona(connection, goal.persona)
         _check_room(connection, persona)
         if connection.execute(sa.select(_GOALS.c.id).where(_GOALS.c.id == goal.id)).first():
-            raise NotPossible(f"Goal {goal.id} is there already.")
+            del values["id"]  # SQLite gives the greatest one again
         ids = _list_waiting(connection, goal.persona)
         place = max((n for n, id in enumerate(ids, 1) if id in removed.before), default=0)
-        values = {name: getattr(goal, name) for name in goal.__struct_fields__}
-        connection.execute(sa.insert(_GOALS).values(**values))
-        _number(connection, [*ids[:place], goal.id, *ids[place:]])
-        _note(connection, persona, f"Queued goal {goal.id} of {goal.persona} was put back.")
+        query = sa.insert(_GOALS).values(**values).returning(_GOALS.c.id)
+        id = connection.execute(query).scalar_one()
+        _number(connection, [*ids[:place], id, *ids[place:]])
+        _note(connection, persona, f"Queued goal {id} of {goal.persona} was put back.")
 
 
 def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> GoalQueue:

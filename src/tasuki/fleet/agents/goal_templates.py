@@ -88,11 +88,14 @@ def remove_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
 
 
 def restore_template(database: FleetDatabase, template: GoalTemplate) -> None:
-    """Put a template back that was removed, under its id. Raises NotPossible."""
+    """Put a template back that was removed, under its id if that is free. Raises NotPossible."""
+    values = {name: getattr(template, name) for name in template.__struct_fields__}
+    is_same = _TEMPLATES.c.id == template.id
     with database.write(alone=True) as connection:
         _check_count(connection)
-        _check_name(connection, template.name, template.id)
-        values = {name: getattr(template, name) for name in template.__struct_fields__}
+        _check_name(connection, template.name, 0)
+        if connection.execute(sa.select(_TEMPLATES.c.id).where(is_same)).first():
+            del values["id"]  # SQLite gives the greatest one again
         connection.execute(sa.insert(_TEMPLATES).values(**values))
         log.note(connection, "template", f"Template {template.name} was put back.")
 
