@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from browser import Browsing, operator, shot, violations
 from fleets import World
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
@@ -19,6 +19,7 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.models import AgentQuestion, QuestionChoice, WorkSummary
 from tasuki.fleet.store.questions import dump_question
 from tasuki.testing import ThreadBuilder
+from tasuki.web.pages.agent import peek as peek_page
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
@@ -201,13 +202,43 @@ def test_an_old_choice_is_not_sent(served: Served, seen: Page) -> None:
     seen.on(
         "request", lambda request: asked.append(request.url) if request.method == "POST" else None
     )
-    seen.route("**/agents/1/peek", lambda route: None)
+    seen.route("**/agents/1/peek*", lambda route: None)
     changes(served, 1, context_used=62)
     expect(peek).to_have_attribute("data-stale", "")
     peek.get_by_role("button", name="Yes").click()
     expect(peek).to_contain_text("look again, then answer")
 
     assert asked == []
+
+
+def test_a_long_thread_delays_nothing(
+    served: Served, seen: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question is there at once, and stays current while the messages are still read; these follow."""
+    monkeypatch.setattr(peek_page, "SHORT_BYTES", 0)
+    held: list[Route] = []
+    seen.route(re.compile("whole=true"), lambda route: held.append(route))
+    with served.fleet.database.read() as connection:
+        query = sa.select(tables.agents.c.thread, tables.agents.c.session).where(
+            tables.agents.c.id == 2
+        )
+        thread, session = connection.execute(query).one()
+    changes(served, 1, thread=thread, session=session)
+    seen.keyboard.press("j")
+    seen.keyboard.press("Space")
+    peek = seen.locator("dialog #peek")
+    expect(peek.get_by_role("button", name="Yes")).to_be_visible()
+    expect(peek.locator(".spoken")).to_contain_text("are being read")
+    with served.fleet.database.read() as connection:
+        old = connection.execute(
+            sa.select(tables.agents.c.question).where(tables.agents.c.id == 1)
+        ).scalar_one()
+    changes(served, 1, question={**old, "mark": "c" * 16, "detail": "git push --force"})
+    expect(peek.locator("pre")).to_have_text("git push --force")
+    expect(peek).not_to_have_attribute("data-stale", "")
+    seen.unroute(re.compile("whole=true"))
+    changes(served, 1, context_used=63)
+    expect(peek.locator(".spoken li")).to_have_count(3)
 
 
 def test_by_mouse_a_row_offers_it(seen: Page) -> None:

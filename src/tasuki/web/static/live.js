@@ -60,7 +60,7 @@
   };
   const hear = (news) => {
     for (const topic of news.topics) heard.set(topic, news.newest);
-    if (over() && (news.isFirst || concerns(news.topics, over().dataset.topics))) renew();
+    if (over() && (news.isFirst || concerns(news.topics, over().dataset.topics))) outdate();
     if (body.dataset.live && (concerns(news.topics) || (news.isFirst && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
     if (news.counts) count(news.counts);
     if (news.alerts.length) document.dispatchEvent(new CustomEvent("tasuki:alerts", { detail: { alerts: news.alerts } }));
@@ -149,24 +149,33 @@
   const over = () => $("#form[open] [data-renewed]");
   const heard = new Map(); // the newest line of the log, by topic
   const isOld = ({ dataset }) => [...dataset.topics.split(" "), "everything"].some((topic) => heard.get(topic) > Number(dataset.newest));
-  let renewing = false;
+  let renewing = null; // what stops it
   let changed = false; // while it was fetched
-  const renew = async () => {
+  const outdate = () => { // until it is shown as it is now
     const part = over();
     if (!part) return;
-    part.dataset.stale = ""; // until it is shown as it is now
+    part.dataset.stale = "";
     changed = true;
-    if (renewing || pressed || document.hidden) return;
-    renewing = true;
+    if (renewing && part.dataset.partial !== undefined) renewing.abort(); // a question does not wait for messages
+    renew();
+  };
+  const renew = async () => {
+    const part = over();
+    if (!part || renewing || pressed || document.hidden) return;
+    const stop = new AbortController();
+    renewing = stop;
     changed = false;
     const began = Date.now();
-    const answer = await fetch(part.dataset.renewed, { headers: { "HX-Request": "true" }, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) }).catch(() => null);
+    const patience = window.setTimeout(() => stop.abort(), LONGEST_FETCH);
+    const isQuick = part.matches("[data-stale][data-partial]");
+    const answer = await fetch(isQuick ? part.dataset.renewed.split("?")[0] : part.dataset.renewed, { headers: { "HX-Request": "true" }, cache: "no-store", signal: stop.signal }).catch(() => null);
     const text = answer && answer.ok ? await answer.text().catch(() => "") : "";
-    const now = over();
-    if (now === part && text) renewWith(part, text);
-    else if (now === part && answer && answer.status === 404) $("#form").close();
+    window.clearTimeout(patience);
+    const isSame = over() === part;
+    if (isSame && text) renewWith(part, text);
+    else if (isSame && answer && answer.status === 404) $("#form").close();
     else if (answer && answer.status === 401) refresh();
-    window.setTimeout(() => { renewing = false; renewLater(); }, answer && answer.ok ? Math.max(PAUSE, Math.min(LONGEST_PAUSE, Date.now() - began)) : RETRY);
+    window.setTimeout(() => { renewing = null; renewLater(); }, text || stop.signal.aborted ? Math.max(PAUSE, Math.min(LONGEST_PAUSE, Date.now() - began)) : RETRY);
   };
   const renewWith = (part, text) => {
     const made = document.createElement("template");
@@ -175,8 +184,14 @@
     if (fresh && fresh.dataset.renewed === part.dataset.renewed) morph(part, fresh);
     if (changed) part.dataset.stale = "";
   };
-  const renewLater = () => { if (over() && over().dataset.stale !== undefined) renew(); };
-  document.addEventListener("htmx:afterSwap", () => { if (over() && isOld(over())) renew(); });
+  const renewLater = () => { if (over() && over().matches("[data-stale], [data-partial]")) renew(); };
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const part = over();
+    if (!part || event.detail.target.id !== "form-body") return;
+    if (renewing) renewing.abort(); // that was for the one before
+    if (isOld(part)) outdate();
+    else window.setTimeout(() => { if (over() === part) renewLater(); }, PAUSE); // who goes on quickly reads none of them
+  });
   document.addEventListener("submit", (event) => { // what it asks may be another question by now
     const part = event.target.closest("[data-renewed][data-stale]");
     if (!part) return;
@@ -262,7 +277,7 @@
     if (state === "live") {
       say("Live", false);
       if (wasAway && body.dataset.live) refresh();
-      if (wasAway) renew();
+      if (wasAway) outdate();
       wasAway = false;
     }
   };
@@ -304,6 +319,6 @@
   window.addEventListener("pagehide", () => leave());
   window.addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refresh(); } });
   document.addEventListener("visibilitychange", () => { plan(); renewLater(); if (!document.hidden && unshown) showAlerts(); });
-  document.addEventListener("tasuki:refresh", () => { refresh(); renew(); });
+  document.addEventListener("tasuki:refresh", () => { refresh(); outdate(); });
   connect();
 })();

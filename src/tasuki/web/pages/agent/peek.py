@@ -1,10 +1,11 @@
 """A peek at an agent, over the page that lists it: what it asks, does and said last."""
 
+import os
 from collections.abc import Iterable
 
 from litestar import get
 from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,6 +28,8 @@ MOST_CHARACTERS = 600
 """Most characters of a message that are shown."""
 ASK_SECONDS = 4.0
 """How long the host of an agent is waited for: a peek is short."""
+SHORT_BYTES = 500_000
+"""A thread of so many bytes is read in no time."""
 MESSAGE_KINDS = ("user", "assistant")
 
 
@@ -39,18 +42,38 @@ class LastMessages(Struct, frozen=True):
 
 @get("/agents/{id:int}/peek", sync_to_thread=True, include_in_schema=False)
 def show_peek(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    whole: FromQuery[bool] = False,
 ) -> PageResponse:
-    """Show in short what an agent asks, does, changed and said last."""
+    """Show in short what an agent asks, does, changed and said last.
+
+    Over a page it comes without its messages where these take long to be read, and the page asks
+    for the `whole` then: a question does not wait for them.
+    """
     agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
     shown_agent = display.redact_row(agent)
     command = shown_agent.changes.command if shown_agent.changes and agent.ended_at is None else ""
+    is_whole = whole or not request.headers.get("hx-request") or _is_read_at_once(fleet, agent)
     return templates.render_page(
         request, "peek.html", card=card, agent=shown_agent, live=f"agent:{id} hosts",
         command="" if command and command in card.sentence else command,
-        last=read_last_messages(fleet, agent),
+        last=read_last_messages(fleet, agent) if is_whole else None,
     )  # fmt: skip
+
+
+def _is_read_at_once(fleet: Fleet, agent: FleetAgent) -> bool:
+    """Whether the messages of an agent are read in no time."""
+    if agent.host != fleet.host and not fleet.database.is_sqlite:
+        return False
+    try:
+        return not agent.session or (
+            bool(agent.thread) and os.stat(agent.thread).st_size <= SHORT_BYTES
+        )
+    except (OSError, ValueError):
+        return False
 
 
 def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
