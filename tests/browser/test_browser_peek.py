@@ -275,8 +275,13 @@ def test_it_is_no_key_where_single_letters_are_none(seen: Page) -> None:
     seen.locator("#a2-name").focus()
     seen.keyboard.press("Space")
     seen.wait_for_timeout(300)
-
     expect(seen.get_by_role("dialog")).to_have_count(0)
+    seen.reload()
+    seen.locator("#agent-2 .said").hover()
+    seen.get_by_role("link", name="Peek at developer-con-2").click()
+    expect(seen.locator("dialog #peek")).to_be_visible()
+
+    expect(seen.locator(".byhand")).to_be_hidden()
 
 
 @ON_SQLITE

@@ -10,6 +10,8 @@
   const PREFIX = 1500; // ms in which the letter after `g` counts
   const dialog = $("#form");
   const areOff = () => { try { return window.localStorage.getItem(OFF) === "yes"; } catch { return false; } };
+  const tellHints = () => { document.documentElement.toggleAttribute("data-no-letters", areOff()); };
+  tellHints();
 
   // -- the cursor ------------------------------------------------------------------------
   const items = () => $$("[data-item]").filter((item) => item.offsetParent);
@@ -131,6 +133,7 @@
     $("input", single).checked = !areOff();
     $("input", single).addEventListener("change", (change) => {
       try { if (change.target.checked) window.localStorage.removeItem(OFF); else window.localStorage.setItem(OFF, "yes"); } catch { /* nothing is kept there */ }
+      tellHints();
     });
   });
 
