@@ -84,12 +84,12 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     if not is_here and (absence := find_absence(fleet.database, agent.host)):
         return LastMessages(problem=absence)
     try:
-        return LastMessages(_read_here(fleet, agent) if is_here else _ask_there(fleet, agent))
+        return LastMessages(_read_here(agent) if is_here else _ask_there(fleet, agent))
     except TasukiError as error:
         return LastMessages(problem=str(error))
 
 
-def _read_here(fleet: Fleet, agent: FleetAgent) -> tuple[ShownEntry, ...]:
+def _read_here(agent: FleetAgent) -> tuple[ShownEntry, ...]:
     adapter, file = remote.find_session_thread(agent)
     thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
     messages = (entry for entry in reversed(thread.entries) if entry.tool is None)
