@@ -206,7 +206,7 @@ def test_a_template_costs_two_clicks(world: World, seen: Page) -> None:
     world.api("POST", "/api/templates", {"name": "Tidy up", "goal": "Tidy the menus up", "persona": "developer-con-1", "folder": str(world.work)})  # fmt: skip
     seen.goto("/")
     with effort(seen) as spent:
-        seen.get_by_label("Start from a template").click()
+        seen.locator("#start-menu > summary").click()
         seen.get_by_role("button", name="Tidy up").click()
         seen.wait_for_url("**/agents/*")
     world.idle(1)

@@ -24,7 +24,7 @@ def test_a_template_starts_with_two_clicks(world: World, seen: Page) -> None:
     expect(seen.locator("#templates")).to_contain_text("Sort the imports")
     assert [] == portraits(seen, "templates")
     seen.goto("/")
-    seen.get_by_label("Start from a template").click()
+    seen.locator("#start-menu > summary").click()
     seen.get_by_role("button", name="Sort the imports").click()
     seen.wait_for_url("**/agents/1")
     retry_until(lambda: world.prompts("Sort the imports"))
@@ -34,7 +34,7 @@ def test_a_template_with_fields_is_filled_in(world: World, seen: Page) -> None:
     """Its form opens over the page, from the menu and from the palette; a new template reaches an open page."""
     body = {"name": "Fix one", "goal": "Fix {issue}", "folder": str(world.work)}
     world.api("POST", "/api/templates", body)
-    seen.get_by_label("Start from a template").click()
+    seen.locator("#start-menu > summary").click()
     seen.get_by_role("link", name="Fix one …").click()
     form = seen.get_by_role("dialog")
     expect(form).to_contain_text("Fix {issue}")

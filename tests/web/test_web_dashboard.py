@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
-from tasuki.fleet.store import tables
+from tasuki.fleet.store import queries, tables
 
 
 @pytest.fixture
@@ -38,12 +38,13 @@ def session(served: Served) -> str:
     return f"{served.sessions.cookie_name}={served.sessions.sign_in('a browser')}"
 
 
-def posted(served: Served, path: str, cookie: str, **headers: str) -> Answer:
+def posted(
+    served: Served, path: str, cookie: str, form: bytes = b"reason=full", **headers: str
+) -> Answer:
     """A form that was sent."""
     given = {"Content_Type": "application/x-www-form-urlencoded", **headers}
     given["Cookie"] = cookie
-    body = urlencode({"reason": "full"}).encode()
-    return served.ask("POST", path, body, token="", **given)
+    return served.ask("POST", path, form, token="", **given)
 
 
 @pytest.mark.parametrize("key", ["", "wrong", "é", "\x00", "a" * 3000])
@@ -99,6 +100,28 @@ def test_a_change_needs_session_and_origin(served: Served) -> None:
         "to the API": 415,
     }  # fmt: skip
     assert served.ask("GET", "/api/handoffs").json["handoffs"] == []
+
+
+def test_an_undo_needs_them_too_and_the_key_of_its_note(served: Served) -> None:
+    """No other site undoes an order, also not with its key; a key that is guessed undoes nothing."""
+    id = fleet_records.agent(served.fleet.database)
+    known, own = session(served), served.origin
+    muted = posted(served, f"/agents/{id}/mute", known, b"for=1h", Origin=own)
+    key = muted.headers["location"].rpartition("undo=")[2].encode()
+    given = {
+        "no session": posted(served, "/undo", "", b"key=" + key, Origin=own).status,
+        "no origin": posted(served, "/undo", known, b"key=" + key).status,
+        "another origin": posted(
+            served, "/undo", known, b"key=" + key, Origin="http://evil.example"
+        ).status,
+    }
+    guessed = posted(served, "/undo", known, b"key=x", Origin=own, HX_Request="true")
+    assert {"no session": 401, "no origin": 403, "another origin": 403} == given
+    assert (400, True) == (guessed.status, b"Nothing was changed" in guessed.body)
+    assert queries.load_agent(served.fleet.database, id).muted_until is not None
+    posted(served, "/undo", known, b"key=" + key, Origin=own)
+
+    assert queries.load_agent(served.fleet.database, id).muted_until is None
 
 
 def test_another_host_is_refused(served: Served) -> None:

@@ -452,6 +452,17 @@ def test_the_thread_of_another_host_when_that_is_away(two: Served) -> None:
     assert "Show the copy" not in said
 
 
+def test_a_peek_at_an_agent_of_a_host_that_is_away(two: Served) -> None:
+    """Its messages are there; the peek says so and shows the rest at once."""
+    with two.fleet.database.write() as connection:
+        connection.execute(sa.update(tables.agents).values(session="s"))
+    set_age(two.fleet.database, OTHER, 600)
+    said = words(Visitor(two).page("/agents/2/peek"))
+
+    assert "reviewer-ann-1" in said
+    assert "The host build2 is away" in said
+
+
 def test_what_a_host_answers_about_a_thread(served: Served, tmp_path: Path) -> None:
     """The view of a page, cleaned of secrets where the file is, as data that come back as they were."""
     import msgspec

@@ -135,11 +135,19 @@ def find_unseen_and_newest(database: FleetDatabase) -> tuple[int, int]:
     return int(unseen), int(newest or 0)
 
 
-def mark_seen(database: FleetDatabase, up_to: int) -> None:
-    """Mark the alerts up to an id as seen by the operator."""
+def mark_seen(database: FleetDatabase, up_to: int) -> tuple[float, int]:
+    """Mark the alerts up to an id as seen by the operator; return the moment, and how many."""
     query = sa.update(_TABLE).where(_TABLE.c.id <= up_to, _TABLE.c.seen_at.is_(None))
+    moment = time.time()
     with database.write() as connection:
-        connection.execute(query.values(seen_at=time.time()))
+        return moment, connection.execute(query.values(seen_at=moment)).rowcount
+
+
+def mark_unseen(database: FleetDatabase, moment: float) -> None:
+    """Mark the alerts as unseen that were marked as seen at a moment, and no others."""
+    query = sa.update(_TABLE).where(_TABLE.c.seen_at == moment)
+    with database.write() as connection:
+        connection.execute(query.values(seen_at=None))
 
 
 # -- sending ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents import mutes
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.agents.mutes import MuteChange
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.answers import AgentAnswer
@@ -187,14 +188,19 @@ class FleetOrders:
         host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
         return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
 
-    def mute_agent(self, agent_id: int, span: str) -> FleetAgent:
+    def mute_agent(self, agent_id: int, span: str) -> MuteChange:
         """Mute an agent's alerts on every host; `span` as `parse_mute` takes it.
 
         Raises AgentNotFound, UsageError.
         """
-        mutes.mute_agent(self.database, self._load_agent(agent_id), span)
+        change = mutes.mute_agent(self.database, self._load_agent(agent_id), span)
         self.changes.notify([agent_id])
-        return self._load_agent(agent_id)
+        return change
+
+    def restore_mute(self, change: MuteChange) -> None:
+        """Undo a mute, or its end. Raises NotPossible where the agent was muted anew since."""
+        mutes.restore_mute(self.database, change)
+        self.changes.notify([change.agent_id])
 
     def _order(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Carry an order out on its host; return its result, a JSON value."""

@@ -41,6 +41,13 @@ class GoalQueue(Struct, frozen=True):
     typed: tuple[QueuedGoal, ...] = ()
 
 
+class RemovedGoal(Struct, frozen=True):
+    """A goal that was removed while it waited, and the ids of those that were before it."""
+
+    goal: QueuedGoal
+    before: tuple[int, ...]
+
+
 def load_queue(database: FleetDatabase, slug: str) -> GoalQueue:
     """Load the queue of a persona. Raises PersonaNotFound."""
     with database.read() as connection:
@@ -61,11 +68,7 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
     text = _check_text(text)
     with database.write(alone=True) as connection:
         persona = queries.load_persona(connection, slug)
-        if persona.retired_at is not None:
-            raise NotPossible(f"Persona {slug} is retired: no agent of it takes goals.")
-        places = _list_places(connection, slug)
-        if len(places) >= MOST_WAITING:
-            raise NotPossible(f"{len(places)} goals wait for {slug} already. Remove some first.")
+        places = _check_room(connection, persona)
         values = {
             "persona": slug, "place": max(places, default=0) + 1, "text": text, "state": "waiting",
             "created_at": time.time(),
@@ -76,26 +79,69 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
     return goal
 
 
-def edit_goal(database: FleetDatabase, slug: str, goal_id: int, text: str) -> QueuedGoal:
-    """Change the text of a goal that waits. Raises PersonaNotFound, NotPossible."""
+def edit_goal(
+    database: FleetDatabase, slug: str, goal_id: int, text: str
+) -> tuple[QueuedGoal, QueuedGoal]:
+    """Change the text of a goal that waits; return it as it is now, and as it was.
+
+    Raises PersonaNotFound, NotPossible.
+    """
     text = _check_text(text)
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         _check_waiting(goal)
         _update(connection, goal_id, text=text)
         _note(connection, persona, f"Queued goal {goal_id} of {slug} was changed.")
-        return _load_goal(connection, slug, goal_id)[1]
+        return _load_goal(connection, slug, goal_id)[1], goal
 
 
-def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> None:
-    """Remove a goal that waits or is uncertain. Raises PersonaNotFound, NotPossible."""
+def restore_text(database: FleetDatabase, slug: str, goal_id: int, text: str, changed: str) -> None:
+    """Give a goal its text back that was changed. Raises NotPossible where it changed again since."""
+    with database.write(alone=True) as connection:
+        persona, goal = _load_goal(connection, slug, goal_id)
+        _check_waiting(goal)
+        if goal.text != changed:
+            raise NotPossible(f"Goal {goal_id} was changed again since: it stays as it is.")
+        _update(connection, goal_id, text=text)
+        _note(connection, persona, f"Queued goal {goal_id} of {slug} reads as before.")
+
+
+def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> RemovedGoal | None:
+    """Remove a goal that waits or is uncertain; return it if it can be restored: it waited.
+
+    Raises PersonaNotFound, NotPossible.
+    """
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         if goal.state != "uncertain":
             _check_waiting(goal)
+        ids = _list_waiting(connection, slug)
         connection.execute(sa.delete(_GOALS).where(_GOALS.c.id == goal_id))
         _note(connection, persona, f"Queued goal {goal_id} of {slug} was removed.")
         _resume_queue(connection, slug, goal)
+    if goal.state == "uncertain":
+        return None
+    return RemovedGoal(goal, tuple(ids[: ids.index(goal_id)]))
+
+
+def restore_goal(database: FleetDatabase, removed: RemovedGoal) -> None:
+    """Put a goal back that was removed, behind those that were before it; under its id if free.
+
+    Raises PersonaNotFound, NotPossible.
+    """
+    goal = removed.goal
+    values = {name: getattr(goal, name) for name in goal.__struct_fields__}
+    with database.write(alone=True) as connection:
+        persona = queries.load_persona(connection, goal.persona)
+        _check_room(connection, persona)
+        if connection.execute(sa.select(_GOALS.c.id).where(_GOALS.c.id == goal.id)).first():
+            del values["id"]  # SQLite gives the greatest one again
+        ids = _list_waiting(connection, goal.persona)
+        place = max((n for n, id in enumerate(ids, 1) if id in removed.before), default=0)
+        query = sa.insert(_GOALS).values(**values).returning(_GOALS.c.id)
+        id = connection.execute(query).scalar_one()
+        _number(connection, [*ids[:place], id, *ids[place:]])
+        _note(connection, persona, f"Queued goal {id} of {goal.persona} was put back.")
 
 
 def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> GoalQueue:
@@ -175,22 +221,38 @@ def _load_goal(connection: sa.Connection, slug: str, goal_id: int) -> tuple[Pers
     return persona, QueuedGoal(*row)
 
 
-def _list_places(connection: sa.Connection, slug: str) -> list[int]:
+def _check_room(connection: sa.Connection, persona: Persona) -> list[int]:
+    """Return the places of the goals of a persona that takes one more. Raises NotPossible."""
+    slug = persona.slug
+    if persona.retired_at is not None:
+        raise NotPossible(f"Persona {slug} is retired: no agent of it takes goals.")
     query = sa.select(_GOALS.c.place).where(_GOALS.c.persona == slug, _GOALS.c.state != "typed")
+    places = list(connection.execute(query).scalars())
+    if len(places) >= MOST_WAITING:
+        raise NotPossible(f"{len(places)} goals wait for {slug} already. Remove some first.")
+    return places
+
+
+def _list_waiting(connection: sa.Connection, slug: str) -> list[int]:
+    """List the ids of the goals that wait, in order."""
+    is_waiting = (_GOALS.c.persona == slug) & (_GOALS.c.state == "waiting")
+    query = sa.select(_GOALS.c.id).where(is_waiting).order_by(_GOALS.c.place, _GOALS.c.id)
     return list(connection.execute(query).scalars())
+
+
+def _number(connection: sa.Connection, ids: Sequence[int]) -> None:
+    for place, id in enumerate(ids, 1):
+        _update(connection, id, place=place)
 
 
 def _move(connection: sa.Connection, slug: str, goal_id: int, order: str) -> None:
     """Number the waiting goals anew, with one of them elsewhere."""
-    is_waiting = (_GOALS.c.persona == slug) & (_GOALS.c.state == "waiting")
-    query = sa.select(_GOALS.c.id).where(is_waiting).order_by(_GOALS.c.place, _GOALS.c.id)
-    ids = list(connection.execute(query).scalars())
+    ids = _list_waiting(connection, slug)
     place = ids.index(goal_id)
     targets = {"first": 0, "up": max(place - 1, 0), "down": place + 1, "last": len(ids)}
     ids.remove(goal_id)
     ids.insert(targets[order], goal_id)
-    for number, id in enumerate(ids, 1):
-        _update(connection, id, place=number)
+    _number(connection, ids)
 
 
 def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:

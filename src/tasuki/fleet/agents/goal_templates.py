@@ -56,9 +56,7 @@ def add_template(database: FleetDatabase, values: TemplateValues) -> GoalTemplat
     """Add a template. Raises NotPossible, UsageError, PersonaNotFound."""
     row = {**_check_values(database, values), "created_at": time.time()}
     with database.write(alone=True) as connection:
-        count = connection.execute(sa.select(sa.func.count()).select_from(_TEMPLATES)).scalar_one()
-        if count >= MOST_TEMPLATES:
-            raise NotPossible(f"There are {count} templates already. Remove some first.")
+        _check_count(connection)
         _check_name(connection, row["name"], 0)
         query = sa.insert(_TEMPLATES).values(**row).returning(*_COLUMNS)
         template = GoalTemplate(*connection.execute(query).one())
@@ -80,12 +78,26 @@ def edit_template(
         return _load(connection, template_id)
 
 
-def remove_template(database: FleetDatabase, template_id: int) -> None:
-    """Remove a template; agents that it started stay. Raises NotPossible."""
+def remove_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
+    """Remove a template and return it; agents that it started stay. Raises NotPossible."""
     with database.write(alone=True) as connection:
         template = _load(connection, template_id)
         connection.execute(sa.delete(_TEMPLATES).where(_TEMPLATES.c.id == template_id))
         log.note(connection, "template", f"Template {template.name} was removed.")
+    return template
+
+
+def restore_template(database: FleetDatabase, template: GoalTemplate) -> None:
+    """Put a template back that was removed, under its id if that is free. Raises NotPossible."""
+    values = {name: getattr(template, name) for name in template.__struct_fields__}
+    is_same = _TEMPLATES.c.id == template.id
+    with database.write(alone=True) as connection:
+        _check_count(connection)
+        _check_name(connection, template.name, 0)
+        if connection.execute(sa.select(_TEMPLATES.c.id).where(is_same)).first():
+            del values["id"]  # SQLite gives the greatest one again
+        connection.execute(sa.insert(_TEMPLATES).values(**values))
+        log.note(connection, "template", f"Template {template.name} was put back.")
 
 
 def note_use(database: FleetDatabase, template_id: int) -> None:
@@ -157,6 +169,12 @@ def _load(connection: sa.Connection, template_id: int) -> GoalTemplate:
     if row is None:
         raise NotPossible(f"There is no template {template_id}. List them: tasuki template list")
     return GoalTemplate(*row)
+
+
+def _check_count(connection: sa.Connection) -> None:
+    count = connection.execute(sa.select(sa.func.count()).select_from(_TEMPLATES)).scalar_one()
+    if count >= MOST_TEMPLATES:
+        raise NotPossible(f"There are {count} templates already. Remove some first.")
 
 
 def _check_name(connection: sa.Connection, name: str, own_id: int) -> None:

@@ -4,8 +4,9 @@ import time
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
+from msgspec import Struct
 
-from tasuki.errors import UsageError
+from tasuki.errors import NotPossible, UsageError
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import MUTED_FOR_GOOD, FleetAgent
@@ -40,14 +41,42 @@ def parse_mute(span: str, now: float) -> float | None:
     return now + seconds
 
 
-def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> None:
+class MuteChange(Struct, frozen=True):
+    """Until when an agent was muted before an order and after it."""
+
+    agent_id: int
+    before: float | None
+    after: float | None
+
+
+def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> MuteChange:
     """Mute an agent for a span, or no longer; the log says so. Raises UsageError."""
     until = parse_mute(span, time.time())
-    text = f"Agent {agent.id} is {describe_mute(until) or 'no longer muted'}."
-    with database.write() as connection:
-        query = sa.update(tables.agents).where(tables.agents.c.id == agent.id)
-        connection.execute(query.values(muted_until=until))
-        log.note(connection, "agent", text, agent_id=agent.id)
+    agents = tables.agents.c
+    with database.write(alone=True) as connection:
+        query = sa.select(agents.muted_until).where(agents.id == agent.id)
+        before = connection.execute(query).scalar()
+        _set_mute(connection, agent.id, until)
+    return MuteChange(agent.id, before, until)
+
+
+def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
+    """Mute an agent as it was before an order. Raises NotPossible where it was muted anew since."""
+    agents = tables.agents.c
+    with database.write(alone=True) as connection:
+        query = sa.select(agents.muted_until).where(agents.id == change.agent_id)
+        if connection.execute(query).scalar() != change.after:
+            raise NotPossible(
+                f"Agent {change.agent_id} was muted or unmuted again since: that stays."
+            )
+        _set_mute(connection, change.agent_id, change.before)
+
+
+def _set_mute(connection: sa.Connection, agent_id: int, until: float | None) -> None:
+    query = sa.update(tables.agents).where(tables.agents.c.id == agent_id)
+    connection.execute(query.values(muted_until=until))
+    text = f"Agent {agent_id} is {describe_mute(until) or 'no longer muted'}."
+    log.note(connection, "agent", text, agent_id=agent_id)
 
 
 def is_muted(connection: sa.Connection, agent_id: int, now: float) -> bool:

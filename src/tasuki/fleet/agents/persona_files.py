@@ -196,6 +196,23 @@ def decide_lessons(
     return [msgspec.structs.replace(x, state=state, decided_at=now) for x in wanted]
 
 
+def reopen_lessons(database: FleetDatabase, slug: str, dropped: Collection[PersonaLesson]) -> None:
+    """Put dropped lessons back among those to be decided.
+
+    Raises NotPossible where one of them was decided otherwise since.
+    """
+    lessons = tables.lessons
+    with database.write(alone=True) as connection:
+        for lesson in dropped:
+            where = (lessons.c.id == lesson.id) & (lessons.c.state == "dropped")
+            where &= lessons.c.decided_at == lesson.decided_at
+            values = {"state": "proposed", "decided_at": None}
+            if not connection.execute(sa.update(lessons).where(where).values(values)).rowcount:
+                raise NotPossible(f"Lesson {lesson.id} of {slug} was decided otherwise since.")
+        text = f"{len(dropped)} lessons of {slug} are to be decided again."
+        log.note(connection, "persona", text, data={"slug": slug})
+
+
 def _add_to_experience(root: Path, slug: str, accepted: list[PersonaLesson], now: float) -> None:
     """Add lessons that are not there already. Raises NotPossible where there is no room."""
     old = personas.read_experience(root, slug)

@@ -47,6 +47,15 @@ LAST_REQUESTS = 2
 """The number of newest requests that a document must cover, besides the first one."""
 MOST_ADDED, MOST_EARLIER = 24, 40
 """Most lines of facts, and of earlier handoffs' rulings, that are added to a document."""
+QUALITY, LACKING, UNFOUND, COMPLETED = (
+    "Quality of the document: ", "Missing sections: ", "Not in the thread (", "Facts added from the thread: ",
+)  # fmt: skip
+"""How the notes about a checked document begin."""
+CHECKS = (
+    "its sections", "the facts of the thread", "claims that the thread does not have",
+    "your requests", "rulings of earlier handoffs",
+)  # fmt: skip
+"""What a document is checked for."""
 _TIME_FORMAT = "%Y%m%dT%H%M%S"
 _INVISIBLE = compile_pattern(r"<!--.*?(?:-->|\Z)|&(?:#?\w{1,8});", re.DOTALL)
 """Comments and entities of HTML: a page shows no word of them, or hardly one."""
@@ -210,17 +219,17 @@ def complete_document(
     missing = [p for p in quality.facts.points if not p.ok]
     wrong = [p for p in quality.claims.points if not p.ok]
     lacking = [p.text for p in quality.sections.points if not p.ok]
-    notes = [f"Quality of the document: {quality.total} of 100."]
+    notes = [f"{QUALITY}{quality.total} of 100."]
     if lacking:
-        notes.append(f"Missing sections: {', '.join(lacking)}.")
+        notes.append(f"{LACKING}{', '.join(lacking)}.")
     if wrong:
-        notes.append(f"Not in the thread ({len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
+        notes.append(f"{UNFOUND}{len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
     lines = [_format_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
     lines += [_format_line(REQUEST, f'"{s.text}"', (s.ref,)) for s in comparison.requests]
     lines += [_format_line(earlier_handoffs.FROM_EARLIER, line) for line in comparison.earlier]
     if lines:
         _append_to_document(path, _format_addition(mark, lines, agent))
-        notes.append(f"Facts added from the thread: {len(lines)}.")
+        notes.append(f"{COMPLETED}{len(lines)}.")
     return tuple(notes)
 
 

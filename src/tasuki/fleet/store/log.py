@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.models import FleetEvent
 
 _INSERT = sa.insert(tables.events).inline()  # nobody asks for the new ids
 CHANGES = "changes"
@@ -37,6 +38,14 @@ def note(
     sentence.
     """
     write_lines(connection, [_build_line(kind, text, agent_id, handoff_id, data)])
+
+
+def list_handoff_lines(connection: sa.Connection, handoff_id: str, most: int) -> list[FleetEvent]:
+    """List the newest lines about a handoff, oldest first. Takes a whole id."""
+    columns = [tables.events.c[name] for name in FleetEvent.__struct_fields__]
+    query = sa.select(*columns).where(tables.events.c.handoff_id == handoff_id)
+    rows = connection.execute(query.order_by(tables.events.c.id.desc()).limit(most)).all()
+    return [FleetEvent(*row) for row in reversed(rows)]
 
 
 def replace_line(

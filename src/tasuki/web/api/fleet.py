@@ -206,7 +206,8 @@ def mute_agent(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[MuteOrder]
 ) -> dict[str, Any]:
     """Mute an agent: its alerts are listed, and notify nobody. `muted` says until when, in words."""
-    return display.redact_agent(fleet.mute_agent(id, data.span))
+    fleet.mute_agent(id, data.span)
+    return display.redact_agent(queries.load_agent(fleet.database, id))
 
 
 @post("/agents/{id:int}/clear", status_code=200, sync_to_thread=True)

@@ -1,6 +1,7 @@
 """The pages of personas: what they are, what they learned, who worked as them; and changes."""
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,11 +14,11 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import persona_files, personas
-from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
+from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons, reopen_lessons
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, PersonaLesson
 from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
@@ -25,6 +26,7 @@ from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
+from tasuki.web.views.undo import UndoOffer
 
 FormFields = NamedDependency[dict[str, str]]
 MOST_HISTORY = 50
@@ -277,12 +279,22 @@ def decide_lesson(
             LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
         )
         share_persona(fleet.database, fleet.root, slug)
-        decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
+        decided = decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
         share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
         return _render_persona(request, fleet, slug, refused=str(error), section="lessons", status=bodies.get_status(error))  # fmt: skip
     fleet.changes.notify()
-    return templates.redirect(request, f"/personas/{slug}#lessons")
+    offer = _offer_dropped(slug, decided) if body.order == "drop" and decided else None
+    return templates.redirect(request, f"/personas/{slug}#lessons", offer)
+
+
+def _offer_dropped(slug: str, dropped: Sequence[PersonaLesson]) -> UndoOffer:
+    word = "A lesson was" if len(dropped) == 1 else f"{len(dropped)} lessons were"
+    return UndoOffer(
+        f"{word} dropped.",
+        lambda fleet: reopen_lessons(fleet.database, slug, dropped),
+        "What was dropped waits for your decision again.",
+    )
 
 
 @get("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)

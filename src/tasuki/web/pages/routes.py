@@ -4,8 +4,8 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import bodies
-from tasuki.web.pages import figures, hosts, login, personas, web_app
-from tasuki.web.pages.agent import first_start, goal_templates, mute, queue, terminal
+from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
+from tasuki.web.pages.agent import first_start, goal_templates, mute, peek, queue, terminal
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -37,7 +37,7 @@ def build_router() -> Router:
     return Router(
         "/",
         route_handlers=[
-            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *queue.HANDLERS, *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
+            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *peek.HANDLERS, *queue.HANDLERS, *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *undo.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
             *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],

@@ -10,13 +10,18 @@
   const PREFIX = 1500; // ms in which the letter after `g` counts
   const dialog = $("#form");
   const areOff = () => { try { return window.localStorage.getItem(OFF) === "yes"; } catch { return false; } };
+  const tellHints = () => { document.documentElement.toggleAttribute("data-no-letters", areOff()); };
+  tellHints();
 
   // -- the cursor ------------------------------------------------------------------------
   const items = () => $$("[data-item]").filter((item) => item.offsetParent);
   const current = () => { const inside = document.activeElement.closest("[data-item]"); return inside || $("[data-item][data-cursor]"); };
-  const put = (item) => {
+  const mark = (item) => {
     for (const other of $$("[data-cursor]")) other.removeAttribute("data-cursor");
     item.setAttribute("data-cursor", "");
+  };
+  const put = (item) => {
+    mark(item);
     const link = $("[data-open]", item);
     if (link) link.focus({ preventScroll: true });
     item.scrollIntoView({ block: "nearest" });
@@ -59,6 +64,34 @@
   };
   const select = () => { const box = current() && $("input[type=checkbox]", current()); if (box) box.click(); };
 
+  // -- a peek ----------------------------------------------------------------------------
+  const CONTROLS = "button, input, select, textarea, summary, pre"; // a blank is theirs
+  const peeked = () => $("#form[open] #peek");
+  const agents = () => items().filter((item) => item.dataset.group !== undefined);
+  const peek = (item) => {
+    if (!item || item.dataset.group === undefined) return false;
+    openForm(`/agents/${item.id.slice("agent-".length)}/peek`);
+    return true;
+  };
+  const peekOn = (step) => {
+    const all = agents();
+    const at = all.indexOf(current());
+    const to = all[at < 0 ? 0 : at + step];
+    if (to) { put(to); peek(to); }
+  };
+  const PEEKED = {
+    " ": () => dialog.close(), j: () => peekOn(1), k: () => peekOn(-1),
+    a: () => { const control = $("#peek [data-answer]"); if (control) control.focus(); },
+    Enter: () => $("#peek [data-open]").click(),
+  };
+  const steerPeek = (event) => {
+    const action = PEEKED[event.key];
+    if (!action || event.target.closest(event.key === "Enter" ? `a, ${CONTROLS}` : event.key === " " ? CONTROLS : "textarea")) return;
+    event.preventDefault();
+    if (!event.repeat || event.key === "j" || event.key === "k") action();
+  };
+  if (dialog) dialog.addEventListener("close", () => { const item = $("#peek") && $("[data-item][data-cursor]"); if (item) put(item); });
+
   // -- the palette -----------------------------------------------------------------------
   const openForm = (address) => { document.dispatchEvent(new CustomEvent("tasuki:form", { detail: address })); };
   const shown = () => $$("#palette-list > li:not([hidden]) > a");
@@ -92,12 +125,15 @@
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target.id !== "form-body") return;
     if ($("#palette")) choose(shown()[0]);
+    const item = $("#peek") && document.getElementById(`agent-${$("#peek").dataset.agent}`);
+    if (item) mark(item);
     const single = $("#single-keys");
     if (!single) return;
     single.hidden = false;
     $("input", single).checked = !areOff();
     $("input", single).addEventListener("change", (change) => {
       try { if (change.target.checked) window.localStorage.removeItem(OFF); else window.localStorage.setItem(OFF, "yes"); } catch { /* nothing is kept there */ }
+      tellHints();
     });
   });
 
@@ -138,7 +174,7 @@
   const SINGLE = {
     "/": () => { const field = $("#search") || $("input[type=search]"); if (field) { field.focus(); field.select(); } else window.location.assign("/"); },
     "?": () => openForm("/keys"), j: () => move(1), k: () => move(-1), n: next, a: answer,
-    h: handOff, x: select,
+    h: handOff, x: select, z: () => { const undo = $("#notes [data-undo]"); if (undo) undo.click(); },
   };
   let prefixed = 0;
   const isTyping = (target) => target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || target.closest("[data-typing]");
@@ -147,7 +183,9 @@
     if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" && !event.target.closest("[data-typing]")) { event.preventDefault(); if (!dialog.open) openForm("/palette"); return; }
     if (event.target.id === "palette") { steer(event); return; }
     if (event.key === "Escape" && isTyping(event.target) && !dialog.open && !event.target.closest("[data-typing]")) { event.target.blur(); return; }
-    if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || isTyping(event.target) || areOff()) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || areOff()) return;
+    if (dialog.open) { if (peeked()) steerPeek(event); return; }
+    if (event.key === " ") { if (!event.repeat && !event.target.closest(CONTROLS) && peek(current())) event.preventDefault(); return; }
     if (Date.now() - prefixed < PREFIX) {
       prefixed = 0;
       if (PLACES[event.key]) { event.preventDefault(); window.location.assign(PLACES[event.key]); return; }

@@ -54,11 +54,13 @@
   let pressed = false;
   let timer = 0;
   let nextAt = 0;
-  const concerns = (topics) => {
-    const own = body.dataset.live.split(" ");
+  const concerns = (topics, shown = body.dataset.live) => {
+    const own = shown.split(" ");
     return topics.includes("everything") || topics.some((topic) => own.includes(topic));
   };
   const hear = (news) => {
+    for (const topic of news.topics) heard.set(topic, news.newest);
+    if (over() && (news.isFirst || concerns(news.topics, over().dataset.topics))) outdate();
     if (body.dataset.live && (concerns(news.topics) || (news.isFirst && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
     if (news.counts) count(news.counts);
     if (news.alerts.length) document.dispatchEvent(new CustomEvent("tasuki:alerts", { detail: { alerts: news.alerts } }));
@@ -104,12 +106,24 @@
       if (old.nodeType !== Node.ELEMENT_NODE) return true;
       if (isSame(fresh) || old.dataset.keep !== undefined) return false;
       if (old.matches("input, textarea, select") && isTouched(old)) return false;
-      if (old.localName === "details") fresh.toggleAttribute("open", old.open);
+      if (old.localName === "details") keepOpen(old, fresh);
       if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
       return true;
     },
   };
   const isSame = (node) => node.nodeType === Node.ELEMENT_NODE && node.dataset.same !== undefined;
+  const keepOpen = (old, fresh) => { // as the reader left it; of a step in another state as the server says, but for one that is read
+    const { state } = fresh.dataset;
+    const isNew = state !== undefined && state !== old.dataset.state;
+    const isRead = old.dataset.chosen !== undefined || old.matches(":hover, :focus-within");
+    if (!isNew || (isRead && state !== "bad")) fresh.toggleAttribute("open", old.open);
+    if (old.dataset.chosen !== undefined) fresh.dataset.chosen = "";
+  };
+  document.addEventListener("click", (event) => { // also by keyboard
+    const summary = event.target.closest("details[data-state] > summary");
+    if (summary) summary.parentElement.dataset.chosen = "";
+  });
+  const morph = (old, fresh) => Idiomorph.morph(old, fresh, { morphStyle: "outerHTML", callbacks });
   let lacks = false;
   let waitingHtml = null;
   const show = (html, version) => {
@@ -119,7 +133,7 @@
     if (!place || fresh.body.dataset.version === undefined) { window.location.reload(); return; }
     lacks = false;
     hold(place);
-    Idiomorph.morph(main, place, { morphStyle: "outerHTML", callbacks });
+    morph(main, place);
     const { theme } = fresh.documentElement.dataset; // it was changed in another tab
     if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
     if (title(fresh) !== title()) document.title = fresh.title;
@@ -128,8 +142,64 @@
     for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
     document.dispatchEvent(new CustomEvent("tasuki:shown"));
   };
-  document.addEventListener("input", (event) => { if (event.target.matches("#main *")) event.target.dataset.touched = ""; });
+  document.addEventListener("input", (event) => { if (event.target.matches("#main *, [data-renewed] *")) event.target.dataset.touched = ""; });
   document.addEventListener("reset", (event) => { for (const field of $$("[data-touched]", event.target)) delete field.dataset.touched; });
+
+  // -- a part over the page, which has an address and topics of its own -------------------------
+  const over = () => $("#form[open] [data-renewed]");
+  const heard = new Map(); // the newest line of the log, by topic
+  const isOld = ({ dataset }) => [...dataset.topics.split(" "), "everything"].some((topic) => heard.get(topic) > Number(dataset.newest));
+  let renewing = null; // what stops it
+  let changed = false; // while it was fetched
+  const outdate = () => { // until it is shown as it is now
+    const part = over();
+    if (!part) return;
+    part.dataset.stale = "";
+    changed = true;
+    if (renewing && part.dataset.partial !== undefined) renewing.abort(); // a question does not wait for messages
+    renew();
+  };
+  const renew = async () => {
+    const part = over();
+    if (!part || renewing || pressed || document.hidden) return;
+    const stop = new AbortController();
+    renewing = stop;
+    changed = false;
+    const began = Date.now();
+    const patience = window.setTimeout(() => stop.abort(), LONGEST_FETCH);
+    const isQuick = part.matches("[data-stale][data-partial]");
+    const answer = await fetch(isQuick ? part.dataset.renewed.split("?")[0] : part.dataset.renewed, { headers: { "HX-Request": "true" }, cache: "no-store", signal: stop.signal }).catch(() => null);
+    const text = answer && answer.ok ? await answer.text().catch(() => "") : "";
+    window.clearTimeout(patience);
+    const isSame = over() === part;
+    if (isSame && text) renewWith(part, text);
+    else if (isSame && answer && answer.status === 404) $("#form").close();
+    else if (answer && answer.status === 401) refresh();
+    window.setTimeout(() => { renewing = null; renewLater(); }, text || stop.signal.aborted ? Math.max(PAUSE, Math.min(LONGEST_PAUSE, Date.now() - began)) : RETRY);
+  };
+  const renewWith = (part, text) => {
+    const made = document.createElement("template");
+    made.innerHTML = text;
+    const fresh = $("[data-renewed]", made.content);
+    if (fresh && fresh.dataset.renewed === part.dataset.renewed) morph(part, fresh);
+    if (changed) part.dataset.stale = "";
+  };
+  const renewLater = () => { if (over() && over().matches("[data-stale], [data-partial]")) renew(); };
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const part = over();
+    if (!part || event.detail.target.id !== "form-body") return;
+    if (renewing) renewing.abort(); // that was for the one before
+    if (isOld(part)) outdate();
+    else window.setTimeout(() => { if (over() === part) renewLater(); }, PAUSE); // who goes on quickly reads none of them
+  });
+  document.addEventListener("submit", (event) => { // what it asks may be another question by now
+    const part = event.target.closest("[data-renewed][data-stale]");
+    if (!part) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const note = $("[data-note]", part);
+    if (note) { note.hidden = false; put(note, "It changed just now: look again, then answer."); }
+  }, true);
 
   // -- places: nothing moves under a pointer or a focus; what is new comes last -----------------
   let movedAt = 0;
@@ -189,6 +259,7 @@
     pressed = false;
     if (waitingHtml) { const { html, version } = waitingHtml; waitingHtml = null; show(html, version); }
     plan();
+    renewLater();
   };
   const endPressIn = (ms) => { window.clearTimeout(pressTimer); pressTimer = window.setTimeout(endPress, ms); };
   document.addEventListener("pointerdown", () => { pressed = true; endPressIn(LONGEST_PRESS); }, true);
@@ -209,6 +280,7 @@
       say("Live", false);
       document.dispatchEvent(new CustomEvent("tasuki:connected"));
       if (wasAway && body.dataset.live) refresh();
+      if (wasAway) outdate();
       wasAway = false;
     }
   };
@@ -250,7 +322,7 @@
   const connect = window.SharedWorker ? connectShared : prepareAlone();
   window.addEventListener("pagehide", () => leave());
   window.addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refresh(); } });
-  document.addEventListener("visibilitychange", () => { plan(); if (!document.hidden && unshown) showAlerts(); });
-  document.addEventListener("tasuki:refresh", refresh);
+  document.addEventListener("visibilitychange", () => { plan(); renewLater(); if (!document.hidden && unshown) showAlerts(); });
+  document.addEventListener("tasuki:refresh", () => { refresh(); outdate(); });
   connect();
 })();

@@ -126,8 +126,13 @@
     sending.delete(place.id);
     say("");
     if (answer && answer.status === 401) { if (dialog && dialog.contains(form)) noteSignedOut(); else warn(SIGNED_OUT); return; }
-    if (answer && answer.ok) { form.reset(); if (dialog && dialog.contains(form)) dialog.close(); }
-    else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
+    if (answer && answer.ok) {
+      form.reset();
+      if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close();
+      const said = await answer.text().catch(() => "");
+      if (said) document.dispatchEvent(new CustomEvent("tasuki:done", { detail: said }));
+    } else if (place.id === "notes") { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
+    if (!answer || !answer.ok) warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
 

@@ -3,7 +3,7 @@
 Links go to http and https alone, and to entries where a document cites them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -22,15 +22,18 @@ EntryAddress = Callable[[int], str]
 """Returns the address of an entry."""
 
 
-def render_markdown(text: str, linked: EntryAddress | None = None) -> Markup:
+def render_markdown(
+    text: str, linked: EntryAddress | None = None, anchors: Mapping[str, str] = {}
+) -> Markup:
     """Render Markdown as HTML. `linked` makes links of references to entries: `[#12, #14]`.
 
-    Headings begin at `h2`, since the page has its own title.
+    Headings begin at `h2`, since the page has its own title; the first with a text of `anchors`
+    gets that id.
     """
     text = clean_for_display(text)
     cut = text[MOST_CHARACTERS:]
     html = clean_for_display(
-        _create_renderer(linked).render(text[:MOST_CHARACTERS])
+        _create_renderer(linked).render(text[:MOST_CHARACTERS], {"anchors": dict(anchors)})
     )  # &#x202e; is a mark of direction too
     if cut:
         html += f'<p class="muted">{len(cut):,} more characters are not shown here.</p>'
@@ -60,6 +63,8 @@ def _render_heading(self: Any, tokens: Sequence[Token], index: int, options: Any
     token = tokens[index]
     if len(token.tag) == 2 and token.tag[1].isdigit():
         token.tag = f"h{min(int(token.tag[1]) + 1, 4)}"
+    if token.nesting == 1 and (id := env["anchors"].pop(tokens[index + 1].content, "")):
+        token.attrSet("id", id)
     return str(self.renderToken(tokens, index, options, env))
 
 

@@ -48,3 +48,12 @@ class PageNotices:
             if seconds:
                 self._notices[key] = (now + seconds, 0.0, notice)
             return notice
+
+    def take(self, key: str, kind: type[N]) -> N | None:
+        """Find a notice as `find` does, and forget it: it can be taken once."""
+        with self._lock:
+            until, _, notice = self._notices.get(key, (0.0, 0.0, None))
+            if time.monotonic() > until or not isinstance(notice, kind):
+                return None
+            del self._notices[key]
+            return notice

@@ -27,6 +27,7 @@ from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, RenderedPage, fill_times
 from tasuki.web.views.shared_answers import SharedAnswers
 from tasuki.web.views.theme import read_theme
+from tasuki.web.views.undo import FIELD, PageNote, UndoOffer, add_key, find_note, keep_note
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -166,6 +167,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
         "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
+        "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),
     }  # fmt: skip
 
 
@@ -177,7 +179,8 @@ async def share_page(
     Those that also have the same version of it share what they are sent.
     """
     shared: SharedAnswers[Any] = request.app.state.shared
-    kind = (address, request.headers.get("hx-request", ""), read_theme(request))
+    note = request.query_params.get(FIELD, "")
+    kind = (address, request.headers.get("hx-request", ""), read_theme(request), note)
     page: RenderedPage = await shared.get(kind, render)
     is_packed = "gzip" in request.headers.get("accept-encoding", "")
     answer_kind = (*kind, page.version, page.newest, read_known_version(request), is_packed)
@@ -228,11 +231,22 @@ def build_text_response(text: str, name: str, *, download: bool) -> Response[byt
     return Response(text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
 
 
-def redirect(request: AnyRequest, address: str) -> PageResponse:
-    """Redirect to another page after a change; htmx has its own header for that."""
+def redirect(
+    request: AnyRequest, address: str, says: UndoOffer | PageNote | None = None
+) -> PageResponse:
+    """Redirect to another page after a change; htmx has its own header for that.
+
+    The next page says what was done, and offers to undo it; a page that stays gets that note.
+    """
     request.app.state.live_pages.generation += 1
+    html = ""
+    if says:
+        key, note = keep_note(request.app.state.notices, says)
+        address, html = add_key(address, key), render_macro("undo_macros.html", "note", note)
     if request.headers.get("hx-request"):
-        return Response(b"", status_code=200, headers={**PAGE_HEADERS, "HX-Redirect": address})
+        answer = build_html_response(request, html)
+        answer.headers["HX-Redirect"] = address
+        return answer
     return Response(b"", status_code=303, headers={**PAGE_HEADERS, "Location": address})
 
 

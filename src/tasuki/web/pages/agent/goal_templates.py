@@ -17,6 +17,7 @@ from tasuki.web.api import bodies
 from tasuki.web.api.bodies import NewTemplate, TemplateStart
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.undo import UndoOffer
 
 FormFields = NamedDependency[dict[str, str]]
 FIELD = "field-"
@@ -131,17 +132,26 @@ def change_template(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
 ) -> PageResponse:
     """Save a changed template, or remove it, as `do` says."""
-    values = _read_values(form)
+    values, offer = _read_values(form), None
     try:
         if form.get("do") == "remove":
-            goal_templates.remove_template(fleet.database, id)
+            offer = _offer_removed(goal_templates.remove_template(fleet.database, id))
         else:
             body = bodies.fill_body(NewTemplate, values)
             goal_templates.edit_template(fleet.database, id, body.build_values())
     except TasukiError as error:
         return _render_form(request, fleet, id, values, str(error), bodies.get_status(error))
     fleet.changes.notify()
-    return templates.redirect(request, "/agents/new#templates")
+    return templates.redirect(request, "/agents/new#templates", offer)
+
+
+def _offer_removed(removed: GoalTemplate) -> UndoOffer:
+    name = display.redact_template(removed).name
+    return UndoOffer(
+        f"Template {name} was removed.",
+        lambda fleet: goal_templates.restore_template(fleet.database, removed),
+        f"Template {name} is back.",
+    )
 
 
 def _read_values(form: Mapping[str, str]) -> dict[str, Any]:

@@ -4,14 +4,15 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from tasuki.fleet.agents.mutes import MORNING_HOUR, OFF, TOMORROW
+from tasuki.fleet.agents.mutes import MORNING_HOUR, OFF, TOMORROW, MuteChange, describe_mute
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import MuteOrder
 from tasuki.web.pages.fleet import cards
-from tasuki.web.views import templates
+from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.undo import UndoOffer
 
 CHOICES = {
     "1h": "For 1 hour", TOMORROW: f"Until tomorrow {MORNING_HOUR:02}:00", "": "Until it is unmuted",
@@ -37,10 +38,23 @@ def mute_agent(
 ) -> PageResponse:
     """Mute it, or unmute it; go back to where that was asked for."""
     order = bodies.fill_body(MuteOrder, {"for": form.get("for", "")})
-    fleet.mute_agent(id, order.span)
+    change = fleet.mute_agent(id, order.span)
     default = f"/agents/{id}"
     back = templates.find_way_back(request, default)
-    return templates.redirect(request, default if back == f"{default}/mute" else back)
+    back = default if back.partition("?")[0] == f"{default}/mute" else back
+    return templates.redirect(request, back, _offer_undo(fleet, change))
+
+
+def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
+    if change.before == change.after:
+        return None
+    agent = queries.load_agent(fleet.database, change.agent_id)
+    name = display.format_agent_name(agent, templates.get_harness_title(agent.harness))
+    return UndoOffer(
+        f"{name} is {describe_mute(change.after) or 'no longer muted'}.",
+        lambda fleet: fleet.restore_mute(change),
+        f"{name} is {describe_mute(change.before) or 'not muted'}, as before.",
+    )
 
 
 HANDLERS = (show_mute_form, mute_agent)

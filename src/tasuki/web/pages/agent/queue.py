@@ -7,16 +7,20 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from msgspec import Struct
 
+from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.agents import goal_queue
+from tasuki.fleet.agents.goal_queue import RemovedGoal
 from tasuki.fleet.agents.queue_runner import explain_wait
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, QueuedGoal
+from tasuki.text_safety import shorten_to_line
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import GoalChange, NewGoal
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.undo import UndoOffer
 
 FormFields = NamedDependency[dict[str, str]]
 
@@ -71,32 +75,57 @@ def change_goal(
 ) -> PageResponse:
     """Change, move, settle or remove a goal, as `do` says."""
     try:
-        _change_goal(fleet, slug, id, form)
+        offer = _change_goal(fleet, slug, id, form)
     except TasukiError as error:
         return _redirect(request, slug, str(error))
     fleet.changes.notify()
-    return _redirect(request, slug)
+    return _redirect(request, slug, offer=offer)
 
 
-def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) -> None:
+def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) -> UndoOffer | None:
+    """Carry the order out; return how it is undone, where that concerns no agent."""
     order = form.get("do", "")
     if order == "remove":
-        goal_queue.remove_goal(fleet.database, slug, goal_id)
-    elif order == "edit":
+        removed = goal_queue.remove_goal(fleet.database, slug, goal_id)
+        return _offer_removed(removed) if removed else None
+    if order == "edit":
         body = bodies.fill_body(NewGoal, {"text": form.get("text", "")})
-        goal_queue.edit_goal(fleet.database, slug, goal_id, body.text)
-    else:
-        change = bodies.fill_body(GoalChange, {"order": order})
-        if not isinstance(change.order, str):
-            raise UsageError("Say what to do with the goal.")
-        goal_queue.order_goal(fleet.database, slug, goal_id, change.order)
+        return _offer_edited(*goal_queue.edit_goal(fleet.database, slug, goal_id, body.text))
+    change = bodies.fill_body(GoalChange, {"order": order})
+    if not isinstance(change.order, str):
+        raise UsageError("Say what to do with the goal.")
+    goal_queue.order_goal(fleet.database, slug, goal_id, change.order)
+    return None
 
 
-def _redirect(request: AnyRequest, slug: str, refused: str = "") -> PageResponse:
+def _offer_removed(removed: RemovedGoal) -> UndoOffer:
+    text = shorten_to_line(redact(removed.goal.text)[0], 60)
+    return UndoOffer(
+        f"Goal removed: {text}",
+        lambda fleet: goal_queue.restore_goal(fleet.database, removed),
+        "The goal is back at its place.",
+    )
+
+
+def _offer_edited(goal: QueuedGoal, before: QueuedGoal) -> UndoOffer | None:
+    if goal.text == before.text:
+        return None
+    return UndoOffer(
+        f"Goal {goal.id} was changed.",
+        lambda fleet: goal_queue.restore_text(
+            fleet.database, goal.persona, goal.id, before.text, goal.text
+        ),
+        f"Goal {goal.id} reads as before.",
+    )
+
+
+def _redirect(
+    request: AnyRequest, slug: str, refused: str = "", offer: UndoOffer | None = None
+) -> PageResponse:
     """Go back to the page on which the form was sent, which says what was refused."""
     path = templates.find_way_back(request, f"/personas/{slug}").partition("?")[0]
     key = request.app.state.notices.add(QueueNotice(refused)) if refused else ""
-    return templates.redirect(request, f"{path}{f'?said={key}' if key else ''}#queue")
+    return templates.redirect(request, f"{path}{f'?said={key}' if key else ''}#queue", offer)
 
 
 HANDLERS = (change_queue, change_goal)

@@ -17,6 +17,7 @@ from tasuki.web.api.bodies import SeenAlerts
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.undo import UndoOffer
 
 MOST_LISTED = 12
 MOST_TOASTS = 3
@@ -82,9 +83,14 @@ async def mark_seen(
 ) -> PageResponse:
     """Mark alerts as seen by the operator."""
     up_to = bodies.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
-    await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)
+    moment, count = await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)
     request.app.state.live_pages.take_topics({"alerts"})
-    return templates.redirect(request, "/alerts")
+    word = templates.format_plural(count, "alert")
+    offer = UndoOffer(
+        f"You have seen {word}.", lambda fleet: alerts.mark_unseen(fleet.database, moment),
+        f"{word} count{'s' if count == 1 else ''} as new again.", frozenset({"alerts"}),
+    )  # fmt: skip
+    return templates.redirect(request, "/alerts", offer if count else None)
 
 
 HANDLERS = (show_alerts, show_toasts, mark_seen)

@@ -1,7 +1,6 @@
 """Handoffs of agents: the list, and a live page of one with its steps and the operator's orders."""
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
@@ -11,39 +10,28 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tasuki.draft.facts import earlier_handoffs
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.exchange.host_list import read_labels
 from tasuki.fleet.exchange.shared_files import load_document
-from tasuki.fleet.handoff import workflow
+from tasuki.fleet.handoff import documents, workflow
 from tasuki.fleet.local_orders import HandoffOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure, StepRun
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
+from tasuki.web.views.handoff_steps import (
+    ADDED_ANCHOR,
+    StepRow,
+    build_rows,
+    fill_row,
+    is_about_document,
+    list_findings,
+    read_step_logs,
+)
 from tasuki.web.views.hosts import find_absence
 from tasuki.web.views.templates import AnyRequest, PageResponse
-
-_ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
-
-
-class StepRow(Struct, frozen=True):
-    """A step: to come, under way, or over. `left` and `width` are percent of the whole."""
-
-    step: str
-    name: str
-    why: str
-    kind: str
-    """ok, bad, now, skipped or todo."""
-    icon: str
-    tone: str
-    started_at: float | None = None
-    seconds: float | None = None
-    left: float = 0.0
-    width: float = 0.0
-    attempt: int = 1
-    host: str = ""
-    """The host that carries it out, where the handoff goes to another one."""
 
 
 class OrderChoice(Struct, frozen=True):
@@ -90,6 +78,10 @@ class HandoffTimeline(Struct, frozen=True):
     """What was undone of a move after a failure."""
     host_note: str = ""
     """Why the host that carries it out does not go on now."""
+    failed_place: str = ""
+    """The line of the log that says how it failed, as an id on its page."""
+    is_about_document: bool = False
+    """Its failure is."""
 
     @property
     def short(self) -> str:
@@ -97,8 +89,11 @@ class HandoffTimeline(Struct, frozen=True):
         return self.id[:8]
 
 
-def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
-    """Build the timeline of a handoff by the beginning of its id. Raises HandoffNotFound."""
+def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> HandoffTimeline:
+    """Build the timeline of a handoff by the beginning of its id. Raises HandoffNotFound.
+
+    `document` is its text, empty for none; with None its steps have no lines of the log.
+    """
     with fleet.database.read() as connection:
         stored = queries.load_handoff(connection, id)
         agent = queries.load_agent(connection, stored.agent_id)
@@ -115,8 +110,12 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
     handoff = display.redact_row(stored)
     move = handoff.move
     labels = _read_labels(fleet, handoff, agent)
-    rows = _build_rows(handoff, queries.list_steps(fleet.database, handoff.id))
-    rows = _name_hosts(rows, handoff, agent, labels)
+    runs = queries.list_steps(fleet.database, handoff.id)
+    rows = _name_hosts(build_rows(handoff, runs), handoff, agent, labels)
+    if document is not None:
+        logs = read_step_logs(fleet.database, handoff, runs)
+        findings = list_findings(handoff, has_addition=documents.ADDED in document)
+        rows = tuple(fill_row(row, logs, findings) for row in rows)
     size = _measure_size(fleet, handoff)
     return HandoffTimeline(
         id=handoff.id,
@@ -148,19 +147,19 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
         work=_describe_work(move) if move else (),
         undone=move.undone if move else "",
         host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
+        failed_place=_find_failed_place(handoff, rows),
+        is_about_document=handoff.failure is not None and is_about_document(handoff.failure.code),
     )
+
+
+def _find_failed_place(handoff: FleetHandoff, rows: Sequence[StepRow]) -> str:
+    row = next((row for row in rows if row.kind == "bad" and row.step == handoff.step), None)
+    return f"line-{row.log.failed_line}" if row and row.log.failed_line else ""
 
 
 def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
     """Build the function that returns the address of an entry which the document cites."""
     return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}#e{ref}"
-
-
-def read_text(fleet: Fleet, view: HandoffTimeline) -> str | None:
-    """Read the document of a handoff of whatever host; None where there is none."""
-    return display.read_shared_document(
-        fleet.database, queries.load_handoff(fleet.database, view.id)
-    )
 
 
 def _read_labels(fleet: Fleet, handoff: FleetHandoff, agent: FleetAgent) -> dict[str, str]:
@@ -210,45 +209,6 @@ def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
     if handoff.state == "done" and handoff.acknowledged_at:
         return StateBadge(shown.icon, "Acknowledged", shown.tone)
     return shown
-
-
-# -- the steps -------------------------------------------------------------------------
-
-
-def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow, ...]:
-    newest = {run.step: run for run in runs}
-    order = workflow.find_shape(handoff).list_steps()
-    seconds = {
-        name: max(0.0, (newest[name].ended_at or time.time()) - newest[name].started_at)
-        for name in order
-        if name in newest
-    }
-    total, left = max(sum(seconds.values()), 0.1), 0.0
-    rows = []
-    for name in order:
-        run = newest.get(name)
-        is_old = run is not None and run.attempt < handoff.attempt and run.outcome != "ok"
-        if run is None or is_old:
-            rows.append(StepRow(name, *display.STEP_WORDS[name], "todo", "todo", "rest"))
-            continue
-        width = 100 * seconds[name] / total
-        rows.append(_build_row(handoff, run, left, width, seconds[name]))
-        left += width
-    return tuple(rows)
-
-
-def _build_row(
-    handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float
-) -> StepRow:
-    name, waits_for = display.STEP_WORDS[run.step]
-    is_now = not run.outcome and handoff.state == "running"
-    icon, tone = _ICONS.get(run.outcome, ("now", "run") if is_now else ("drop", "rest"))
-    kinds = {"ok": "ok", "failed": "bad", "skipped": "skipped"}
-    return StepRow(
-        run.step, name, run.note or (waits_for if is_now else ""),
-        kinds.get(run.outcome, "now" if is_now else "skipped"), icon, tone, run.started_at, seconds,
-        round(min(left, 98.5), 1), round(max(width, 1.5), 1), run.attempt,
-    )  # fmt: skip
 
 
 # -- what is safe, and possible orders -------------------------------------------------
@@ -391,10 +351,12 @@ def show_handoff(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
 ) -> PageResponse:
     """Show one handoff: its steps as they happen, and its document."""
-    view = build_timeline(fleet, id)
+    stored = queries.load_handoff(fleet.database, id)
+    text = display.read_shared_document(fleet.database, stored)
+    view = build_timeline(fleet, stored.id, text or "")
     return templates.render_page(
-        request, "handoff.html", live=f"handoff:{view.id} agents", of=view, text=read_text(fleet, view),
-        linked=build_entry_link(view),
+        request, "handoff.html", live=f"handoff:{view.id} agents", of=view, text=text,
+        linked=build_entry_link(view), anchors={earlier_handoffs.ADDED_HEADING: ADDED_ANCHOR},
     )  # fmt: skip
 
 

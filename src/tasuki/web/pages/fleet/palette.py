@@ -50,8 +50,8 @@ PAGES = (
 )  # fmt: skip
 KEYS = (
     ("/", "search"), ("Ctrl K", "go to anything"), ("n", "next agent that waits"),
-    ("j, k", "next and previous agent, or match in a thread"), ("Enter", "open it"), ("a", "answer it"), ("h", "hand it off"),
-    ("x", "select it, in the list"), ("g f, g h, g t, g p, g l, g a", "fleet, handoffs, threads, personas, lineage, alerts"),
+    ("j, k", "next and previous agent, or match in a thread"), ("Enter", "open it"), ("Space", "peek at it; again: close"), ("a", "answer it"), ("h", "hand it off"),
+    ("x", "select it, in the list"), ("z", "undo what was just done, while the note is there"), ("g f, g h, g t, g p, g l, g a", "fleet, handoffs, threads, personas, lineage, alerts"),
     ("?", "this list"), ("Escape", "close, leave a field"),
 )  # fmt: skip
 

@@ -80,13 +80,15 @@ def read_entry(adapter: Harness, file: Path, ref: int) -> str:
 # -- asking ----------------------------------------------------------------------------
 
 
-def ask_for_thread(fleet: Fleet, agent: FleetAgent, query: PartQuery) -> ThreadView:
-    """Ask an agent's host for a part of its thread.
+def ask_for_thread(
+    fleet: Fleet, agent: FleetAgent, query: PartQuery, seconds: float = READ_SECONDS
+) -> ThreadView:
+    """Ask an agent's host for a part of its thread, and wait for so many seconds.
 
     Raises HostAway, ThreadNotFound, NotPossible.
     """
     data = {"agent_id": agent.id, **msgspec.to_builtins(query)}
-    answer = fleet.requests.ask(agent.host, PAGE, data, READ_SECONDS)
+    answer = fleet.requests.ask(agent.host, PAGE, data, seconds)
     return msgspec.convert(answer, ThreadView)
 
 
@@ -127,6 +129,11 @@ def find_agent_thread(fleet: Fleet, agent_id: int) -> tuple[Harness, Path]:
     agent = queries.load_agent(fleet.database, agent_id)
     if agent.host != fleet.host:
         raise NotPossible(f"Agent {agent.id} is no agent of this host.")
+    return find_session_thread(agent)
+
+
+def find_session_thread(agent: FleetAgent) -> tuple[Harness, Path]:
+    """Find the thread of an agent among the files of this host. Raises NotPossible, ThreadNotFound."""
     check_session(agent)
     return find_thread_file(agent.harness, agent.session, agent.thread)
 
