@@ -93,5 +93,6 @@ def _build_answer(facts: ActionFacts, place: Place) -> AgentAction:
 
 
 def _can_stop(facts: ActionFacts) -> bool:
-    is_at_rest = facts.shown.icon in ("end", "ask", "fail")
-    return not is_at_rest and (facts.can not in ("thread", "") or facts.is_own)
+    if facts.shown.icon in ("end", "fail") or facts.shown.word == "Lost" or facts.can == "open":
+        return False
+    return facts.can not in ("thread", "") or facts.is_own
