@@ -106,7 +106,7 @@ def _find_refusal(order: str, card: AgentCard) -> str:
     """Find out why an order is not possible for an agent; empty where it may be."""
     if order == "handoff":
         words = {
-            "thread": "it has no persona, or a successor", "open": "its handoff needs you",
+            "": "it has no persona", "thread": "it has no persona, or a successor", "open": "its handoff needs you",
             "follow": "its handoff is under way",
         }  # fmt: skip
         return words.get(card.can, "")
