@@ -124,6 +124,8 @@ def test_the_next_that_waits_costs_one_key(seen: Page, rows: FleetDatabase) -> N
 def test_all_past_the_threshold_cost_two_clicks(world: World, seen: Page) -> None:
     """The button counts them, the form names them, and both handoffs end."""
     agents = [world.worked(world.started()) for _ in range(2)]
+    for agent in agents:  # its own measure comes a little after its turn
+        retry_until(lambda agent=agent: world.agent(agent)["context_at"])
     world.sql("UPDATE agents SET context_used = 91, over_threshold = 1 WHERE ended_at IS NULL")
     seen.reload()
     with effort(seen) as spent:
