@@ -17,6 +17,9 @@ from web_servers import Answer, Served, serving
 from tasuki.config.settings import Settings
 from tasuki.fleet.push.encryption import CURVE, decode_text, encode_point, encode_text, load_point
 from tasuki.fleet.push.subscriptions import list_subscriptions
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.structs import PREPARED
+from tasuki.web.api.bodies import NewAgent, QuestionAnswer
 
 NAME = "fleet.example.com"
 ANN = "ann@example.com"
@@ -183,3 +186,10 @@ def test_a_link_of_another_site_opens_its_page(served: Served) -> None:
     assert 'content="0;url=/agents/1"' in page.body.decode()
     assert "<h1>Sign in</h1>" in frame.body.decode()
     assert "<h1>Sign in</h1>" in own.body.decode()
+
+
+def test_the_server_has_prepared_what_its_threads_convert(tmp_path: Path) -> None:
+    """Two requests that are the first of their kind cannot crash it."""
+    PREPARED.clear()
+    with serving(tmp_path):
+        assert {FleetAgent, FleetHandoff, NewAgent, QuestionAnswer} <= set(PREPARED)

@@ -62,6 +62,7 @@ from tasuki.fleet.store.start_errors import check_file, explain_errors
 from tasuki.harness.install.hook_script import get_script_path, write_hook_script
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux
+from tasuki.structs import prepare_structs
 
 SWITCH_SECONDS = 0.001
 """How long one thread holds Python while another one waits: hooks wait for an answer."""
@@ -360,5 +361,6 @@ class Fleet(FleetOrders):
 
 def open_fleet(data: Path, database_url: str, loaded: LoadedSettings, **options: Any) -> Fleet:
     """Open the fleet whose own files are in a folder; it is not launched."""
+    prepare_structs()  # before the first of its threads
     root = find_fleet_root(loaded.settings, data.parent)
     return Fleet(data, root, loaded, database_url=database_url, **options)

@@ -21,6 +21,8 @@ from tasuki.patterns import compile_pattern
 
 MOST_VERSIONS = 300
 """Versions of pages whose parts are remembered."""
+MOST_PARTS = 1000
+"""Parts whose hashes are kept."""
 HELD = compile_pattern("\x02([^\x03]*)\x03")
 """A part that was taken out, by its id. Values in pages contain no control characters."""
 COUNTED = compile_pattern("\x01([0-9]+(?:[.][0-9]+)?)\x01")
@@ -62,7 +64,7 @@ class PartHolder(Struct):
 
     def hold(self, id: str, html: str, element: str = "li") -> Markup:
         """Take a part out of the page: `element` with this id."""
-        self.parts[id] = (element, html, compute_hash(html))
+        self.parts[id] = (element, html, _hash_part(html))
         return _PART_BEGIN + id + _PART_END
 
     def finish(self, text: str, newest: int) -> "RenderedPage":
@@ -101,10 +103,13 @@ class RenderedPage(Struct, frozen=True):
         return text.replace(NEWEST_MARK, str(self.newest))
 
 
-@lru_cache(2048)
 def compute_hash(text: str) -> str:
     """Compute what identifies a text."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+_hash_part = lru_cache(2 * MOST_PARTS)(compute_hash)
+"""Parts are small, and most of them are as before; whole pages must not be kept."""
 
 
 def fill_times(html: str, format_span: Callable[[float], str]) -> str:

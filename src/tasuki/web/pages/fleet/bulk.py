@@ -106,10 +106,10 @@ def _find_refusal(order: str, card: AgentCard) -> str:
     """Find out why an order is not possible for an agent; empty where it may be."""
     if order == "handoff":
         words = {
-            "": "it has no persona", "thread": "it has no persona, or a successor", "open": "its handoff needs you",
-            "follow": "its handoff is under way",
+            "": "it has no persona, or a successor", "thread": "it has no persona, or a successor",
+            "open": "its handoff needs you", "follow": "its handoff is under way",
         }  # fmt: skip
-        return words.get(card.can, "")
+        return f"{card.host} is away" if card.asleep else words.get(card.can, "")
     if card.shown.icon == "end" or card.shown.word == "Lost":
         return "it has ended"
     return f"{card.host} is away" if card.asleep else ""
