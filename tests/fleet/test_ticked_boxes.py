@@ -17,10 +17,14 @@ class Dialog:
     def __init__(self, ticked: str = "", answers: int = 1, deaf: str = "") -> None:
         self.ticked, self.answers, self.deaf = set(ticked), answers, deaf
         self.text, self.pressed = "Which parts?", ""
+        self.torn, self.torn_reads = 0, 0
         self.screen = QuestionScreen(QUESTION, self.read, self.press)
 
     def read(self) -> ScreenQuestion | None:
-        """What the screen shows."""
+        """What the screen shows; after a key it may be half drawn for some reads."""
+        if self.torn_reads:
+            self.torn_reads -= 1
+            return None
         if self.text == "review":
             choices = (ScreenChoice("1", "Submit answers", ("1",)), ScreenChoice("2", "Cancel", ("2",)))  # fmt: skip
             return ScreenQuestion("Submit?", "● Which parts?\n→ A", "", choices, answers=self.answers)  # fmt: skip
@@ -31,6 +35,7 @@ class Dialog:
         """Take a key."""
         (key,) = keys
         self.pressed += key[0]
+        self.torn_reads = self.torn
         if key in self.deaf:
             return
         if key == "Right":
@@ -51,6 +56,15 @@ def test_exactly_the_chosen_boxes_are_ticked(ticked: str, wanted: str, pressed: 
     tick_boxes(dialog.screen, wanted)
 
     assert (dialog.ticked, dialog.pressed, dialog.text) == (set(wanted), pressed, "")
+
+
+def test_a_half_drawn_screen_is_looked_at_again() -> None:
+    """It is neither another dialog nor the end of this one: what was chosen is sent."""
+    dialog = Dialog("2")
+    dialog.torn = 2
+    tick_boxes(dialog.screen, "13")
+
+    assert (dialog.pressed, dialog.text) == ("123R1", "")
 
 
 def test_the_answers_to_several_questions_are_not_sent_unseen() -> None:
@@ -74,8 +88,9 @@ def test_a_key_that_is_not_taken_ends_it(
 
 
 @pytest.mark.parametrize("text", ["Which colours?", "review", ""])
-def test_nothing_is_pressed_in_another_dialog(text: str) -> None:
+def test_nothing_is_pressed_in_another_dialog(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody answered in the terminal in between."""
+    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.2)
     dialog = Dialog()
     dialog.text = text
 
