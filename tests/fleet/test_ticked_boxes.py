@@ -1,12 +1,27 @@
 """Boxes are ticked one by one, each seen before the next key; what is not seen is not sent."""
 
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import fleet_records as records
+import msgspec
 import pytest
+from terminals import Terminal
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.delivery import boxes
+from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
-from tasuki.fleet.store.models import AgentQuestion
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.questions import dump_question
 from tasuki.harness.questions import ScreenChoice, ScreenQuestion
+from tasuki.launch.tmux.panes import TmuxPanes
 
 QUESTION = AgentQuestion("Which parts?", "m1", 0.0, kind="choice", takes_several=True, is_read=True, shown="Whichparts?")  # fmt: skip
 
@@ -97,3 +112,39 @@ def test_nothing_is_pressed_in_another_dialog(text: str, monkeypatch: pytest.Mon
     with pytest.raises(NotPossible, match="something else by now"):
         tick_boxes(dialog.screen, "1")
     assert dialog.pressed == ""
+
+
+PROGRAM = """
+import sys, termios, tty
+tty.setcbreak(0, termios.TCSANOW)
+print(open(sys.argv[1]).read(), flush=True)
+sys.stdin.read(1)
+print("\\033[2J\\033[Hanother page", flush=True)
+sys.stdin.read(1)
+"""
+"""Shows a dialog, and something else once a key was pressed."""
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_question_whose_boxes_were_not_sent_is_open_again(
+    database: FleetDatabase, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The screen showed something else after the first key: the agent still waits."""
+    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.3)
+    screen = Path(__file__).parents[1] / "fixtures" / "questions" / "claude-several.txt"
+    command = shlex.join((sys.executable, "-c", PROGRAM, str(screen)))
+    terminal.run(("new-session", "-d", "-s", "own", "-x", "120", "-y", "50", command))
+    pane, pid = terminal.run(("list-panes", "-a", "-F", "#{pane_id} #{pane_pid}")).split()
+    terminal.shows(pane, "Chat about this")
+    choices = (QuestionChoice("1", "A a"), QuestionChoice("2", "B b"))
+    question = msgspec.structs.replace(QUESTION, choices=choices)
+    agent = records.agent(
+        database, state="waiting", pane=pane, pid=int(pid), ordered_at=1.0, question=dump_question(question),
+    )  # fmt: skip
+    delivery = PromptDelivery(database, TmuxPanes(terminal, tmp_path / "locks"), ChangeFeed())
+
+    with pytest.raises(NotPossible, match="something else by now"):
+        answer_question(database, delivery, agent, AgentAnswer("m1", choices=("1",)))
+    assert "another page" in terminal.capture_screen(pane).text
+    assert queries.load_agent(database, agent).question == question
