@@ -1,5 +1,6 @@
 """Pages of a fleet with two hosts, by the rows that the other one left: no process of it is needed."""
 
+import asyncio
 import html
 import re
 import time
@@ -18,9 +19,13 @@ from web_servers import Served, serving
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.testing import story
-from tasuki.web.page_news import EVERYTHING
+from tasuki.web.live import EventStream
+from tasuki.web.page_news import EVERYTHING, PageStreams
+from tasuki.web.pages import host_news
+from tasuki.web.pages.fleet.live import count_for_pages
 from tasuki.web.pages.host_news import HostNews
 from tasuki.web.pages.threads import remote
+from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 
 OTHER = "h0123456789ab"
 
@@ -146,7 +151,9 @@ def test_cards_of_one_host_can_be_chosen(two: Served) -> None:
 def test_the_watch_finds_who_went_away(two: Served) -> None:
     """No line of the log says it: the host and its agents are news once, and again when it is back."""
     database = two.fleet.database
-    watch = HostNews(two.fleet, two.pages)
+    pages = PageStreams(two.fleet, count_for_pages)
+    pages.streams.add(EventStream())
+    watch = HostNews(two.fleet, pages)
     nothing = [watch.find_news(), watch.find_news()]
     set_age(database, OTHER, 600)
     away, still = watch.find_news(), watch.find_news()
@@ -159,6 +166,34 @@ def test_the_watch_finds_who_went_away(two: Served) -> None:
     assert {"hosts", "agents", "agent:2"} == away == back
     assert not still
     assert {EVERYTHING} == joined
+
+
+def test_what_is_seen_after_the_last_page_was_closed_is_forgotten(
+    two: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next page that is opened compares with what it shows itself."""
+    pages = PageStreams(two.fleet, count_for_pages)
+    watch = HostNews(two.fleet, pages)
+
+    async def look() -> tuple[object, set[str]]:
+        stream = pages.stream_pieces(0)
+        await anext(stream)
+        await anext(stream)
+        begun, loop = pages.known_hosts, asyncio.get_running_loop()
+
+        def close_meanwhile(database: FleetDatabase) -> list[ShownHost]:
+            asyncio.run_coroutine_threadsafe(stream.aclose(), loop).result(20)
+            set_age(database, OTHER, 600)
+            return list_fleet_hosts(database)
+
+        monkeypatch.setattr(host_news, "list_fleet_hosts", close_meanwhile)
+        return begun, await asyncio.to_thread(watch.find_news)
+
+    begun, news = asyncio.run(look())
+    pages.close()
+
+    assert begun
+    assert (news, pages.known_hosts) == (set(), None)
 
 
 def test_an_open_page_is_told(two: Served) -> None:

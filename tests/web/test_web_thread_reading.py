@@ -182,6 +182,24 @@ def test_a_search_within_begins_with_the_newest_match(reader: Reader) -> None:
     assert "No entry has these words." in words(search(reader, address, "pelican"))
 
 
+@pytest.mark.parametrize(
+    ("searched", "count", "marked"),
+    [
+        ("\ufb01le", 2, "\ufb01le"), ("FILE", 2, "file"), ("Мой", 1, "мой"), ("STRASSE", 1, ""),
+        ("stra\u1e9ee", 1, ""), ("cafés", 1, ""),
+    ],
+)  # fmt: skip
+def test_a_search_within_folds_its_words_as_it_folds_the_text(
+    reader: Reader, searched: str, count: int, marked: str
+) -> None:
+    """Ligatures, letters of other scripts, accents that are characters of their own."""
+    builder = talk(1).user("the \ufb01le").assistant("a file").user("мой, Straße, cafe\u0301s")
+    page = search(reader, reader.thread(builder.assistant("ok")), searched)
+
+    assert f"Entry {count} of {count} that match" in words(page)
+    assert not marked or f"<mark>{marked}</mark>" in page
+
+
 def test_a_search_within_finds_old_entries_calls_and_phrases(reader: Reader) -> None:
     """What is far from the end, in a command or in its output, is found and opened."""
     builder = ThreadBuilder("claude").user("Run it").shell("make deploy", "all shipped today")

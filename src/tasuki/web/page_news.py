@@ -8,6 +8,7 @@ nothing here knows any page. One stream of news serves all pages of a browser (`
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +92,7 @@ class PageStreams:
         self.newest = 0
         self.generation = 0
         """Grows with each change that is known."""
+        self._hosts_lock = threading.Lock()
         self._topics: set[str] = set()
         self._alert_ids: set[int] = set()
         self._task: asyncio.Task[None] | None = None
@@ -150,13 +152,27 @@ class PageStreams:
                     return
                 yield piece
         finally:
-            self.streams.discard(stream)
-            if not self.streams:
-                self.known_hosts = None
+            with self._hosts_lock:
+                self.streams.discard(stream)
+                if not self.streams:
+                    self.known_hosts = None
+
+    def keep_hosts(
+        self, before: Mapping[str, ShownHost] | None, now: Mapping[str, ShownHost]
+    ) -> bool:
+        """Keep the hosts as they are now, in place of those before; called in any thread.
+
+        Returns False, and keeps nothing, where no page is open any more, or others were kept since.
+        """
+        with self._hosts_lock:
+            is_kept = bool(self.streams) and self.known_hosts is before
+            if is_kept:
+                self.known_hosts = now
+        return is_kept
 
     def _begin(self, after: int | None) -> tuple[PageCounts, tuple[NewAlert, ...]]:
         if self.known_hosts is None:
-            self.known_hosts = index_hosts(list_fleet_hosts(self.fleet.database))
+            self.keep_hosts(None, index_hosts(list_fleet_hosts(self.fleet.database)))
         database, kinds = self.fleet.database, self.fleet.notifier.kinds.split()
         ids = set() if after is None else find_alerts_since(database, after, kinds)
         return self.count(self.fleet), list_new_alerts(self.fleet, ids)

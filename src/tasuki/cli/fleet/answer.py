@@ -35,8 +35,10 @@ def answer(id: int, words: tuple[str, ...], mark: str, as_json: bool) -> int:
         return 0
     keys = {choice["key"] for choice in question["choices"]}
     body: dict[str, Any] = {"mark": mark or question["mark"]}
-    if keys.issuperset(words) and (len(words) == 1 or question["takes_several"]):
+    if keys.issuperset(words) and question.get("takes_several"):
         body["choices"] = words
+    elif len(words) == 1 and words[0] in keys:
+        body["choice"] = words[0]
     else:
         body["text"] = " ".join(words)
     result = client.post("agents", id, "answer", body=body)
@@ -63,7 +65,7 @@ def _show_question(id: int, question: dict[str, Any]) -> None:
     wanted = " or ".join(
         word
         for word, is_there in (
-            ("CHOICE …" if question["takes_several"] else "CHOICE", question["choices"]),
+            ("CHOICE …" if question.get("takes_several") else "CHOICE", question["choices"]),
             ("TEXT", question["takes_text"]),
         )
         if is_there

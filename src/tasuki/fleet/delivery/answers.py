@@ -3,6 +3,7 @@
     its mark is that of the open question ─▶ its screen shows it ─▶ marked as answered ─▶ keys pressed
 
 It is marked before a key is pressed: after a crash, and at a second click, nothing is pressed twice.
+Where nothing shows that the answer was taken, it is open again.
 """
 
 import secrets
@@ -72,7 +73,9 @@ def answer_question(
     """Answer a question; return whether the agent took it: proven or uncertain, why, and what.
 
     Raises AgentNotFound; NotPossible, with nothing typed, where it asks nothing, or asks something
-    else by now, where its screen does not show the question, or the choice is none of its own.
+    else by now, where its screen does not show the question, or the choice is none of its own. Also
+    where the screen shows something else once boxes are ticked, or the pane is gone: the question
+    is open again then.
     """
     agent = queries.load_agent(database, agent_id)
     _check_open(agent, answer.mark)
@@ -90,7 +93,8 @@ def answer_question(
                 _tick_boxes(delivery, agent, question, planned.boxes)
             else:
                 _type_answer(delivery, agent, planned)
-        except PaneGone as error:
+        except (NotPossible, PaneGone) as error:
+            _reopen(database, agent, answered)
             raise NotPossible(str(error)) from error
         shown = _await_taken(database, delivery, agent, question)
     return _record_outcome(database, agent, answered, shown)
@@ -238,14 +242,14 @@ def _record_outcome(
     database: FleetDatabase, agent: FleetAgent, answered: AgentQuestion, shown: ScreenState | None
 ) -> dict[str, Any]:
     agents = tables.agents.c
-    answered_agent = replace(agent, question=answered)
     label = answered.answer
     with database.write() as connection:
         note = f"The question of agent {agent.id} was answered: {label}"
         log.note(connection, "message", note, agent_id=agent.id, data={"taken": shown is not None})
     if shown is None:
-        replace_question(database, answered_agent, replace(answered, answered_at=None, answer=""))
+        _reopen(database, agent, answered)
         return {"state": "uncertain", "why": STILL_THERE, "answer": label}
+    answered_agent = replace(agent, question=answered)
     if replace_question(database, answered_agent, None) and shown.state == "busy":
         query = sa.update(tables.agents).where(
             agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
@@ -253,3 +257,9 @@ def _record_outcome(
         with database.write() as connection:
             connection.execute(query.values(state="busy", state_at=time.time(), waiting_for=""))
     return {"state": "proven", "why": "", "answer": label}
+
+
+def _reopen(database: FleetDatabase, agent: FleetAgent, answered: AgentQuestion) -> None:
+    """Make a question that was marked as answered open again, where it is still the agent's."""
+    again = replace(answered, answered_at=None, answer="")
+    replace_question(database, replace(agent, question=answered), again)

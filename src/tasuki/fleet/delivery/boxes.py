@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ TAKEN_SECONDS = 3.0
 """How long the screen may take to show that a key was taken."""
 POLL_SECONDS = 0.1
 MOST_KEYS = 20
+Found = TypeVar("Found")
 
 
 class QuestionScreen(Struct, frozen=True):
@@ -24,14 +26,28 @@ class QuestionScreen(Struct, frozen=True):
     read: Callable[[], ScreenQuestion | None]
     press: Callable[[tuple[str, ...]], None]
 
-    def check_shown(self) -> ScreenQuestion:
-        """Return what the screen asks. Raises NotPossible where it is not this question."""
-        seen = self.read()
-        if seen is None or not seen.takes_several or not is_on_screen(self.question, seen):
+    def await_shown(self) -> ScreenQuestion:
+        """Return what the screen asks; one that is half drawn is looked at again.
+
+        Raises NotPossible where it is not this question.
+        """
+        seen = _wait_for(self.find_boxes)
+        if seen is None:
             raise NotPossible(
                 "The pane shows something else by now: boxes may be ticked, and nothing was sent. Look at it."
             )
         return seen
+
+    def find_boxes(self) -> ScreenQuestion | None:
+        """Return what the screen asks; None where it does not show the boxes of this question."""
+        seen = self.read()
+        is_shown = seen and seen.takes_several and is_on_screen(self.question, seen)
+        return seen if is_shown else None
+
+    def find_next(self) -> ScreenQuestion | None:
+        """Return what the screen asks after this question; None while it shows none."""
+        seen = self.read()
+        return None if seen is None or is_on_screen(self.question, seen) else seen
 
 
 def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
@@ -41,26 +57,21 @@ def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
     of its own. Stops where nothing shows that a key was taken. Raises NotPossible.
     """
     for _ in range(MOST_KEYS):
-        seen = screen.check_shown()
+        seen = screen.await_shown()
         wrong = _find_wrong(seen, keys)
         if wrong is None:
             break
         screen.press(wrong.keys)
-        if not _wait_until(partial(_is_turned, screen, wrong)):
+        if not _wait_for(partial(_is_turned, screen, wrong)):
+            screen.await_shown()
             return
     else:
         return
     screen.press(seen.next_keys)
-    if not _wait_until(lambda: not _is_shown(screen.question, screen.read())):
-        return
-    review = screen.read()
+    review = _wait_for(screen.find_next)
     if review and review.answers == 1 and is_reviewed(screen.question, review):
         time.sleep(3 * POLL_SECONDS)
         screen.press(review.choices[0].keys)
-
-
-def _is_shown(question: AgentQuestion, seen: ScreenQuestion | None) -> bool:
-    return seen is not None and is_on_screen(question, seen)
 
 
 def _find_wrong(seen: ScreenQuestion, keys: Collection[str]) -> ScreenChoice | None:
@@ -68,14 +79,19 @@ def _find_wrong(seen: ScreenQuestion, keys: Collection[str]) -> ScreenChoice | N
 
 
 def _is_turned(screen: QuestionScreen, box: ScreenChoice) -> bool:
-    shown = {one.key: one.is_ticked for one in screen.check_shown().choices}
-    return shown.get(box.key) == (not box.is_ticked)
+    """Whether a box is seen to be turned; on a screen that is half drawn it is not yet."""
+    seen = screen.find_boxes()
+    return seen is not None and any(
+        one.key == box.key and one.is_ticked != box.is_ticked for one in seen.choices
+    )
 
 
-def _wait_until(is_so: Callable[[], bool]) -> bool:
+def _wait_for(find: Callable[[], Found]) -> Found | None:
+    """Return what is found first; None where nothing is in time."""
     deadline = time.monotonic() + TAKEN_SECONDS
-    while time.monotonic() < deadline:
+    while True:
+        if found := find():
+            return found
+        if time.monotonic() >= deadline:
+            return None
         time.sleep(POLL_SECONDS)
-        if is_so():
-            return True
-    return False

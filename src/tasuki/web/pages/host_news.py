@@ -24,11 +24,12 @@ class HostNews:
     def find_news(self) -> set[str]:
         """Find the topics that changed since the last look.
 
-        The first look is that of the first page that is opened.
+        The first look is that of the first page that is opened; one that ends after the last page
+        was closed finds nothing.
         """
+        before = self.pages.known_hosts
         now = index_hosts(list_fleet_hosts(self.fleet.database))
-        before, self.pages.known_hosts = self.pages.known_hosts, now
-        if before is None:
+        if not self.pages.keep_hosts(before, now) or before is None:
             return set()
         if set(before) != set(now):
             return {EVERYTHING}

@@ -16,6 +16,7 @@ from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
+from tasuki.threads.query import fold_accents
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, mark_days
 from tasuki.web.pages.threads.searched_texts import split_terms
@@ -116,7 +117,7 @@ def build_context(
 ) -> dict[str, Any]:
     """Build what the page of a thread shows of a part; `words` are those of a search of all threads."""
     query = links.query
-    terms = split_terms(query.find)
+    terms = [fold_accents(term) for term in split_terms(query.find)]
     anywhere = bool(terms)
     since = parse_time("since", query.since) if query.since and not query.entry else None
     return {

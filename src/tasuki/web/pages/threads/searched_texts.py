@@ -10,7 +10,6 @@ from tasuki.model import Entry, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
-from tasuki.threads.query import fold_accents
 
 MOST_WORDS = 12
 MOST_KEPT = 2
@@ -25,7 +24,14 @@ _ACCENTS = {
 def split_terms(text: str) -> list[str]:
     """Split what is searched in a thread: words, and "several of them" in quotes."""
     terms = [quoted or word for quoted, word in _TERM.findall(text)]
-    return [fold_accents(unicodedata.normalize("NFC", term)) for term in terms[:MOST_WORDS]]
+    return [unicodedata.normalize("NFC", term) for term in terms[:MOST_WORDS]]
+
+
+def _fold(text: str) -> str:
+    """Return a text, or what is searched in it, without case and accents."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", text).translate(_ACCENTS).casefold()
 
 
 class SearchedTexts:
@@ -47,7 +53,7 @@ class SearchedTexts:
             self._threads.move_to_end(thread.path)
             while len(self._threads) > MOST_KEPT:
                 self._threads.popitem(last=False)
-        wanted = [term.casefold() for term in terms]
+        wanted = [_fold(term) for term in terms]
         texts = zip(thread.entries, cleaned.list_texts(thread.entries), strict=True)
         return [entry.ref for entry, text in texts if all(term in text for term in wanted)]
 
@@ -74,8 +80,7 @@ class _CleanedThread:
 
     def _fold_text(self, entry: Entry) -> str:
         text = entry.text if entry.tool is None else format_entry(entry)
-        shown = self._cleaner.clean_text(clean_for_display(text))
-        return (shown if shown.isascii() else shown.translate(_ACCENTS)).casefold()
+        return _fold(self._cleaner.clean_text(clean_for_display(text)))
 
 
 SEARCHED_TEXTS = SearchedTexts()
