@@ -11,11 +11,12 @@ import pytest
 import sqlalchemy as sa
 from browser import Browsing, operator, shot, violations
 from fleets import World
+from msgspec.structs import replace
 from playwright.sync_api import Page, Route, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.models import AgentQuestion, QuestionChoice, WorkSummary
 from tasuki.fleet.store.questions import dump_question
 from tasuki.testing import ThreadBuilder
@@ -24,6 +25,8 @@ from tasuki.web.pages.agent import peek as peek_page
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""
+PASSWORD = "Tulip42Harbour9x"
+"""What is a secret only to who read its name."""
 WORK = WorkSummary(
     branch="rounding", added=120, removed=8, files=3, commits=2, command="pytest -q tests", at=1.0
 )
@@ -167,6 +170,34 @@ def test_it_says_what_matters_without_secrets(seen: Page) -> None:
             assert seen.evaluate("document.documentElement.scrollWidth") <= width
 
     assert found == []
+
+
+def test_a_value_named_earlier_is_not_shown(served: Served) -> None:
+    """Nor where the message that names it is no longer among the last ones."""
+    builder = ThreadBuilder("claude").user(f"The database password: {PASSWORD}").assistant("Noted.")
+    builder.user("Now look").assistant(f"I ran psql with {PASSWORD} and it works.")
+    said = say_of(served, builder).messages
+
+    assert [one.text for one in said[:2]] == ["Noted.", "Now look"]
+    assert said[2].text.startswith("I ran psql with [REDACTED")
+
+
+def test_where_only_tools_were_called_lately_it_says_so(served: Served) -> None:
+    """What was said is in an older part of the thread."""
+    builder = ThreadBuilder("claude").user("Begin").assistant("Begun.")
+    for number in range(130):
+        builder.shell(f"ls {number}", "a")
+    last = say_of(served, builder)
+
+    assert (last.messages, last.problem) == ((), "Only tool calls lately.")
+
+
+def say_of(served: Served, builder: ThreadBuilder) -> peek_page.LastMessages:
+    """What a peek at the second agent shows of a thread."""
+    agent = queries.load_agent(served.fleet.database, 2)
+    folder = Path(agent.thread).parent
+    path = builder.write(folder)
+    return peek_page.read_last_messages(served.fleet, replace(agent, thread=str(path)))
 
 
 def test_it_becomes_current_while_it_is_open(served: Served, seen: Page) -> None:
