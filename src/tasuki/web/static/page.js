@@ -131,7 +131,7 @@
       if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close();
       const said = await answer.text().catch(() => "");
       if (said) document.dispatchEvent(new CustomEvent("tasuki:done", { detail: said }));
-    } else if (place.id === "notes") { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
+    } else if (place.id === "notes" && answer && answer.status === 410) { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
     if (!answer || !answer.ok) warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
