@@ -129,9 +129,11 @@ def test_space_is_no_answer_by_chance(served: Served, seen: Page) -> None:
         "request", lambda request: asked.append(request.url) if request.method == "POST" else None
     )
     seen.keyboard.press("j")
-    for _ in range(4):
+    for _ in range(2):
         seen.keyboard.press("Space")
-        seen.wait_for_timeout(200)
+        expect(seen.locator("dialog #peek")).to_be_focused()
+        seen.keyboard.press("Space")
+        expect(seen.get_by_role("dialog")).to_have_count(0)
     assert asked == []
     seen.locator("#pick-2").focus()
     seen.keyboard.press("Space")
@@ -242,6 +244,54 @@ def test_an_old_choice_is_not_sent(served: Served, seen: Page) -> None:
     assert asked == []
 
 
+def test_a_refused_answer_is_told_in_the_peek(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """Under the dialog nobody could read it; it stays while the same question does."""
+    browsing.expect("status of 409")
+    seen.keyboard.press("j")
+    seen.keyboard.press("Space")
+    peek = seen.locator("dialog #peek")
+    refusal = "<p>It types just now. Try it again.</p>"
+    seen.route("**/agents/1/answer", lambda route: route.fulfill(status=409, body=refusal))
+    peek.get_by_role("button", name="Yes").click()
+    note = peek.locator("[data-note]")
+    expect(note).to_have_text("It types just now. Try it again.")
+    expect(seen.locator("#toasts .toast")).to_have_count(0)
+    changes(served, 1, context_used=65)
+    expect(peek).to_contain_text("Context 65 %")
+    expect(note).to_have_text("It types just now. Try it again.")
+    with served.fleet.database.read() as connection:
+        query = sa.select(tables.agents.c.question).where(tables.agents.c.id == 1)
+        old = connection.execute(query).scalar_one()
+    changes(served, 1, question={**old, "mark": "d" * 16, "detail": "git push --force"})
+    expect(peek.locator("pre")).to_have_text("git push --force")
+    expect(note).to_be_hidden()
+
+
+def test_what_was_ticked_is_not_left_by_a_key(served: Served, seen: Page) -> None:
+    """Nor by a press beside the peek; Escape leaves it."""
+    several = AgentQuestion(
+        text="Which ones?", mark="e" * 16, asked_at=2.0, is_read=True, takes_several=True,
+        choices=(QuestionChoice("1", "Alpha"), QuestionChoice("2", "Beta")),
+    )  # fmt: skip
+    changes(served, 1, question=dump_question(several))
+    seen.keyboard.press("j")
+    seen.keyboard.press("Space")
+    peek = seen.locator("dialog #peek")
+    box = peek.get_by_label("Beta")
+    box.check()
+    seen.keyboard.press("j")
+    peek.focus()
+    seen.keyboard.press("Space")
+    seen.mouse.click(5, 5)
+    seen.wait_for_timeout(300)
+    expect(peek.get_by_role("heading", name="developer-con-1")).to_be_visible()
+    expect(box).to_be_checked()
+    seen.keyboard.press("Escape")
+    expect(seen.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_long_thread_delays_nothing(
     served: Served, seen: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +320,13 @@ def test_a_long_thread_delays_nothing(
     seen.unroute(re.compile("whole=true"))
     changes(served, 1, context_used=63)
     expect(peek.locator(".spoken li")).to_have_count(3)
+    expect(peek).not_to_have_attribute("data-partial", "")
+    seen.route(re.compile("whole=true"), lambda route: held.append(route))
+    changes(served, 1, context_used=64)
+    expect(peek).to_contain_text("Context 64 %")
+    expect(peek).not_to_have_attribute("data-stale", "")
+    expect(peek.locator(".spoken li")).to_have_count(3)
+    assert peek.get_attribute("data-topics") == "agent:1"
 
 
 def test_by_mouse_a_row_offers_it(seen: Page) -> None:
@@ -285,6 +342,16 @@ def test_by_mouse_a_row_offers_it(seen: Page) -> None:
     seen.goto("/")
 
     assert "/peek" not in seen.content()
+
+
+def test_by_tab_a_row_offers_it(seen: Page) -> None:
+    """In the row that has the focus, after its name."""
+    seen.locator("#a3-name").focus()
+    seen.keyboard.press("Tab")
+    expect(seen.get_by_role("link", name="Peek at developer-con-3")).to_be_focused()
+    expect(seen.get_by_role("link", name="Peek at")).to_have_count(1)
+    seen.keyboard.press("Enter")
+    expect(seen.locator("dialog #peek").get_by_role("heading", name="con-3")).to_be_visible()
 
 
 def test_without_javascript_it_is_a_page(served: Served, browsing: Browsing) -> None:

@@ -8,8 +8,8 @@ from litestar.di import NamedDependency
 from tasuki.errors import NoLongerPossible, TasukiError
 from tasuki.fleet.service import Fleet
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
 from tasuki.web.views.notices import PageNotices
+from tasuki.web.views.templates import AnyRequest, PageResponse
 from tasuki.web.views.undo import UNDO_SECONDS, PageNote, UndoOffer
 
 

@@ -57,7 +57,7 @@ def show_peek(
     command = shown_agent.changes.command if shown_agent.changes and agent.ended_at is None else ""
     is_whole = whole or not request.headers.get("hx-request") or _is_read_at_once(fleet, agent)
     return templates.render_page(
-        request, "peek.html", card=card, agent=shown_agent, live=f"agent:{id} hosts",
+        request, "peek.html", card=card, agent=shown_agent, live=f"agent:{id}",
         command="" if command and command in card.sentence else command,
         last=read_last_messages(fleet, agent) if is_whole else None,
     )  # fmt: skip
