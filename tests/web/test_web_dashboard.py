@@ -125,9 +125,7 @@ def test_an_undo_needs_them_too_and_the_key_of_its_note(served: Served) -> None:
     assert queries.load_agent(served.fleet.database, id).muted_until is None
 
 
-def test_a_refused_undo_can_be_tried_again(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_undo_can_be_tried_again(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue was full: the offer stays, also without scripts, and works once."""
     known, own, database = session(served), served.origin, served.fleet.database
     goal = goal_queue.add_goal(database, fleet_records.SLUG, "First")
@@ -146,7 +144,9 @@ def test_a_refused_undo_can_be_tried_again(
     given = [posted(served, "/undo", known, form, Origin=own, HX_Request="true") for _ in "ab"]
 
     assert [one.status for one in given] == [200, 410]
-    assert [one.text for one in goal_queue.load_queue(database, fleet_records.SLUG).goals] == ["First"]
+    assert [one.text for one in goal_queue.load_queue(database, fleet_records.SLUG).goals] == [
+        "First"
+    ]
 
 
 def test_another_host_is_refused(served: Served) -> None:
