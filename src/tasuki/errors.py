@@ -106,6 +106,10 @@ class NotPossible(TasukiError):
     """It cannot be done to an agent, persona or handoff in its state; the message says why."""
 
 
+class NoLongerPossible(NotPossible):
+    """It could be done once, and will not be possible again; the message says why."""
+
+
 class AlreadyUnderWay(TasukiError):
     """It is being done, or was done, already; `details` say by what, and how to continue."""
 

@@ -11,11 +11,12 @@ import pytest
 import sqlalchemy as sa
 from browser import Browsing, operator, shot, violations
 from fleets import World
+from msgspec.structs import replace
 from playwright.sync_api import Page, Route, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.models import AgentQuestion, QuestionChoice, WorkSummary
 from tasuki.fleet.store.questions import dump_question
 from tasuki.testing import ThreadBuilder
@@ -24,6 +25,8 @@ from tasuki.web.pages.agent import peek as peek_page
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""
+PASSWORD = "Tulip42Harbour9x"
+"""What is a secret only to who read its name."""
 WORK = WorkSummary(
     branch="rounding", added=120, removed=8, files=3, commits=2, command="pytest -q tests", at=1.0
 )
@@ -126,9 +129,11 @@ def test_space_is_no_answer_by_chance(served: Served, seen: Page) -> None:
         "request", lambda request: asked.append(request.url) if request.method == "POST" else None
     )
     seen.keyboard.press("j")
-    for _ in range(4):
+    for _ in range(2):
         seen.keyboard.press("Space")
-        seen.wait_for_timeout(200)
+        expect(seen.locator("dialog #peek")).to_be_focused()
+        seen.keyboard.press("Space")
+        expect(seen.get_by_role("dialog")).to_have_count(0)
     assert asked == []
     seen.locator("#pick-2").focus()
     seen.keyboard.press("Space")
@@ -167,6 +172,34 @@ def test_it_says_what_matters_without_secrets(seen: Page) -> None:
             assert seen.evaluate("document.documentElement.scrollWidth") <= width
 
     assert found == []
+
+
+def test_a_value_named_earlier_is_not_shown(served: Served) -> None:
+    """Nor where the message that names it is no longer among the last ones."""
+    builder = ThreadBuilder("claude").user(f"The database password: {PASSWORD}").assistant("Noted.")
+    builder.user("Now look").assistant(f"I ran psql with {PASSWORD} and it works.")
+    said = say_of(served, builder).messages
+
+    assert [one.text for one in said[:2]] == ["Noted.", "Now look"]
+    assert said[2].text.startswith("I ran psql with [REDACTED")
+
+
+def test_where_only_tools_were_called_lately_it_says_so(served: Served) -> None:
+    """What was said is in an older part of the thread."""
+    builder = ThreadBuilder("claude").user("Begin").assistant("Begun.")
+    for number in range(130):
+        builder.shell(f"ls {number}", "a")
+    last = say_of(served, builder)
+
+    assert (last.messages, last.problem) == ((), "Only tool calls lately.")
+
+
+def say_of(served: Served, builder: ThreadBuilder) -> peek_page.LastMessages:
+    """What a peek at the second agent shows of a thread."""
+    agent = queries.load_agent(served.fleet.database, 2)
+    folder = Path(agent.thread).parent
+    path = builder.write(folder)
+    return peek_page.read_last_messages(served.fleet, replace(agent, thread=str(path)))
 
 
 def test_it_becomes_current_while_it_is_open(served: Served, seen: Page) -> None:
@@ -211,6 +244,54 @@ def test_an_old_choice_is_not_sent(served: Served, seen: Page) -> None:
     assert asked == []
 
 
+def test_a_refused_answer_is_told_in_the_peek(
+    served: Served, seen: Page, browsing: Browsing
+) -> None:
+    """Under the dialog nobody could read it; it stays while the same question does."""
+    browsing.expect("status of 409")
+    seen.keyboard.press("j")
+    seen.keyboard.press("Space")
+    peek = seen.locator("dialog #peek")
+    refusal = "<p>It types just now. Try it again.</p>"
+    seen.route("**/agents/1/answer", lambda route: route.fulfill(status=409, body=refusal))
+    peek.get_by_role("button", name="Yes").click()
+    note = peek.locator("[data-note]")
+    expect(note).to_have_text("It types just now. Try it again.")
+    expect(seen.locator("#toasts .toast")).to_have_count(0)
+    changes(served, 1, context_used=65)
+    expect(peek).to_contain_text("Context 65 %")
+    expect(note).to_have_text("It types just now. Try it again.")
+    with served.fleet.database.read() as connection:
+        query = sa.select(tables.agents.c.question).where(tables.agents.c.id == 1)
+        old = connection.execute(query).scalar_one()
+    changes(served, 1, question={**old, "mark": "d" * 16, "detail": "git push --force"})
+    expect(peek.locator("pre")).to_have_text("git push --force")
+    expect(note).to_be_hidden()
+
+
+def test_what_was_ticked_is_not_left_by_a_key(served: Served, seen: Page) -> None:
+    """Nor by a press beside the peek; Escape leaves it."""
+    several = AgentQuestion(
+        text="Which ones?", mark="e" * 16, asked_at=2.0, is_read=True, takes_several=True,
+        choices=(QuestionChoice("1", "Alpha"), QuestionChoice("2", "Beta")),
+    )  # fmt: skip
+    changes(served, 1, question=dump_question(several))
+    seen.keyboard.press("j")
+    seen.keyboard.press("Space")
+    peek = seen.locator("dialog #peek")
+    box = peek.get_by_label("Beta")
+    box.check()
+    seen.keyboard.press("j")
+    peek.focus()
+    seen.keyboard.press("Space")
+    seen.mouse.click(5, 5)
+    seen.wait_for_timeout(300)
+    expect(peek.get_by_role("heading", name="developer-con-1")).to_be_visible()
+    expect(box).to_be_checked()
+    seen.keyboard.press("Escape")
+    expect(seen.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_long_thread_delays_nothing(
     served: Served, seen: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +320,13 @@ def test_a_long_thread_delays_nothing(
     seen.unroute(re.compile("whole=true"))
     changes(served, 1, context_used=63)
     expect(peek.locator(".spoken li")).to_have_count(3)
+    expect(peek).not_to_have_attribute("data-partial", "")
+    seen.route(re.compile("whole=true"), lambda route: held.append(route))
+    changes(served, 1, context_used=64)
+    expect(peek).to_contain_text("Context 64 %")
+    expect(peek).not_to_have_attribute("data-stale", "")
+    expect(peek.locator(".spoken li")).to_have_count(3)
+    assert peek.get_attribute("data-topics") == "agent:1"
 
 
 def test_by_mouse_a_row_offers_it(seen: Page) -> None:
@@ -254,6 +342,16 @@ def test_by_mouse_a_row_offers_it(seen: Page) -> None:
     seen.goto("/")
 
     assert "/peek" not in seen.content()
+
+
+def test_by_tab_a_row_offers_it(seen: Page) -> None:
+    """In the row that has the focus, after its name."""
+    seen.locator("#a3-name").focus()
+    seen.keyboard.press("Tab")
+    expect(seen.get_by_role("link", name="Peek at developer-con-3")).to_be_focused()
+    expect(seen.get_by_role("link", name="Peek at")).to_have_count(1)
+    seen.keyboard.press("Enter")
+    expect(seen.locator("dialog #peek").get_by_role("heading", name="con-3")).to_be_visible()
 
 
 def test_without_javascript_it_is_a_page(served: Served, browsing: Browsing) -> None:

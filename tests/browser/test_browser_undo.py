@@ -97,7 +97,7 @@ def test_a_mute_is_undone_where_the_page_stays(served: Served, seen: Page) -> No
 
 def test_what_changed_since_stays(served: Served, seen: Page, browsing: Browsing) -> None:
     """Another tab muted it anew: its order stays, and a sentence says so. Each note undoes its own order, once."""
-    browsing.expect("status of 409|status of 400")
+    browsing.expect("status of 410")
     other = seen.context.new_page()
     other.goto("/")
     mute(seen, 1, "For 1 hour")
@@ -112,6 +112,22 @@ def test_what_changed_since_stays(served: Served, seen: Page, browsing: Browsing
 
     assert muted(served, 1) == newest
     assert newest is not None
+
+
+def test_a_refused_undo_can_be_pressed_again(
+    served: Served, seen: Page, browsing: Browsing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue is full: the note and its button stay."""
+    browsing.expect("status of 400")
+    seen.goto(f"/personas/{SLUG}#queue")
+    seen.get_by_role("button", name="Remove goal 2").click()
+    undo_button = seen.locator("#notes").get_by_role("button", name="Undo")
+    with monkeypatch.context() as full:
+        full.setattr(goal_queue, "MOST_WAITING", 0)
+        undo_button.click()
+        expect(seen.locator(".toast")).to_contain_text("Remove some first")
+    undo_button.click()
+    expect(seen.locator(".goals .words")).to_have_text(["First", "Second", "Third"])
 
 
 def test_a_note_goes_by_itself(seen: Page) -> None:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
+from tasuki.fleet.agents import goal_queue
 from tasuki.fleet.store import queries, tables
 
 
@@ -117,11 +118,35 @@ def test_an_undo_needs_them_too_and_the_key_of_its_note(served: Served) -> None:
     }
     guessed = posted(served, "/undo", known, b"key=x", Origin=own, HX_Request="true")
     assert {"no session": 401, "no origin": 403, "another origin": 403} == given
-    assert (400, True) == (guessed.status, b"Nothing was changed" in guessed.body)
+    assert (410, True) == (guessed.status, b"Nothing was changed" in guessed.body)
     assert queries.load_agent(served.fleet.database, id).muted_until is not None
     posted(served, "/undo", known, b"key=" + key, Origin=own)
 
     assert queries.load_agent(served.fleet.database, id).muted_until is None
+
+
+def test_a_refused_undo_can_be_tried_again(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue was full: the offer stays, also without scripts, and works once."""
+    known, own, database = session(served), served.origin, served.fleet.database
+    goal = goal_queue.add_goal(database, fleet_records.SLUG, "First")
+    address = f"/personas/{fleet_records.SLUG}/queue/{goal.id}"
+    removed = posted(served, address, known, b"do=remove", Origin=own)
+    key = removed.headers["location"].partition("undo=")[2].partition("#")[0].encode()
+    form = b"key=" + key
+    with monkeypatch.context() as change:
+        change.setattr(goal_queue, "MOST_WAITING", 0)
+        full = posted(served, "/undo", known, form, Origin=own, HX_Request="true")
+        assert (full.status, b"Remove some first" in full.body) == (400, True)
+        plain = posted(served, "/undo", known, form, Origin=own)
+    page = signed_in(served, plain.headers["location"], Cookie=known)
+    assert b"Remove some first" in page.body
+    assert b'name="key" value="' + key in page.body
+    given = [posted(served, "/undo", known, form, Origin=own, HX_Request="true") for _ in "ab"]
+
+    assert [one.status for one in given] == [200, 410]
+    assert [one.text for one in goal_queue.load_queue(database, fleet_records.SLUG).goals] == [
+        "First"
+    ]
 
 
 def test_another_host_is_refused(served: Served) -> None:

@@ -73,7 +73,7 @@ class PageNews(Struct, frozen=True):
     """Id of the last line of the log that it covers."""
     topics: tuple[str, ...] = ()
     counts: PageCounts | None = None
-    """None where they are as before."""
+    """None in a message of topics."""
     alerts: tuple[NewAlert, ...] = ()
 
 
@@ -101,8 +101,6 @@ class PageStreams:
         self._sent_at = 0.0
         self._counted_at = 0.0
         self._is_uncounted = False
-        self._counts: PageCounts | None = None
-        """As they were sent last."""
 
     def take_event(self, event: FleetEvent) -> None:
         """Take a new line of the log; called in the loop."""
@@ -210,9 +208,8 @@ class PageStreams:
         counts = await self._run_in_thread(self.count, self.fleet)
         new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
         self._alert_ids -= ids
-        if counts != self._counts or new_alerts:
-            self._counts = counts
-            self._send(PageNews(self.newest, (), counts, new_alerts))
+        # also where they are as they were sent last: a page that was made meanwhile had others
+        self._send(PageNews(self.newest, (), counts, new_alerts))
 
     def _send(self, news: PageNews) -> None:
         piece = encode_news(news)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import redact
-from tasuki.errors import NotPossible
+from tasuki.errors import NoLongerPossible, NotPossible
 from tasuki.fleet.delivery.messages import MOST_CHARACTERS
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -96,12 +96,12 @@ def edit_goal(
 
 
 def restore_text(database: FleetDatabase, slug: str, goal_id: int, text: str, changed: str) -> None:
-    """Give a goal its text back that was changed. Raises NotPossible where it changed again since."""
+    """Give a goal its text back that was changed. Raises NoLongerPossible where it changed again since."""
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         _check_waiting(goal)
         if goal.text != changed:
-            raise NotPossible(f"Goal {goal_id} was changed again since: it stays as it is.")
+            raise NoLongerPossible(f"Goal {goal_id} was changed again since: it stays as it is.")
         _update(connection, goal_id, text=text)
         _note(connection, persona, f"Queued goal {goal_id} of {slug} reads as before.")
 

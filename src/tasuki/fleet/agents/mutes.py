@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.errors import NotPossible, UsageError
+from tasuki.errors import NoLongerPossible, UsageError
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import MUTED_FOR_GOOD, FleetAgent
@@ -61,12 +61,12 @@ def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> MuteCha
 
 
 def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
-    """Mute an agent as it was before an order. Raises NotPossible where it was muted anew since."""
+    """Mute an agent as it was before an order. Raises NoLongerPossible where it was muted anew since."""
     agents = tables.agents.c
     with database.write(alone=True) as connection:
         query = sa.select(agents.muted_until).where(agents.id == change.agent_id)
         if connection.execute(query).scalar() != change.after:
-            raise NotPossible(
+            raise NoLongerPossible(
                 f"Agent {change.agent_id} was muted or unmuted again since: that stays."
             )
         _set_mute(connection, change.agent_id, change.before)

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import HandoffNotFound, NotPossible, StoreFailed
+from tasuki.errors import HandoffNotFound, NoLongerPossible, NotPossible, StoreFailed
 from tasuki.files import explain_error
 from tasuki.fleet.agents import personas
 from tasuki.fleet.handoff import documents
@@ -208,7 +208,7 @@ def reopen_lessons(database: FleetDatabase, slug: str, dropped: Collection[Perso
             where &= lessons.c.decided_at == lesson.decided_at
             values = {"state": "proposed", "decided_at": None}
             if not connection.execute(sa.update(lessons).where(where).values(values)).rowcount:
-                raise NotPossible(f"Lesson {lesson.id} of {slug} was decided otherwise since.")
+                raise NoLongerPossible(f"Lesson {lesson.id} of {slug} was decided otherwise since.")
         text = f"{len(dropped)} lessons of {slug} are to be decided again."
         log.note(connection, "persona", text, data={"slug": slug})
 

@@ -5,7 +5,7 @@ import time
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.errors import NotPossible
+from tasuki.errors import NoLongerPossible, NotPossible
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
@@ -44,10 +44,10 @@ def save_view(database: FleetDatabase, name: str, query: str) -> tuple[SavedView
 
 
 def restore_replaced(database: FleetDatabase, view: SavedView, replaced: SavedView) -> None:
-    """Put back a view that another one replaced. Raises NotPossible where that was changed since."""
+    """Put back a view that another one replaced. Raises NoLongerPossible where that was changed since."""
     with database.write(alone=True) as connection:
         if _take_view(connection, view.name) != view:
-            raise NotPossible(f"The view {view.name} was changed since: it stays as it is.")
+            raise NoLongerPossible(f"The view {view.name} was changed since: it stays as it is.")
         _insert_view(connection, replaced)
 
 

@@ -357,6 +357,7 @@ STATUS_BY_ERROR: Mapping[type[errors.TasukiError], int] = {
     errors.ThreadUnreadable: 400,
     errors.ConfigInvalid: 400,
     errors.NotPossible: 400,
+    errors.NoLongerPossible: 410,
     errors.UsageError: 400,
     errors.HarnessMissing: 400,
     errors.AlreadyUnderWay: 409,

@@ -86,6 +86,7 @@
   };
   const steerPeek = (event) => {
     const action = PEEKED[event.key];
+    if (event.key !== "a" && event.key !== "Enter" && $("#peek [data-touched]")) return; // what is ticked or typed stays
     if (!action || event.target.closest(event.key === "Enter" ? `a, ${CONTROLS}` : event.key === " " ? CONTROLS : "textarea")) return;
     event.preventDefault();
     if (!event.repeat || event.key === "j" || event.key === "k") action();

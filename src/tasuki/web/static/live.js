@@ -105,6 +105,7 @@
     beforeNodeMorphed: (old, fresh) => {
       if (old.nodeType !== Node.ELEMENT_NODE) return true;
       if (isSame(fresh) || old.dataset.keep !== undefined) return false;
+      if (old.dataset.refused && old.dataset.refused === fresh.parentElement?.id) return false; // of the same question
       if (old.matches("input, textarea, select") && isTouched(old)) return false;
       if (old.localName === "details") keepOpen(old, fresh);
       if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
@@ -167,7 +168,7 @@
     changed = false;
     const began = Date.now();
     const patience = window.setTimeout(() => stop.abort(), LONGEST_FETCH);
-    const isQuick = part.matches("[data-stale][data-partial]");
+    const isQuick = part.dataset.stale !== undefined && (part.dataset.partial !== undefined || Boolean($(".question", part)));
     const answer = await fetch(isQuick ? part.dataset.renewed.split("?")[0] : part.dataset.renewed, { headers: { "HX-Request": "true" }, cache: "no-store", signal: stop.signal }).catch(() => null);
     const text = answer && answer.ok ? await answer.text().catch(() => "") : "";
     window.clearTimeout(patience);
@@ -181,6 +182,8 @@
     const made = document.createElement("template");
     made.innerHTML = text;
     const fresh = $("[data-renewed]", made.content);
+    const isLess = fresh && fresh.dataset.partial !== undefined && part.dataset.partial === undefined;
+    if (isLess) $(".spoken", fresh).replaceWith($(".spoken", part).cloneNode(true)); // those that are shown, until they come anew
     if (fresh && fresh.dataset.renewed === part.dataset.renewed) morph(part, fresh);
     if (changed) part.dataset.stale = "";
   };

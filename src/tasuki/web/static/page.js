@@ -47,7 +47,7 @@
   });
   let opener = ""; // the link itself may be another one when the form is closed
   if (dialog) dialog.addEventListener("close", () => { const link = opener && document.getElementById(opener); if (link) link.focus(); });
-  const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue);
+  const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue) || Boolean($("[data-touched]", dialog));
   let pressedBeside = false; // a selection that is dragged out of the form ends beside it, too
   document.addEventListener("pointerdown", (event) => { pressedBeside = event.target === dialog; });
   document.addEventListener("click", (event) => {
@@ -119,7 +119,12 @@
     if (sending.has(place.id)) return;
     const fields = new URLSearchParams(new FormData(form, event.submitter));
     const note = $("[data-note]", place);
-    const say = (text) => { note.hidden = !text; put(note, text); };
+    const say = (text) => { delete note.dataset.refused; note.hidden = !text; put(note, text); };
+    const refuse = (text) => { // under a dialog nobody could read a toast
+      if (!dialog || !dialog.open || !dialog.contains(note)) { warn(text); return; }
+      say(text);
+      note.dataset.refused = place.id;
+    };
     sending.add(place.id);
     say("Sending …");
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
@@ -131,8 +136,8 @@
       if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close();
       const said = await answer.text().catch(() => "");
       if (said) document.dispatchEvent(new CustomEvent("tasuki:done", { detail: said }));
-    } else if (place.id === "notes") { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
-    if (!answer || !answer.ok) warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
+    } else if (place.id === "notes" && answer && answer.status === 410) { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
+    if (!answer || !answer.ok) refuse(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
     document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
 

@@ -38,6 +38,11 @@ class PageNotices:
                 self._notices.popitem(last=False)
         return key
 
+    def give_back(self, key: str, notice: object, seconds: float) -> None:
+        """Keep a notice that was taken under its own key again, for so many seconds."""
+        with self._lock:
+            self._notices[key] = (time.monotonic() + seconds, 0.0, notice)
+
     def find(self, key: str, kind: type[N]) -> N | None:
         """Find a notice of a kind; None for no such key, or where its time is over."""
         now = time.monotonic()

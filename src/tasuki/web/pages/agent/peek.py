@@ -1,7 +1,6 @@
 """A peek at an agent, over the page that lists it: what it asks, does and said last."""
 
 import os
-from collections.abc import Iterable
 
 from litestar import get
 from litestar.di import NamedDependency
@@ -15,9 +14,9 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.threads.passages import EntryCleaner
 from tasuki.web.pages.fleet import cards
-from tasuki.web.pages.threads import remote, view
+from tasuki.web.pages.threads import remote
 from tasuki.web.pages.threads.files import THREAD_CACHE
-from tasuki.web.pages.threads.parts import PartQuery
+from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, build_part
 from tasuki.web.pages.threads.view import ShownEntry
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence
@@ -58,7 +57,7 @@ def show_peek(
     command = shown_agent.changes.command if shown_agent.changes and agent.ended_at is None else ""
     is_whole = whole or not request.headers.get("hx-request") or _is_read_at_once(fleet, agent)
     return templates.render_page(
-        request, "peek.html", card=card, agent=shown_agent, live=f"agent:{id} hosts",
+        request, "peek.html", card=card, agent=shown_agent, live=f"agent:{id}",
         command="" if command and command in card.sentence else command,
         last=read_last_messages(fleet, agent) if is_whole else None,
     )  # fmt: skip
@@ -84,32 +83,32 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     if not is_here and (absence := find_absence(fleet.database, agent.host)):
         return LastMessages(problem=absence)
     try:
-        return LastMessages(_read_here(agent) if is_here else _ask_there(fleet, agent))
+        part = _read_part_here(agent) if is_here else _ask_there(fleet, agent)
     except TasukiError as error:
         return LastMessages(problem=str(error))
+    messages = _choose_last(part)
+    is_calls_alone = part.items and not messages
+    return LastMessages(messages, "Only tool calls lately." if is_calls_alone else "")
 
 
-def _read_here(agent: FleetAgent) -> tuple[ShownEntry, ...]:
+def _read_part_here(agent: FleetAgent) -> ThreadPart:
+    """Read the part that the thread's page shows: a secret is known where its name was read before it."""
     adapter, file = remote.find_session_thread(agent)
-    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
-    messages = (entry for entry in reversed(thread.entries) if entry.tool is None)
-    return _choose_last(view.show_entry(thread, entry, cleaner) for entry in messages)
+    return build_part(THREAD_CACHE.read_thread(adapter, file), PartQuery(), EntryCleaner())
 
 
-def _ask_there(fleet: Fleet, agent: FleetAgent) -> tuple[ShownEntry, ...]:
-    found = remote.ask_for_thread(fleet, agent, PartQuery(), ASK_SECONDS)
-    return _choose_last(one for one in reversed(found.part.items) if isinstance(one, ShownEntry))
+def _ask_there(fleet: Fleet, agent: FleetAgent) -> ThreadPart:
+    return remote.ask_for_thread(fleet, agent, PartQuery(), ASK_SECONDS).part
 
 
-def _choose_last(newest_first: Iterable[ShownEntry]) -> tuple[ShownEntry, ...]:
+def _choose_last(part: ThreadPart) -> tuple[ShownEntry, ...]:
     """Choose what the user and the agent said last, shortened, oldest first."""
-    chosen: list[ShownEntry] = []
-    for one in newest_first:
-        if one.kind in MESSAGE_KINDS and one.text.strip():
-            chosen.append(_shorten(one))
-        if len(chosen) == MOST_MESSAGES:
-            break
-    return tuple(reversed(chosen))
+    said = [
+        one
+        for one in part.items
+        if isinstance(one, ShownEntry) and one.kind in MESSAGE_KINDS and one.text.strip()
+    ]
+    return tuple(map(_shorten, said[-MOST_MESSAGES:]))
 
 
 def _shorten(one: ShownEntry) -> ShownEntry:
