@@ -27,7 +27,9 @@ class Viewer:
         page, page_out = await self._ask("/")
         await self._read_page(page)
         while line := await stream.readline():
-            if not line.startswith(b"data: ") or (self.is_ready.is_set() and b'"topics":[]' in line):
+            if not line.startswith(b"data: ") or (
+                self.is_ready.is_set() and b'"topics":[]' in line
+            ):
                 continue
             if not self.is_ready.is_set():
                 self.is_ready.set()
