@@ -24,7 +24,10 @@ class UndoOffer(Struct, frozen=True):
     done: str
     """What was done, as a sentence."""
     put_back: Callable[[Fleet], None]
-    """Puts back exactly what was there. Raises NotPossible where it was changed since."""
+    """Puts back what was there.
+
+    Raises NoLongerPossible where it was changed since, NotPossible where it is refused for now.
+    """
     undone: str
     """What is true once it is undone, as a sentence."""
     topics: frozenset[str] = frozenset()
