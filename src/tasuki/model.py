@@ -22,6 +22,13 @@ ToolKind = Literal[
     "shell", "edit", "write", "read", "search", "todo", "agent", "ask", "skill", "web", "other"
 ]
 ToolStatus = Literal["ok", "error", "running", "aborted", "refused", "unknown"]
+"""How a tool call ended.
+
+refused: the user did not want it. error: it ended badly, or never began: of a shell command only an exit
+code proves that it ran.
+"""
+RunResult = Literal["passed", "failed", "did not run", "not shown"]
+"""How a command ended, as far as the thread proves it."""
 TodoStatus = Literal["pending", "in_progress", "done", "dropped"]
 ChangeKind = Literal["edit", "create", "delete", "rename"]
 
@@ -280,17 +287,27 @@ class CommandFact(Struct, frozen=True):
 
     command: str
     refs: tuple[int, ...]
-    ok: bool
+    result: RunResult = "passed"
     error: str = ""
-    """The line that says why it failed."""
+    """The line that says why it failed or did not run."""
     outcome: str = ""
     """A short line of the output that says how it went, of a check or test."""
     check: Literal["", "test", "lint", "build", "commit"] = ""
     by_user: bool = False
-    known: bool = True
-    """Whether the thread shows how the last run ended."""
     failed_tests: tuple[str, ...] = ()
     """The tests that failed in the last run, of a check of tests."""
+    unseen: int = 0
+    """Of a last check: ref of a newer run of its kind whose result is not shown, 0 for none."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether its last run is proven to have passed."""
+        return self.result == "passed"
+
+    @property
+    def known(self) -> bool:
+        """Whether the thread proves how its last run ended."""
+        return self.result in ("passed", "failed")
 
 
 class Quote(Struct, frozen=True):
@@ -306,6 +323,8 @@ class Lesson(Struct, frozen=True):
     command: str
     error: str
     failed: int
+    started: bool = True
+    """False where its program or its target was missing."""
     passed: int = 0
     """Ref of the later success of the same command, 0 if it never came."""
     words: str = ""

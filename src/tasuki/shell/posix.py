@@ -17,6 +17,12 @@ class SimpleCommand(Struct, frozen=True):
     """
     operator: str = ""
     """What is before it: `&&`, `||`, `;`, `|`, `|&`, `&`, a newline, or nothing."""
+    is_negated: bool = False
+    """A `!` before it turns its exit code around."""
+    in_block: bool = False
+    """It is inside an `if`, a loop or a `case`: it may not run, or run often."""
+    in_background: bool = False
+    """Nothing waits for its end: a `&` follows."""
 
     @property
     def is_piped(self) -> bool:
@@ -38,6 +44,9 @@ class CommandSplitter:
         """Whether this is the head of a loop or function, which is dropped."""
         self.in_test = False
         """Whether this is inside `[[ … ]]`, where operators separate nothing."""
+        self.is_negated = False
+        self.blocks = 0
+        """How many blocks of an `if`, a loop or a `case` are open."""
 
     @property
     def at_start(self) -> bool:
@@ -67,7 +76,11 @@ class CommandSplitter:
         """
         text = " ".join("".join(self.parts).split())
         if text:
-            self.commands.append(SimpleCommand(text, self.operator))
+            found = SimpleCommand(
+                text, self.operator, self.is_negated, self.blocks > 0, operator == "&"
+            )
+            self.commands.append(found)
+            self.is_negated = False
         if text or self.in_head or operator != "\n" or self.operator in (";", "&"):
             self.operator = operator
         self.parts.clear()
@@ -199,10 +212,14 @@ class PosixSplitter(CommandSplitter):
         elif self.at_start and word in _PREFIXES:
             if word == "esac" and self.groups[-1:] == ["case"]:
                 self.groups.pop()
+            self.is_negated ^= word == "!"
+            self.blocks += word in ("if", "while", "until")
+            self.blocks -= self.blocks > 0 and word in ("fi", "done", "esac")
             return
         elif self.at_start:
             self.in_test = word == "[["
             self.in_head = word in ("for", "select")
+            self.blocks += word in ("for", "select", "case")
             if word == "function" and (name := _FUNCTION.match(self.line, self.position)):
                 self.position = name.end()
                 return
@@ -233,6 +250,7 @@ class PosixSplitter(CommandSplitter):
         while word := self.read_word():
             if word == "esac":
                 self.groups.pop()
+                self.blocks -= self.blocks > 0
                 return
             self.skip_match(_BAR)
         if self.line.startswith(")", self.position):

@@ -34,7 +34,7 @@ def commands(folder: Path, *facts: CommandFact, told: tuple[int, ...] = ()) -> l
 
 def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
     """A command that ran once and passed."""
-    return CommandFact(command=command, refs=(ref,), **{"ok": True, **more})  # type: ignore[arg-type]
+    return CommandFact(command=command, refs=(ref,), **more)  # type: ignore[arg-type]
 
 
 # -- files -----------------------------------------------------------------------------
@@ -122,7 +122,10 @@ def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
 def test_one_command_of_each_shape_is_told(tmp_path: Path) -> None:
     """Runs that differ in pipes and redirections alone are one command, without those."""
     found = commands(
-        tmp_path, fact("pytest -q", 1), fact("pytest -q 2>&1 | tail -3", 5), fact("make docs", 3)
+        tmp_path,
+        fact("pytest -q", 1),
+        fact("pytest -q 2>&1 | tail -3", 5, result="not shown"),
+        fact("make docs", 3),
     )
 
     assert sorted((c.command, c.note) for c in found) == [("make docs", "ok"), ("pytest -q", "")]
@@ -171,21 +174,23 @@ def test_a_command_of_several_lines_is_told_by_its_steps(tmp_path: Path) -> None
 def test_the_note_of_a_command_tells_how_it_ended() -> None:
     """Passed, failed with its reason, told above, a selection, and not recorded are told apart."""
     note = choices.format_command_note
-    red = fact("make", ok=False, error="no rule")
+    red = fact("make", result="failed", error="no rule")
 
     assert note(fact("make")) == "ok"
     assert note(red) == "failed: no rule"
     assert note(red, is_reported=True) == "failed, as above"
-    assert note(fact("make", known=False)) == "how it ended is not recorded"
+    assert note(fact("make", result="not shown")) == "how it ended is not recorded"
     assert note(fact("pytest -k x", check="test", outcome="2 passed")) == "2 passed (a selection)"
 
 
 def test_what_a_filter_hides_is_not_told_as_passed(tmp_path: Path) -> None:
     """`lint | grep` ends with what the filter found: without a line of the check's own it tells nothing."""
-    hidden = fact("golangci-lint run ./... | grep -oE x | sort", check="lint")
-    masked = fact('./repo create smoke; echo "exit=$?"')
+    hidden = fact("golangci-lint run ./... | grep -oE x | sort", check="lint", result="not shown")
+    masked = fact('./repo create smoke; echo "exit=$?"', result="not shown")
     told = fact("go test ./... | tail -3", check="test", outcome="ok in 5 packages")
-    failed = fact("go vet ./... | head", check="lint", ok=False, error="a.go:1:2: unreachable")
+    failed = fact(
+        "go vet ./... | head", check="lint", result="failed", error="a.go:1:2: unreachable"
+    )
     found = commands(tmp_path, hidden, masked, told, failed)
 
     assert [(c.command, c.note) for c in found if not c.minor] == [

@@ -16,6 +16,7 @@ def entry(ref: int, command: str, output: str = "", status: str = "ok") -> Entry
         command=command,
         output=output,
         status=status,  # type: ignore[arg-type]
+        exit_code={"ok": 0, "error": 1}.get(status),
     )
     return Entry(ref=ref, kind="tool", tool=call)
 
@@ -83,7 +84,7 @@ def test_heredocs_are_left_off_and_marked() -> None:
     ("command", "kind"),
     [
         ("pnpm -s test", "test"), ("npm --silent run test:unit", "test"), ("pnpm -s run build", "build"),
-        ("yarn --cwd x run lint", ""), ('echo "pytest"', ""), ("curl https://x.org/tests/build", ""),
+        ("yarn --cwd x run lint", "lint"), ('echo "pytest"', ""), ("curl https://x.org/tests/build", ""),
         ("./notify 'make lint'", ""), ('bash -c "pytest -q"', "test"), ("docker run x 'npm test'", "test"),
     ],
 )  # fmt: skip
@@ -143,6 +144,7 @@ def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
 
     nothing = "testing: warning: no tests to run\nPASS\nok  \tapp/store\t0.2s [no tests to run]\n"
     (run,) = commands.list_runs([entry(1, "go test ./store/... -run TestGone", nothing)])
+    assert run.result == "did not run"
     assert "no tests to run" in commands.find_outcome(run)
 
 

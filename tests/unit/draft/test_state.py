@@ -22,13 +22,17 @@ def lines_of(builder: ThreadBuilder, folder: Path) -> list[tuple[str, str]]:
 
 def check(command: str, output: str = "", status: ToolStatus = "ok", ref: int = 1) -> Entry:
     """An entry in which a command ended."""
-    call = ToolCall("", "Bash", "shell", command=command, output=output, status=status)
+    code = {"ok": 0, "error": 1}.get(status)
+    call = ToolCall(
+        "", "Bash", "shell", command=command, output=output, status=status, exit_code=code
+    )
     return Entry(ref=ref, kind="tool", tool=call)
 
 
 def results_of(*entries: Entry) -> dict[str, tuple[int, bool]]:
-    """The entry and the result of the last check of each kind."""
-    return {c.check: (c.refs[-1], c.ok) for c in find_last_checks(list_runs(entries))}
+    """The entry of the last check of each kind, and whether it passed; only known results."""
+    found = find_last_checks(list_runs(entries))
+    return {c.check: (c.refs[-1], c.ok) for c in found if c.known}
 
 
 def test_commits_are_told_by_branch_and_push(tmp_path: Path) -> None:
@@ -161,12 +165,13 @@ def test_an_interrupted_run_is_no_result() -> None:
 
 
 def test_a_compiler_that_complains_behind_a_pipe_failed() -> None:
-    """`head` ends well whatever the compiler said; a warning is no failure."""
+    """`head` ends well whatever the compiler said; a warning shows neither."""
     broken = "# app/agent\nagent/x.go:189:10: undefined: Type"
     warned = "parser.c:254:18: warning: null character"
 
     assert results_of(check("go build ./... 2>&1 | head -30", broken)) == {"build": (1, False)}
-    assert results_of(check("go build ./... 2>&1 | head -30", warned)) == {"build": (1, True)}
+    assert results_of(check("go build ./... 2>&1 | head -30", warned)) == {}
+    assert results_of(check("go build ./... 2>&1 | head -30", "")) == {"build": (1, True)}
     assert results_of(check("go build ./...", broken)) == {"build": (1, True)}
 
 
@@ -180,13 +185,13 @@ def test_a_filter_that_hides_the_result_tells_none() -> None:
 
 
 def test_in_a_chain_only_the_check_that_failed_has_failed() -> None:
-    """What stands after it did not run; what stood before passed, but has no line of its own."""
+    """What stands after it did not run; where nothing tells which it was, neither has."""
     before = check("npm test && npm run lint", "5 passed")
     tests = check("npm test && npm run lint", "1 failed", "error", ref=2)
     lint = check("npm run lint && npm test", "x.ts: unused", "error", ref=3)
 
     assert results_of(before, tests) == {"test": (2, False), "lint": (1, True)}
-    assert results_of(before, lint) == {"test": (1, True), "lint": (3, False)}
+    assert results_of(before, lint) == {"test": (1, True), "lint": (1, True)}
 
 
 def test_a_thread_without_an_entry_has_no_state() -> None:

@@ -31,8 +31,9 @@ def built(builder: ThreadBuilder, folder: Path, limit: int = 9) -> list[str]:
 def ran(command: str, output: str = "", status: ToolStatus = "ok") -> ToolCall:
     """A shell call."""
     return ToolCall(
-        id="1", name="Bash", kind="shell", command=command, output=output, status=status
-    )
+        id="1", name="Bash", kind="shell", command=command, output=output, status=status,
+        exit_code={"ok": 0, "error": 1}.get(status),
+    )  # fmt: skip
 
 
 def edited(*paths: str, status: ToolStatus = "ok", new: str = "x", kind: str = "edit") -> ToolCall:

@@ -75,13 +75,15 @@ class SummaryEvidence:
 
     @cached_property
     def last_checks(self) -> dict[str, CommandFact]:
-        """The last run of each kind of check."""
-        return {check.check: check for check in self.facts.last_check}
+        """The last run of each kind of check, where no newer one is without a result."""
+        return {c.check: c for c in self.facts.last_check if c.known and not c.unseen}
 
-    def has_passed(self, kind: str) -> bool:
-        """Return whether a check of a kind ever passed."""
-        return any(c.check == kind and c.known and c.ok for c in self.facts.commands) or any(
-            run.check == kind and run.known and run.ok for run in self.derived.runs
+    def may_have_passed(self, kind: str, since: int = 0) -> bool:
+        """Return whether a check of a kind passed after an entry, or ran without a result."""
+        return any(
+            judged.result in ("passed", "not shown")
+            for run in self.derived.runs
+            if run.ref > since and (judged := run.judged.get(kind))
         )
 
     @cached_property
@@ -113,7 +115,7 @@ class SummaryEvidence:
     @cached_property
     def has_pushed(self) -> bool:
         """Whether a push is in the thread that may have succeeded."""
-        return any("git push" in run.command and run.ok for run in self.derived.runs)
+        return any("git push" in run.command and not run.went_wrong for run in self.derived.runs)
 
     def list_user_messages(self) -> Iterable[tuple[int, str]]:
         """Return what the user wrote in each message, folded, in lower case, with its ref."""

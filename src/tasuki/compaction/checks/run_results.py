@@ -120,11 +120,11 @@ def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFa
 
 def list_open_failures(evidence: SummaryEvidence) -> list[CommandFact]:
     """Return the runs with failed tests after which no run of as many passed, the newest first."""
-    runs = [run for run in evidence.derived.runs if run.check == "test" and run.known and run.ok]
+    runs = [run for run in evidence.derived.runs if run.check == "test" and not run.went_wrong]
     failed = [
         check
         for check in (*evidence.facts.commands, *evidence.facts.last_check)
-        if check.check == "test" and check.known and not check.ok and check.failed_tests
+        if check.check == "test" and check.result == "failed" and check.failed_tests
     ]
     still = [
         check

@@ -119,12 +119,12 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
         if _PASSES_NOW.search(line.words) and not _NEGATED.search(line.words):
             yield from _check_passing(kind, last, line, evidence)
         elif _PASSED.search(line.words) and not _NEGATED.search(line.words):
-            if last and last.known and not last.ok and not evidence.has_passed(kind):
+            if last and not last.ok and not evidence.may_have_passed(kind):
                 yield Correction(line.text, _describe_last(last), last.refs[-1:])
             elif last and evidence.has_all_work and (n := _find_wrong_count(line, evidence)):
                 truth = f"{n} is in no result; {_describe_last(last)}"
                 yield Correction(line.text, truth, last.refs[-1:])
-        elif last and last.known and not line.is_past:
+        elif last and not line.is_past:
             says_failing = _FAILS_NOW.search(line.words) and _says_only_failure(line.text)
             wrong_count = kind == "test" and _has_wrong_failures(line, last)
             if (last.ok and says_failing) or wrong_count:
@@ -136,9 +136,9 @@ def _check_passing(
 ) -> Iterator[Correction]:
     """Check a line that says a kind of check passes now."""
     if last is None:
-        if not evidence.has_passed(kind) and evidence.has_all_work:
+        if not evidence.may_have_passed(kind) and evidence.has_all_work:
             yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
-    elif last.known and not last.ok and not line.is_past:
+    elif not last.ok and not line.is_past:
         yield Correction(line.text, _describe_last(last), last.refs[-1:])
     elif kind == "test" and (failed := find_open_failure(line, evidence)):
         yield Correction(line.text, _describe_last(failed), failed.refs[-1:])

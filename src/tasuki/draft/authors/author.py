@@ -164,10 +164,11 @@ def _format_file_line(number: int, file: FileFact) -> str:
 
 
 def _format_command_line(number: int, command: CommandFact) -> str:
-    result = "ok" if command.ok else "FAILED"
+    words = {"passed": "ok", "failed": "FAILED", "not shown": "how it ended is not recorded"}
+    ending = words.get(command.result, command.result)
     note = command.outcome or command.error
-    result = f"{result}: {note}" if note else result
-    ending = result if command.known else "how it ended is not recorded"
+    if note and command.result != "not shown":
+        ending = f"{ending}: {note}"
     return f"C{number} {shorten_command(command.command, 200)} ({ending}){format_refs(command.refs, 2)}"
 
 

@@ -138,8 +138,7 @@ def choose_commands(
 def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
     """Return whether no later run contains a step of a command, and no filter hides its result."""
     last = command.refs[-1]
-    tells_its_end = command.check and (command.outcome or not command.ok)
-    if not tells_its_end and is_exit_code_hidden(command.command):
+    if command.result == "not shown" and is_exit_code_hidden(command.command):
         return False
     return all(newest.get(strip_assignments(s), last) <= last for s in split_steps(command.command))
 
@@ -174,12 +173,13 @@ _EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
 
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
     """Return the result of a command's last run, in few words."""
-    if not command.known:
+    if command.result == "not shown":
         return "how it ended is not recorded"
     if not command.ok:
+        word = "failed" if command.known else "did not run"
         if is_reported:
-            return "failed, as above"
-        return f"failed: {command.error}" if command.error else "failed"
+            return f"{word}, as above"
+        return f"{word}: {command.error}" if command.error else word
     selection = (
         " (a selection)" if command.check == "test" and is_selection(command.command) else ""
     )

@@ -332,7 +332,7 @@ class DraftChecker:
         An item that cites a run that passed is not refuted.
         """
         tests = [c for c in self.facts.last_check if c.check == "test"]
-        if not any(c.known and not c.ok for c in tests):
+        if not any(c.result == "failed" and not c.unseen for c in tests):
             return False
         if not _ALL_PASS.search(item.text) or _QUALIFIED.search(item.text):
             return False

@@ -1,41 +1,11 @@
 """What a shell command line does: which checks it runs, and whether it only looks around."""
 
-import re
 from functools import lru_cache
 
+from tasuki.draft.facts.runners import JUDGED, CheckKind, Runner, find_runner
 from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
-CheckKind = str
-
-_CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
-    ("commit", compile_pattern(r"\bgit\s+(?:-\S+\s+)*commit\b")),
-    (
-        "test",
-        compile_pattern(
-            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
-            r"playwright)|vitest|jest|playwright\s+test|manage\.py\s+test|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
-            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
-            r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
-        ),
-    ),
-    (
-        "lint",
-        compile_pattern(
-            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
-            r"(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|"
-            r"(?:pnpm|yarn)\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
-            r"(?:lint|check|typecheck)\S*|go\s+vet|scripts/check)\b"
-        ),
-    ),
-    (
-        "build",
-        compile_pattern(
-            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*build|(?:pnpm|yarn)\s+build|make(?:\s+(?:all|build))?$|cmake|"
-            r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
-        ),
-    ),
-)
 NAVIGATION = compile_pattern(
     r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
     r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:-C\s+\S+\s+|--no-pager\s+)*(?:status|log|diff|show|branch|"
@@ -47,12 +17,6 @@ MAX_SCRIPT = 20_000
 
 
 _ENV = compile_pattern(r"env\s+(?:-\S+\s+)*(?:\w+=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+(?=\S)")
-_TRIGGERS = frozenset(
-    "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
-    "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck types format fmt vet build "
-    "make cmake package compile webpack".split()
-)
-_LETTERS = compile_pattern(r"[a-z]+")
 _LITERAL_ARGUMENT = compile_pattern(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
 """A text or an address that is an argument of a command: `./notify "make lint"` checks
 nothing.
@@ -61,7 +25,7 @@ _RUNS_A_STRING = compile_pattern(
     r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b"
 )
 _ACTS_ON_OTHERS = compile_pattern(
-    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
+    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|(?:\S*python[\d.]*\s+-m\s+)?pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
     r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
     r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
 )
@@ -70,6 +34,13 @@ _BENCHMARK = compile_pattern(
     r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)"
 )
 """Go's way to run benchmarks and no test."""
+_ENDING = compile_pattern(r"^(\S+)\.(?:exe|cmd|bat)(?=\s|$)")
+"""The ending of a program's name on Windows."""
+_ONLY_LISTS = compile_pattern(
+    r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry-run|setup-plan|showConfig|print-config)(?:[= ]|$)"
+    r"|go test\b.*\s-(?:c|list)\b|ctest\b.*\s-N\b|pytest\b.*\s--version|(?:vitest|playwright test) list\b"
+)
+"""Options with which a runner only lists or compiles."""
 
 
 @lru_cache(maxsize=50_000)
@@ -97,11 +68,9 @@ def drop_here_documents(line: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def list_check_kinds(command: str) -> tuple[CheckKind, ...]:
-    """Return which of `test`, `lint`, `build` and `commit` a command line runs, in this order."""
-    if _TRIGGERS.isdisjoint(_LETTERS.findall(command)):
-        return ()
+    """Return which of `commit`, `test`, `lint` and `build` a command line runs, in this order."""
     found = {identify_check_kind(c.text) for c in list_simple_commands(command) if not c.is_piped}
-    return tuple(kind for kind, _ in _CHECKS if kind in found)
+    return tuple(kind for kind in ("commit", *JUDGED) if kind in found)
 
 
 def strip_variables(text: str) -> str:
@@ -116,16 +85,23 @@ def find_check_kind(command: str) -> CheckKind:
     return next(iter(list_check_kinds(command)), "")
 
 
-def identify_check_kind(text: str) -> CheckKind:
-    """Return what one simple command checks, judged by the program that it runs."""
-    text = strip_variables(text)
+@lru_cache(maxsize=50_000)
+def identify_runner(text: str) -> Runner | None:
+    """Return the runner of checks, or the commit, that one simple command runs; None for others."""
+    text = _ENDING.sub(r"\1", strip_variables(text), count=1)
     if _ACTS_ON_OTHERS.match(text) or NAVIGATION.match(text) or is_help_or_version(text):
-        return ""
-    if _BENCHMARK.search(text):
-        return ""
+        return None
+    if _BENCHMARK.search(text) or _ONLY_LISTS.search(text):
+        return None
     if not _RUNS_A_STRING.match(text):
         text = _LITERAL_ARGUMENT.sub(" ", text)
-    return next((kind for kind, pattern in _CHECKS if pattern.search(text)), "")
+    return find_runner(text)
+
+
+def identify_check_kind(text: str) -> CheckKind:
+    """Return what one simple command checks, judged by the program that it runs."""
+    runner = identify_runner(text)
+    return runner.kind if runner else ""
 
 
 @lru_cache(maxsize=50_000)

@@ -81,9 +81,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     live = [c for c in repository.commits if not c.gone]
     commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
     todos, todos_ref = _find_todos(entries)
-    last_green = next(
-        (r.ref for r in reversed(all_runs) if r.check in _GREEN and r.known and r.ok), 0
-    )
+    last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     subjects = commands.list_commit_subjects(all_runs)
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
@@ -216,7 +214,7 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
             break
         key = strip_variables(commands.normalize_command(run.command))
         kind = "commit" if key.startswith("git ") else run.check
-        if not run.known:
+        if run.result == "not shown" or run.was_blocked:
             continue
         if run.ok:
             passed[key] = run.ref
@@ -233,6 +231,7 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
                     command=run.command,
                     error=error,
                     failed=run.ref,
+                    started=run.result == "failed",
                     passed=after,
                     words=words.text if words else "",
                     words_ref=words.ref if words else 0,

@@ -353,7 +353,7 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
     if not (run.navigation or "git " in command or "rm " in command or "mv " in command):
         return
-    if not run.ok:
+    if run.went_wrong:
         return
     if "mv " in command:
         for match in _MOVER.finditer(command):

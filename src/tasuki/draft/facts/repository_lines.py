@@ -36,7 +36,11 @@ def shorten_paths(facts: Facts, paths: Sequence[str]) -> list[str]:
 
 def find_formatter_since(facts: Facts, ref: int) -> str:
     """Return the newest formatter of the whole tree that ran after an entry, or ''."""
-    found = ((c.refs[-1], find_formatter(c.command)) for c in facts.commands if c.ok)
+    found = (
+        (c.refs[-1], find_formatter(c.command))
+        for c in facts.commands
+        if c.result in ("passed", "not shown")
+    )
     return max(
         ((last_ref, step) for last_ref, step in found if step and last_ref > ref), default=(0, "")
     )[1]

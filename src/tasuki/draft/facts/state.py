@@ -21,7 +21,7 @@ from tasuki.draft.facts.repository_lines import (
     shorten_paths,
 )
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
-from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
+from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.patterns import compile_pattern
 
 _ERROR_IN_GOAL = compile_pattern(
@@ -69,19 +69,23 @@ _CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"
 
 def _list_checks(facts: Facts) -> Iterator[Item]:
     """Yield the last run of each kind of check; kinds that one command ran share a line."""
-    by_command: dict[str, list[CommandFact]] = {}
+    by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
     tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
     for check in facts.last_check:
         if check.check == "build" and check.ok and check.refs[-1] < tested:
             continue  # What was tested later was built.
-        by_command.setdefault(f"{check.refs[-1]} {check.command}", []).append(check)
-    for checks in by_command.values():
+        by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
+    for checks in by_run.values():
         check = checks[0]
         label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
         command = shorten_command(strip_filter(check.command), 140)
-        since = _describe_changes_since(facts, check.refs[-1])
-        text = f"`{command}` {_format_result(check)}; {since}"
-        yield Item(text=text, refs=check.refs[-1:], label=label)
+        parts = [f"`{command}` {_format_result(check)}"]
+        if check.known:
+            parts.append(_describe_changes_since(facts, check.refs[-1]))
+        if check.unseen:
+            parts.append("run again since, without a result in the thread")
+        refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
+        yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
     if tests and all(is_selection(c.command) for c in tests):
         yield Item(
@@ -108,6 +112,10 @@ def _describe_changes_since(facts: Facts, ref: int) -> str:
 
 
 def _format_result(check: CommandFact) -> str:
+    if check.result == "not shown":
+        return "was run; its result is not in the thread"
+    if check.result == "did not run":
+        return f"did not run: `{check.error}`" if check.error else "did not run"
     if check.ok and check.outcome.startswith("ok in "):
         return f"passed, {check.outcome}"  # Counted, not quoted.
     if check.ok:
@@ -223,7 +231,8 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     ]
     for lesson in still[:2]:
         text = f"`{shorten_command(strip_filter(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
-        yield Item(text=text, refs=(lesson.failed,), label="Failed, and did not pass since")
+        label = "Failed, and did not pass since" if lesson.started else "Did not run"
+        yield Item(text=text, refs=(lesson.failed,), label=label)
 
 
 def list_lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:

@@ -214,11 +214,12 @@ def _format_result(run: CommandRun, call: ToolCall) -> str:
         return "interrupted"
     if commit := _COMMITTED.search(run.output):
         return shorten(fold_whitespace(commit[0]), MAX_RESULT)
-    if not run.known:
+    if run.result == "not shown":
         return ""
-    if not run.ok:
+    if run.went_wrong:
         error = find_error(run)
-        return shorten(f"failed: {fold_whitespace(error)}", MAX_RESULT) if error else "failed"
+        word = "failed" if run.result == "failed" else "did not run"
+        return shorten(f"{word}: {fold_whitespace(error)}", MAX_RESULT) if error else word
     if run.check and (line := find_outcome(run)):
         return shorten(line, MAX_RESULT)
     lines = [line for line in run.output.split("\n") if line.strip()]

@@ -100,7 +100,7 @@ class CodexCallLog:
         put(call, "output", output if size <= self._keep else clip(output, self._keep))
         put(call, "output_size", size)
         put(call, "exit_code", code)
-        put(call, "status", _find_status(code, output))
+        put(call, "status", _find_status(call, code, output))
         if call.name == "write_stdin":
             put(call, "background", "")
             self._record_poll(self._polls.get(call_id, ""), code, output)
@@ -275,11 +275,13 @@ def parse_shell_result(text: str) -> tuple[int | None, str]:
         return code, output
 
 
-def _find_status(code: int | None, output: str) -> ToolStatus:
+def _find_status(call: ToolCall, code: int | None, output: str) -> ToolStatus:
     if code is not None:
         return "error" if code else "ok"
     if output.startswith("aborted"):
         return "aborted"
     if _REFUSED.match(output):
         return "refused"
-    return "error" if _FAILED.match(output) else "ok"
+    if _FAILED.match(output):
+        return "error"
+    return "unknown" if call.kind == "shell" else "ok"

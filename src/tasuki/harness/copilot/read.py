@@ -366,7 +366,9 @@ class CopilotReader:
             put(call, "background", result.background)
             self.background.record_start(result.background, "command", call.command, entry.ref)
             return result.output, "running"
-        return result.output, "error" if status == "ok" and code else status
+        if status == "ok" and code != 0:
+            status = "error" if code else "unknown"
+        return result.output, status
 
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
         if call.kind == "agent" and call.id not in self.agents:
