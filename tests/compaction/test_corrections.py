@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from compactions import compact_shop
+from compactions import block_of, compact_shop, read_compacted, shop_thread
 
 FALSE = (
     "HEAD is now `0a1b2c3` (Sum the cart once).",
@@ -117,3 +117,38 @@ def test_a_thread_without_its_beginning_proves_no_absence(tmp_path: Path) -> Non
 
     assert len(whole.corrections) == 2
     assert part.corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ("pytest -q tests 2>&1 | wc -l", "42", 0),
+        ("pytest -q tests > log.txt 2>&1; echo done", "done", 0),
+        ("make check 2>&1 | tail -1", "see the log", 0),
+        ("timeout 60 pytest -q tests", "", 124),
+    ],
+)
+def test_a_run_without_a_result_contradicts_nothing(
+    command: str, output: str, code: int, tmp_path: Path
+) -> None:
+    """The tests failed before; how they ended last is not in the thread, and the model has seen it."""
+    builder = shop_thread().edit("/home/dev/shop/src/shop/discounts.py", "0.1", "0.2")
+    thread = read_compacted(
+        tmp_path, builder.shell(command, output, code), f"{HEAD}- All tests pass."
+    )
+
+    assert block_of(thread).corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [("bash: pytest: command not found", 127), ("ERROR: file or directory not found: tests", 4)],
+)
+def test_a_run_that_did_not_start_is_no_failure(output: str, code: int, tmp_path: Path) -> None:
+    """What passed last has passed, whatever could not be started afterwards."""
+    builder = shop_thread().shell("pytest -q tests", "42 passed in 3s")
+    thread = read_compacted(
+        tmp_path, builder.shell("pytest -q tests", output, code), f"{HEAD}- All tests pass."
+    )
+
+    assert block_of(thread).corrections == ()

@@ -55,9 +55,15 @@ def shop_thread(harness: str = "claude") -> ThreadBuilder:
 
 def read_shop(folder: Path, summary: str, harness: str = "claude") -> Thread:
     """The thread of that afternoon with its compaction."""
+    return read_compacted(folder, shop_thread(harness), summary, harness)
+
+
+def read_compacted(
+    folder: Path, builder: ThreadBuilder, summary: str, harness: str = "claude"
+) -> Thread:
+    """A thread that ends with its compaction."""
     folder.mkdir(exist_ok=True)
-    path = shop_thread(harness).compaction(summary).write(folder)
-    return harnesses.get_harness(harness).read(path)
+    return harnesses.get_harness(harness).read(builder.compaction(summary).write(folder))
 
 
 def compact_shop(
@@ -66,6 +72,11 @@ def compact_shop(
     """The block behind a summary of that afternoon."""
     thread = read_shop(folder, summary, harness)
     report = replace(thread.report, lacks_beginning=begins_elsewhere)
-    compaction = find_last_compaction(replace(thread, report=report))
+    return block_of(replace(thread, report=report))
+
+
+def block_of(thread: Thread) -> RestoreBlock:
+    """The block behind the last compaction of a thread."""
+    compaction = find_last_compaction(thread)
     assert compaction is not None
     return build_block(compaction)

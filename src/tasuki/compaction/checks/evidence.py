@@ -9,7 +9,8 @@ from tasuki.compaction.checks.figures import Figure, find_figures
 from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
-from tasuki.draft.facts.commands import normalize_command
+from tasuki.draft.facts.command_kinds import runs_project_script
+from tasuki.draft.facts.commands import CommandRun, normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.files import is_outside
 from tasuki.draft.text.entries import extract_user_words
@@ -76,14 +77,19 @@ class SummaryEvidence:
     @cached_property
     def last_checks(self) -> dict[str, CommandFact]:
         """The last run of each kind of check, where no newer one is without a result."""
-        return {c.check: c for c in self.facts.last_check if c.known and not c.unseen}
+        newest = max((run.ref for run in self.derived.runs if _may_have_passed_all(run)), default=0)
+        return {
+            c.check: c
+            for c in self.facts.last_check
+            if c.known and not c.unseen and (c.ok or c.refs[-1] >= newest)
+        }
 
-    def may_have_passed(self, kind: str, since: int = 0) -> bool:
-        """Return whether a check of a kind passed after an entry, or ran without a result."""
+    def may_have_passed(self, kind: str) -> bool:
+        """Return whether a check of a kind ever passed, or ran without a result."""
         return any(
-            judged.result in ("passed", "not shown")
+            _may_have_passed_all(run)
+            or ((judged := run.judged.get(kind)) and judged.result in ("passed", "not shown"))
             for run in self.derived.runs
-            if run.ref > since and (judged := run.judged.get(kind))
         )
 
     @cached_property
@@ -141,3 +147,8 @@ class SummaryEvidence:
             if entry.kind == "user" and (words := extract_user_words(entry)):
                 found[entry.ref] = fold_for_comparison(words).lower()
         return found
+
+
+def _may_have_passed_all(run: CommandRun) -> bool:
+    """Return whether a script of the project, which may run every check, did not go wrong."""
+    return bool(run.check) and not run.went_wrong and runs_project_script(run.command)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.summary_lines import SummaryLine
+from tasuki.draft.facts.command_kinds import runs_project_script
 from tasuki.draft.facts.commands import (
     CommandRun,
     normalize_command,
@@ -120,7 +121,11 @@ def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFa
 
 def list_open_failures(evidence: SummaryEvidence) -> list[CommandFact]:
     """Return the runs with failed tests after which no run of as many passed, the newest first."""
-    runs = [run for run in evidence.derived.runs if run.check == "test" and not run.went_wrong]
+    runs = [
+        run
+        for run in evidence.derived.runs
+        if not run.went_wrong and (run.check == "test" or runs_project_script(run.command))
+    ]
     failed = [
         check
         for check in (*evidence.facts.commands, *evidence.facts.last_check)

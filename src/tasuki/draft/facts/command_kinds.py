@@ -73,6 +73,12 @@ def list_check_kinds(command: str) -> tuple[CheckKind, ...]:
     return tuple(kind for kind in ("commit", *JUDGED) if kind in found)
 
 
+def runs_project_script(command: str) -> bool:
+    """Return whether a line runs a check by a name that the project gave: it may run any other, too."""
+    runners = (identify_runner(c.text) for c in list_simple_commands(command))
+    return any(runner and runner.is_wrapper for runner in runners)
+
+
 def strip_variables(text: str) -> str:
     """Return a simple command without the variables that it sets, also with `env`."""
     text = strip_assignments(text)
