@@ -9,13 +9,18 @@ from typing import Literal
 
 from msgspec import Struct
 
-Origin = Literal["typed", "queued", "answer", "harness", "command", "handoff"]
+Origin = Literal["typed", "queued", "channel", "answer", "harness", "command", "handoff", "plan"]
 """The source of a user entry.
 
-typed: at the prompt; queued: typed while the agent worked; answer: to a question or a
-refused tool call; harness: written by the program; command: a shell command the user ran in
-the harness; handoff: the brief of an earlier handoff.
+typed: at the prompt; queued: typed while the agent worked; channel: sent by the user from a chat;
+answer: to a question or a refused tool call; harness: written by a program or another agent;
+command: a shell command the user ran in the harness; handoff: the brief of an earlier handoff;
+plan: one of the agent, which the user approved.
 """
+PROMPTS = ("typed", "queued", "channel")
+"""Origins of what the user asked for in their own words."""
+BY_HAND = (*PROMPTS, "answer")
+"""Origins of what the user wrote with their own hands."""
 
 EntryKind = Literal["user", "assistant", "tool", "compaction"]
 ToolKind = Literal[
@@ -95,6 +100,16 @@ class Entry(Struct, frozen=True, gc=False):
     """Index into `Thread.sources`: the file that holds the entry."""
     offset: int = 0
     """Byte offset in that file of the line that begins the entry."""
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the user asked for something here, in their own words."""
+        return self.kind == "user" and self.origin in PROMPTS
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the user wrote it with their own hands: a prompt, or an answer."""
+        return self.kind == "user" and self.origin in BY_HAND
 
 
 class Notice(Struct, frozen=True, gc=False):
@@ -228,6 +243,8 @@ class ThreadHead(Struct, frozen=True, gc=False):
     """
     kept: bool = False
     """Its file is gone; tasuki reads the copy that it kept."""
+    is_child: bool = False
+    """A program began it: a sub-agent, or one that judges. It is found by its id, and not listed."""
 
 
 class Goal(Struct, frozen=True):

@@ -166,11 +166,7 @@ def list_index(thread: Thread, characters: int) -> str:
 def mix_sources(thread: Thread, characters: int) -> str:
     """Return the index, then the newest messages of the user, then the newest of all."""
     text = list_index(thread, characters * 45 // 100)
-    user_messages = [
-        e.text[:MAX_MESSAGE]
-        for e in reversed(thread.entries)
-        if e.kind == "user" and e.origin in ("typed", "queued", "answer")
-    ]
+    user_messages = [e.text[:MAX_MESSAGE] for e in reversed(thread.entries) if e.is_by_hand]
     text += "\n" + _fill_budget(user_messages[:MAX_USER_MESSAGES], characters // 5)
     return text + "\n" + take_last(thread, characters - len(text) - 1)
 

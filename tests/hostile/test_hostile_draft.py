@@ -16,7 +16,8 @@ from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.rank.relevance import FileRanks
 from tasuki.draft.rank.relevance import build_relevance
 from tasuki_evals.cases import fidelity
-from tasuki.harness.reading import jsonl
+from tasuki.harness.reading import answers, jsonl
+from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
 M = int(sys.argv[1])
@@ -140,8 +141,9 @@ for hard in HARD:
 for hard in HARD:
     for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, jsonl._CLIPPED, excerpts._OFFER):
         pattern.search(hard)
-    for pattern in (statements.PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
+    for pattern in (statements.PICK, statements._PICKED, statements._OPTION):
         pattern.match(hard)
+    answers.parse_answers(hard), answers.parse_answers(f'asked "{hard}'), SpeakerGate().judge(hard), SpeakerGate().judge(f"<a-b {hard}")
     read = thread(user(1, hard[:90_000]), agent(2, hard[:90_000]), tool(3, "error", kind="shell", command="make", output=hard[:90_000]), agent(4, hard[:90_000]))
     task = AuthorTask(read, facts.derive_facts(read, None, hard), Goal(hard), LIMITS)
     offline.write_offline_draft(task, Draft(goal=Goal(hard)), budget=2_500, handoff_id="ab" * 16, reasons=True, preamble=True)

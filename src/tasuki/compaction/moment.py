@@ -58,7 +58,7 @@ def build_coming_compaction(
     """Return the compaction that comes next in a thread; `summary` where it is known already."""
     cut, first = cut_thread(thread, thread.entries), thread.keeps_from
     kept = [e.text for e in cut.entries if first and e.ref >= first]
-    words = [e.text for e in cut.entries if e.kind == "user" and e.origin in ("typed", "queued")]
+    words = [e.text for e in cut.entries if e.is_prompt]
     if sum(map(len, words)) <= thread.keeps_words:
         kept += words
     return Compaction(cut, 0, summary, "\n".join(kept), instructions)

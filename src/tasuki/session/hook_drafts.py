@@ -292,7 +292,7 @@ def _draft_automatically(
 
 def find_last_request(thread: Thread) -> str:
     """Find what the user asked for last, word for word."""
-    requests = (e.text for e in reversed(thread.entries) if _is_request(e.kind, e.origin))
+    requests = (e.text for e in reversed(thread.entries) if e.is_prompt)
     return next((text for text in requests if text.strip()), "")
 
 
@@ -300,8 +300,4 @@ def is_fresh_successor(thread: Thread) -> bool:
     """Whether a thread began with a handoff, and the user has hardly spoken since."""
     if not any(e.origin == "handoff" for e in thread.entries[:4]):
         return False
-    return sum(_is_request(e.kind, e.origin) for e in thread.entries) < FRESH_TURNS
-
-
-def _is_request(kind: str, origin: str) -> bool:
-    return kind == "user" and origin in ("typed", "queued")
+    return sum(e.is_prompt for e in thread.entries) < FRESH_TURNS

@@ -14,7 +14,7 @@ from tasuki.model import Entry, Thread
 from tasuki.testing.builder import STORY_SUMMARY, STORY_TODOS
 from tasuki.testing.forms import Trial, register_contract
 
-ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
+ORIGINS = {"typed", "queued", "channel", "answer", "harness", "command", "handoff", "plan"}
 MEGABYTE = 1_000_000
 
 

@@ -101,7 +101,7 @@ def list_touched_paths(thread: Thread) -> set[str]:
 def extract_first_words(thread: Thread) -> str:
     """Return the beginning of what the user typed first, without secrets."""
     for entry in thread.entries:
-        if entry.kind == "user" and entry.origin in ("typed", "queued"):
+        if entry.is_prompt:
             return " ".join(redact(entry.text[: FIRST_WORDS + BEYOND])[0].split())[:FIRST_WORDS]
     return ""
 

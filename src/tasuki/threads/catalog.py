@@ -95,7 +95,9 @@ def list_heads(
         if limit is not None and limit <= 0:
             return
         head = read_head(adapter, file)
-        if head is None or (here and not (head.of_project or is_same_folder(head.cwd, here))):
+        if head is None or head.is_child:
+            continue
+        if here and not (head.of_project or is_same_folder(head.cwd, here)):
             continue
         yield head
         if limit is not None:
@@ -151,7 +153,7 @@ def _describe_defect(adapter: Harness, path: Path, error: Exception) -> str:
 
 
 def _build_head(thread: Thread, file: ThreadFile, message_count: int) -> ThreadHead:
-    words = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
+    words = next((e.text for e in thread.entries if e.is_prompt), "")
     return ThreadHead(
         harness=thread.harness,
         id=thread.id,

@@ -59,7 +59,7 @@ _MIN_SEARCHED = 5
 """Minimum characters of what is looked for in the thread's file where a result was cut in
 memory.
 """
-_BY_HAND = ("typed", "queued", "answer")
+_BY_HAND = ("typed", "queued", "channel", "answer")
 
 
 class InventedClaim(Struct, frozen=True, order=True):

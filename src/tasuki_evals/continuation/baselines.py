@@ -52,9 +52,7 @@ def write_index_users_last(cut: ThreadCut, characters: int) -> str:
     """Return the index, then the user's newest messages, then the newest of all."""
     text = write_index(cut, characters)
     users = (
-        f"user: {e.text[:MAX_MESSAGE]}"
-        for e in reversed(cut.predecessor.entries)
-        if e.kind == "user" and e.origin in ("typed", "queued", "answer")
+        f"user: {e.text[:MAX_MESSAGE]}" for e in reversed(cut.predecessor.entries) if e.is_by_hand
     )
     text += "\n" + _fit_newest(users, (characters - len(text)) // 3)
     return (

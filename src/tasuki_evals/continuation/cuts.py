@@ -236,11 +236,7 @@ def select_spread(
 
 def find_messages(entries: Sequence[Entry]) -> list[int]:
     """Return where the user said something at the prompt that could be a goal."""
-    return [
-        i
-        for i, e in enumerate(entries)
-        if e.kind == "user" and e.origin in ("typed", "queued") and e.text.strip()
-    ]
+    return [i for i, e in enumerate(entries) if e.is_prompt and e.text.strip()]
 
 
 def select_future(entries: Sequence[Entry], index: int) -> list[Entry]:

@@ -321,7 +321,7 @@ def _list_ruling_pieces(subject: JudgeSubject) -> list[RecordPiece]:
     for entry in subject.thread.entries:
         if entry.kind == "assistant":
             before = entry
-        elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
+        elif entry.is_by_hand:
             around = (before, entry) if before else (entry,)
             found.append(RecordPiece(f"decision-{entry.ref}", around))
             before = None

@@ -49,7 +49,7 @@ def talk(*messages: str) -> Thread:
 
 def with_answer(*pairs: tuple[str, str]) -> Thread:
     """A thread in which the user filled in a form."""
-    text = "The user answered: " + ", ".join(f'"{asked}"="{chosen}"' for asked, chosen in pairs)
+    text = "\n".join(f'asked "{asked}", the user chose "{chosen}"' for asked, chosen in pairs)
     entries = (
         Entry(ref=1, kind="user", text="Build the store"),
         Entry(ref=2, kind="user", text=text, origin="answer"),
@@ -127,8 +127,8 @@ def test_each_chosen_option_stands_with_its_own_question() -> None:
     thread = with_answer(("Which store?", "Redis"), ("How long, in days?", "30"))
 
     assert asked(thread)[1:] == [
-        ('"Redis" — answering: Which store?', (2, 3)),
-        ('"30" — answering: How long, in days?', (2, 3)),
+        ('asked "Which store?", the user chose "Redis"', (2, 3)),
+        ('asked "How long, in days?", the user chose "30"', (2, 3)),
     ]
 
 
@@ -225,7 +225,7 @@ def test_a_chosen_option_is_told_even_where_it_only_says_yes() -> None:
     thread = with_answer(("Should the store keep deleted rows?", "Yes, please"))
 
     assert [text for text, _ in asked(thread)][-1] == (
-        '"Yes, please" — answering: Should the store keep deleted rows?'
+        'asked "Should the store keep deleted rows?", the user chose "Yes, please"'
     )
 
 

@@ -168,12 +168,19 @@ def test_words_that_refuse_a_call_bind_and_name_it() -> None:
 
 def test_a_chosen_option_stands_with_its_question() -> None:
     """Of a form with several questions each answer is a ruling of its own, in the form's order."""
-    text = 'The user answered: "Which store?"="Redis (Recommended)", "How long, in days?"="30"'
+    text = (
+        'asked "Which store?", the user chose "Redis (Recommended)"\n'
+        'asked "How long, in days?", the user answered "30"'
+    )
     found = extract_user_statements([Entry(ref=4, kind="user", text=text, origin="answer")])
 
     assert [(s.text, s.answers, s.kind, s.weight) for s in found] == [
         ("Redis (Recommended)", "Which store?", "decision", statements.CHOSEN_WEIGHT),
         ("30", "How long, in days?", "decision", statements.CHOSEN_WEIGHT),
+    ]
+    assert [s.shown for s in found] == [
+        'asked "Which store?", the user chose "Redis (Recommended)"',
+        '"30" — answering: How long, in days?',
     ]
     (free,) = extract_user_statements(
         [Entry(ref=4, kind="user", text="none of these, use sqlite", origin="answer")]

@@ -81,7 +81,7 @@ def test_who_speaks_is_told_apart() -> None:
 
     assert [s for s in said(thread) if s[1] != "typed"] == [
         (19, "answer", "no, keep it"),
-        (37, "answer", "Right"),
+        (37, "answer", 'asked "Which way?", the user answered "Right"'),
         (81, "queued", "STEP-QUEUED meanwhile"),
     ]
     assert [e.text for e in thread.entries[24:34]] == [

@@ -106,7 +106,8 @@ def test_a_history_that_is_written_anew_makes_no_entries() -> None:
     thread = read("everything.jsonl")
 
     assert [s[2] for s in said(thread)[:4]] == [
-        "STEP-ONE please\nsecond line", "STEP-REFUSE", "STEP-ASK", "Right",
+        "STEP-ONE please\nsecond line", "STEP-REFUSE", "STEP-ASK",
+        'asked "Which way?", the user chose "Right"',
     ]  # fmt: skip
     assert [e.ref for e in thread.entries[:14]] == list(range(1, 15))
 
@@ -143,7 +144,7 @@ def test_who_speaks_is_told_apart() -> None:
 
     told = [(ref, origin) for ref, origin, _ in said(thread) if origin != "typed"]
     assert told == [(13, "answer"), (16, "harness"), (36, "harness")]
-    assert by_ref(thread, 13).text == "Right"
+    assert by_ref(thread, 13).text == 'asked "Which way?", the user chose "Right"'
     assert by_ref(thread, 16).text.startswith("System: Potential loop detected.")
     assert by_ref(thread, 36).text.startswith("User has manually exited Plan Mode.")
     assert by_ref(thread, 32).origin == "command"

@@ -115,7 +115,7 @@ def test_whose_words_they_are_is_told() -> None:
         (26, "typed"), (28, "typed"), (29, "harness"), (30, "harness"), (32, "typed"),
         (34, "answer"), (36, "typed"), (37, "typed"), (44, "typed"), (46, "typed"),
     ]  # fmt: skip
-    assert by_ref(read("tui"), 34).text == "8080"
+    assert by_ref(read("tui"), 34).text == 'asked "Which port?", the user chose "8080"'
     assert by_ref(read("tui"), 29).text.startswith("Called the Read tool")
     command = by_ref(read("tui"), 16)
     assert command.origin == "command"

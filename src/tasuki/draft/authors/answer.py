@@ -315,12 +315,7 @@ def _select_sentences(item: CitedSentence, inventory: FactInventory) -> list[Ite
     match = _ALONE.fullmatch(item.text[:MAX_TEXT].strip())
     numbers = _NUMBER.findall(match[1]) if match else []
     found = [s for number in numbers if (s := inventory.find_sentence(number))]
-    return [
-        Item(
-            text=f'"{s.text}"' + (f" — answering: {s.answers}" if s.answers else ""), refs=(s.ref,)
-        )
-        for s in found
-    ]
+    return [Item(text=s.shown, refs=(s.ref,)) for s in found]
 
 
 def _build_items(

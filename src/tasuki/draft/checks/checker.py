@@ -310,6 +310,8 @@ class DraftChecker:
 
     def _check_quote(self, item: Item) -> DropReason | None:
         """Return why a quote must be dropped: only what users typed may be quoted as theirs."""
+        if self.lookup.is_user_choice(item.text, item.refs):
+            return None
         words = match[1] if (match := _QUOTED.match(item.text)) else item.text
         return None if self.lookup.is_user_quote(words, item.refs) else NOT_BY_USER
 

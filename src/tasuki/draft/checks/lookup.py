@@ -20,6 +20,7 @@ from tasuki.draft.text.entries import (
     strip_hidden,
 )
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
+from tasuki.harness.reading.answers import parse_answers
 from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Goal, Thread
 from tasuki.patterns import compile_pattern
@@ -239,6 +240,16 @@ class ThreadLookup:
             for form in _list_forms(words)
         )
 
+    def is_user_choice(self, text: str, refs: Sequence[int]) -> bool:
+        """Return whether a line says what the user chose where a tool of the agent asked."""
+        given = parse_answers(text)
+        cited = (entry.text for ref in refs if (entry := self.find_entry(ref)))
+        known = [one for answered in cited for one in parse_answers(answered) if one.is_chosen]
+        return bool(given) and all(
+            any(_is_begun(g.question, k.question) and _is_begun(g.answer, k.answer) for k in known)
+            for g in given
+        )
+
     def _is_by_user(self, wanted: str) -> bool:
         """Return whether one form of a quote is the user's."""
         if not contains_verbatim(wanted, self.user_text, QUOTE_WINDOW):
@@ -352,3 +363,8 @@ def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
         return False
     counts = Counter(k for k in known_paths if k.endswith("/" + path))
     return len(counts) == 1
+
+
+def _is_begun(text: str, whole: str) -> bool:
+    """Return whether a text is another one, perhaps shortened at its end."""
+    return text == whole or (text.endswith("…") and whole.startswith(text[:-1].rstrip()))

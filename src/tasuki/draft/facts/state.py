@@ -158,7 +158,7 @@ to the past.
 def _is_old(thread: Thread, ref: int) -> bool:
     """Return whether the work moved on to other things since an entry."""
     later = [e for e in thread.entries if e.ref > ref]
-    messages = sum(e.kind == "user" and e.origin in ("typed", "queued") for e in later)
+    messages = sum(e.is_prompt for e in later)
     return len(later) > _OLD_ENTRIES or (messages > _OLD_MESSAGES and len(later) > _SOME_ENTRIES)
 
 

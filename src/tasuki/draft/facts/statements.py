@@ -18,6 +18,7 @@ from tasuki.draft.text.split import (
     shorten,
     split_sentences,
 )
+from tasuki.harness.reading.answers import parse_answers
 from tasuki.model import Entry, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -80,6 +81,15 @@ class Statement(Struct, frozen=True, gc=False):
     """The tool call that the user refused with these words."""
     number: str = ""
     """Its number in a list: `2.`"""
+    is_chosen: bool = False
+    """A choice in the agent's words, which the user took."""
+
+    @property
+    def shown(self) -> str:
+        """The sentence between quotation marks, with what it answers."""
+        if self.is_chosen:
+            return f'asked "{self.answers}", the user chose "{self.text}"'
+        return f'"{self.text}"' + (f" — answering: {self.answers}" if self.answers else "")
 
     @property
     def quote(self) -> Quote:
@@ -151,17 +161,17 @@ class _SentenceNumbers:
         return ""
 
 
-_CHOICE = compile_pattern(r'"([^"\n]{4,400})"="([^"\n]{1,400})"')
 MAX_REFUSED_CALL = 100
 """Characters of a refused call that are quoted with the refusing words of the user."""
 
 
 def _extract_choices(entry: Entry) -> Iterator[Statement]:
-    """Yield answers to questions with options, as harnesses record them: `"question"="answer"`."""
-    for question, answer in _CHOICE.findall(entry.text):
+    """Yield the answers to what a tool of the agent asked."""
+    for given in parse_answers(entry.text):
         yield Statement(
-            text=answer, ref=entry.ref, kind="decision", weight=CHOSEN_WEIGHT, by_user=True,
-            answers=shorten(question, MAX_ANSWERED),
+            text=shorten(given.answer, MAX_OWN_QUOTE), ref=entry.ref, kind="decision",
+            weight=CHOSEN_WEIGHT, by_user=True, answers=shorten(given.question, MAX_ANSWERED),
+            is_chosen=given.is_chosen,
         )  # fmt: skip
 
 

@@ -116,6 +116,8 @@ def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))
+    if statements[0].is_chosen:
+        return Item(text=statements[0].shown, refs=refs)
     return Item(text=f'"{words}"{refuses or answers}', refs=refs)
 
 

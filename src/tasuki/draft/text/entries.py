@@ -9,13 +9,11 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import MARK
 from tasuki.draft.text.split import fold_whitespace
+from tasuki.harness.reading.answers import extract_own_answers
 from tasuki.harness.reading.typed_prompts import extract_human_words, extract_words_after_handoff
 from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
-
-BY_HAND = ("typed", "queued", "answer")
-"""Origins of what the user wrote with their own hands."""
 
 
 def extract_user_words(entry: Entry) -> str:
@@ -24,13 +22,12 @@ def extract_user_words(entry: Entry) -> str:
     Prompts that tasuki typed are not the user's words. A goal or an operator's note that one of
     them passes on is, without its label.
     """
-    if entry.kind != "user":
-        return ""
-    if entry.origin in BY_HAND:
-        return extract_human_words(entry.text)
+    if entry.is_by_hand:
+        words = extract_own_answers(entry.text) if entry.origin == "answer" else entry.text
+        return extract_human_words(words)
     return (
         extract_human_words(extract_words_after_handoff(entry.text))
-        if entry.origin == "handoff"
+        if entry.kind == "user" and entry.origin == "handoff"
         else ""
     )
 
@@ -103,7 +100,7 @@ def split_turns(entries: Sequence[Entry]) -> list[ThreadTurn]:
     prompt: Entry | None = None
     rest: list[Entry] = []
     for entry in entries:
-        if entry.kind == "user" and extract_user_words(entry):
+        if entry.kind == "user" and (entry.origin == "answer" or extract_user_words(entry)):
             if prompt or rest:
                 turns.append(ThreadTurn(prompt, tuple(rest)))
             prompt, rest = entry, []

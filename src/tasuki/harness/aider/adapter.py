@@ -15,6 +15,7 @@ from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import Entry, Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -66,7 +67,7 @@ class Aider(ReadOnlyHarness):
             id=first_part.id,
             path=str(file.path),
             cwd=first_part.cwd,
-            first_words=markdown.extract_first_words(words),
+            first_words=extract_first_words(words),
             modified=file.modified,
             bytes=file.bytes,
             messages=None if last else len(first_part.entries),

@@ -15,7 +15,6 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import mark_compacted
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, FileChange, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -160,7 +159,8 @@ class AiderReader:
         elif name in NOTED:
             self._add_notice("note", text)
         else:
-            self._add_entry("user", text, "handoff" if is_handoff_prompt(text) else "typed")
+            origin, text = self.text.gate.judge(text)
+            self._add_entry("user", text, origin)
 
     def _run_command(self, name: str, words: str) -> None:
         command = f"git {words}" if name == "/git" else words or name

@@ -5,13 +5,17 @@ thread, with only the fields that these need, in the order they are written: the
 what is unusual.
 """
 
+import re
 from collections.abc import Sequence
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.speakers import Evidence
+from tasuki.patterns import compile_pattern
 
 Results = TypeVar("Results")
 
@@ -67,12 +71,18 @@ class ClaudeMessage(Struct):
 
 
 class ClaudeOrigin(Struct):
+    """Who a row is from: human, channel, peer, task-notification, coordinator, plugin, …"""
+
     kind: str = ""
 
 
 class ClaudeAttachment(Struct):
     type: str = ""
     prompt: Raw = Raw(b'""')
+    commandMode: str = ""
+    isMeta: bool | None = False
+    promptRewritten: bool = False
+    origin: ClaudeOrigin | None = None
     context: Raw = Raw(b"{}")
     planFilePath: str = ""
 
@@ -105,7 +115,14 @@ class ClaudeLine(Struct):
     apiError: Raw = Raw(b'""')
     error: Raw = Raw(b'""')
     quotaLimits: Raw = Raw(b"{}")
+    isVirtual: bool = False
+    isVisibleInTranscriptOnly: bool = False
     promptSource: str = ""
+    turnOrigin: str | None = ""
+    rowSource: str = ""
+    textNotTyped: bool = False
+    handedOff: bool = False
+    queueTranscriptOnly: bool = False
     origin: ClaudeOrigin | None = None
     thinkingMetadata: ClaudeThinking | None = None
     message: ClaudeMessage | None = None
@@ -149,6 +166,7 @@ class ClaudeInput(Struct):
     query: str = ""
     skill: str = ""
     plan: str = ""
+    questions: list[OfferedQuestion] = []
     run_in_background: bool = False
 
 
@@ -263,6 +281,67 @@ def extract_text(
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content or () if part.text)
+
+
+_PROGRAM_TURNS = frozenset(
+    ("scheduled", "task_notification", "auto_continuation", "peer", "host_synthetic", "system")
+)
+
+
+def find_evidence(line: ClaudeLine) -> Evidence:
+    """Find what a row says of who wrote its text, by the same marks as Claude Code 2.1.332."""
+    kind = line.origin.kind if line.origin else ""
+    by_program = (
+        line.isMeta
+        or line.isVirtual
+        or line.isVisibleInTranscriptOnly
+        or line.textNotTyped
+        or line.handedOff
+        or line.queueTranscriptOnly
+        or line.rowSource not in ("", "local")
+        or line.promptSource == "system"
+        or line.turnOrigin in _PROGRAM_TURNS
+        or kind not in ("", "human")
+    )
+    if by_program:
+        return "program"
+    return "user" if kind == "human" or line.promptSource else ""
+
+
+_CHANNEL = compile_pattern(r"\A<channel\s([^<>]*)>\s*(.*?)\s*</channel>\s*\Z", re.DOTALL)
+_SENDER = compile_pattern(r'\b(?:user|user_id|username|sender)="([^"]+)"')
+"""Who wrote a message of a chat; what a webhook sends names nobody."""
+
+
+class ChannelMessage(NamedTuple):
+    """What somebody wrote in a chat that the session listens to: the chat's source, and who."""
+
+    sender: str
+    words: str
+
+
+def read_channel_message(origin: ClaudeOrigin | None, text: str) -> ChannelMessage | None:
+    """Read a message of a chat; None for any other row, and for one that names no sender."""
+    match = _CHANNEL.match(text.strip()) if origin and origin.kind == "channel" else None
+    sender = _SENDER.search(match[1]) if match else None
+    if match is None or sender is None:
+        return None
+    return ChannelMessage(f"{match[1].partition(' ')[0]} {sender[1]}", match[2])
+
+
+def find_queued_evidence(attachment: ClaudeAttachment) -> Evidence:
+    """Find what a queued prompt that was delivered says of who wrote it."""
+    kind = attachment.origin.kind if attachment.origin else ""
+    is_prompt = attachment.commandMode in ("", "prompt") and not attachment.promptRewritten
+    if attachment.isMeta or not is_prompt or kind not in ("", "human"):
+        return "program"
+    return "user" if kind else ""
+
+
+def parse_version(version: str) -> tuple[int, ...]:
+    """Parse `2.1.332`; empty where it is none."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
 
 
 def find_error_code(line: ClaudeLine) -> str:

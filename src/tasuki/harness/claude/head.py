@@ -9,7 +9,16 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.files import find_home_folder
-from tasuki.harness.claude.format import ClaudeUsage, count_context_tokens, decode_text
+from tasuki.harness.claude.format import (
+    ClaudeLine,
+    ClaudeOrigin,
+    ClaudeUsage,
+    count_context_tokens,
+    decode_text,
+    find_evidence,
+    read_channel_message,
+    remove_paste_marks,
+)
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import (
     decode_block,
@@ -17,6 +26,7 @@ from tasuki.harness.reading.jsonl import (
     read_end_blocks,
     scan_folder,
 )
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 
 HEAD_BYTES = 12 << 10
@@ -36,6 +46,11 @@ class _ClaudeHeadLine(Struct, gc=False):
     cwd: str = ""
     isMeta: bool | None = False
     isSidechain: bool = False
+    isCompactSummary: bool = False
+    promptSource: str = ""
+    rowSource: str = ""
+    turnOrigin: str | None = ""
+    origin: ClaudeOrigin | None = None
     message: _ClaudeHeadMessage | None = None
     customTitle: str = ""
     aiTitle: str = ""
@@ -102,8 +117,8 @@ class _ClaudeHead:
             message, kind = self._read_common(line), line.type
             if message is None:
                 continue
-            if kind == "user" and not self.words and not line.isMeta:
-                self.words = _extract_first_words(message)
+            if kind == "user" and not self.words and not line.isCompactSummary:
+                self.words = _extract_first_words(line, message)
             if kind == "assistant" and message.usage:
                 self.context = count_context_tokens(message.usage) or self.context
 
@@ -151,6 +166,12 @@ class _ClaudeHead:
         )
 
 
-def _extract_first_words(message: _ClaudeHeadMessage) -> str:
-    text = decode_text(message.content).strip()
-    return "" if text.startswith(("<", "Caveat:", "[Request")) else " ".join(text.split())[:120]
+def _extract_first_words(line: _ClaudeHeadLine, message: _ClaudeHeadMessage) -> str:
+    mark = {name: getattr(line, name) for name in _MARKS}
+    text = remove_paste_marks(decode_text(message.content))
+    if chat := read_channel_message(line.origin, text):
+        return " ".join(chat.words.split())[:120]
+    return extract_first_words(text, find_evidence(ClaudeLine(**mark)))
+
+
+_MARKS = ("isMeta", "promptSource", "rowSource", "turnOrigin", "origin")

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
@@ -26,13 +28,17 @@ from tasuki.harness.claude.format import (
     decode_text,
     extract_text,
     find_error_code,
+    find_evidence,
+    find_queued_evidence,
     find_quota_reset,
+    parse_version,
+    read_channel_message,
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.speakers import INTERRUPTED, Evidence
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
@@ -60,7 +66,9 @@ _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
 _HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
 ALWAYS = -1
 """Node of entries without a tree line: it means the last line, which is active."""
-_INTERRUPTED = "[Request interrupted by user"
+_RECORDS_DELIVERY = (2, 1, 100)
+"""Version from which on a queued prompt that was delivered has a row of its own."""
+_UNMARKED = "message(s) without a mark of who wrote them are not taken for the user's words"
 
 
 class ClaudeReader:
@@ -79,6 +87,11 @@ class ClaudeReader:
         """The first lines are decoded as a whole until id and folder are known."""
         self.notices: list[Notice] = []
         self.queued: list[tuple[str, str]] = []
+        self.marks_prompts = False
+        """Its program marks what was typed: a text without a mark is not the user's."""
+        self.unmarked = 0
+        self.senders: dict[str, list[Entry]] = {}
+        """The messages of chats, by who wrote them."""
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
         self.meta: dict[str, str] = {}
@@ -323,28 +336,33 @@ class ClaudeReader:
         if isinstance(content, str):
             self._add_user_text(line, content)
             return
-        texts = []
+        texts, answered = [], ""
         for block in content or ():
             if block.type == "tool_result":
                 output = extract_text(block.content)
                 self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
+                answered = block.tool_use_id
             elif block.type == "text":
                 texts.append(block.text)
             elif block.type in ("image", "document"):
                 texts.append(f"[{block.type}]")
         texts = [t for t in texts if not t.startswith("<ide_")]
         if texts:
-            self._add_user_text(line, "\n".join(texts))
+            self._add_user_text(line, "\n".join(texts), answered)
 
-    def _add_user_text(self, line: ClaudeLine, text: str) -> None:
+    def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
         """Add a text of user role: the user's, or one of the many that the program writes."""
         if "</system-reminder>" in text:
             text = _REMINDER.sub("", text)
         text = remove_paste_marks(text).strip()
         if not text:
             return
-        if text.startswith(_INTERRUPTED):
+        if text.startswith(INTERRUPTED):
             self._add_notice("interrupted", text)
+        elif chat := read_channel_message(line.origin, text):
+            entry = self._build_entry("user", line, chat.words, "channel")
+            self.senders.setdefault(chat.sender, []).append(entry)
+            self._add_entry(entry)
         elif line.isMeta:
             self._add_notice("context", text[:300])
         elif text.startswith("<command-") and (command := _COMMAND.search(text)):
@@ -358,16 +376,25 @@ class ClaudeReader:
         elif text.startswith(HARNESS_TAGS):
             self._add_notice("note", text[:300])
         else:
-            self._add_prompt(line, text)
+            self._add_prompt(line, text, answered)
 
-    def _add_prompt(self, line: ClaudeLine, text: str) -> None:
-        origin: Origin = "queued" if line.promptSource == "queued" else "typed"
-        if line.promptSource == "system" or (line.origin and line.origin.kind not in ("", "human")):
-            origin = "harness"
-        if is_handoff_prompt(text):
-            origin = "handoff"
+    def _add_prompt(self, line: ClaudeLine, text: str, answered: str) -> None:
+        """Add a prompt; `answered` is the call whose result is in the same row."""
+        evidence = find_evidence(line)
+        self.marks_prompts |= evidence == "user"
+        if answered and not evidence:
+            evidence = "user"
+        elif self.marks_prompts and not evidence:
+            self.unmarked += 1
+            evidence = "program"
+        queued = line.promptSource == "queued" or bool(answered)
+        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
         self.queued = [q for q in self.queued if q[0] != text]
-        self._add_entry(self._build_entry("user", line, text, origin))
+        entry = self._build_entry("user", line, words, origin)
+        if answered:
+            self.log.add_beside(entry, answered)
+        else:
+            self._add_entry(entry)
 
     def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
         args = _COMMAND_ARGS.search(text)
@@ -384,8 +411,10 @@ class ClaudeReader:
         self._add_entry(self.user_command)
 
     def _finish_user_command(self, text: str) -> None:
-        if self.user_command is not None:
+        if self.user_command is not None and (call := self.user_command.tool):
             self.log.finish(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
+            put(call, "status", "unknown")  # Its exit code is not recorded.
+            put(call, "exit_code", None)
         self.user_command = None
 
     def _end_task(self, text: str) -> None:
@@ -413,7 +442,7 @@ class ClaudeReader:
             if text.startswith("<task-notification>"):
                 self._end_task(text)
             elif text:
-                self._add_queued_prompt(line, text)
+                self._add_queued_prompt(line, text, find_queued_evidence(attachment))
         elif attachment.type == "session_context":
             if match := _HEAD_COMMIT.search(
                 bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
@@ -422,12 +451,17 @@ class ClaudeReader:
         elif attachment.planFilePath:
             self.log.artifacts[attachment.planFilePath] = None
 
-    def _add_queued_prompt(self, line: ClaudeLine, text: str) -> None:
+    def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
         self.queued = [q for q in self.queued if q[0] != text]
-        self._add_entry(self._build_entry("user", line, text, "queued"))
+        origin, words = self.lines.gate.judge(text, evidence, queued=True)
+        self._add_entry(self._build_entry("user", line, words, origin))
 
     def _on_queue_operation(self, line: ClaudeLine) -> None:
-        """Track words typed while the agent worked: `remove` means they went into the turn."""
+        """Track words typed while the agent worked.
+
+        Before 2.1.100 `remove` is the only record that they went into the turn; since then
+        they have a row of their own, and what was removed without one was taken back.
+        """
         text = remove_paste_marks(decode_text(line.content)).strip()
         if line.operation == "enqueue" and text:
             if text.startswith("<task-notification>"):
@@ -438,9 +472,11 @@ class ClaudeReader:
             self.queued.clear()
         elif line.operation == "remove" and self.queued:
             text, timestamp = self.queued.pop(0)
-            if not text.startswith("/"):
+            version = parse_version(self.version) or _RECORDS_DELIVERY
+            if not text.startswith("/") and version < _RECORDS_DELIVERY:
                 line.timestamp = line.timestamp or timestamp
-                self.log.add_entry(self._build_entry("user", line, text, "queued"), ALWAYS)
+                origin, words = self.lines.gate.judge(text, queued=True)
+                self.log.add_entry(self._build_entry("user", line, words, origin), ALWAYS)
         elif line.operation == "dequeue" and self.queued:
             self.queued.pop(0)
 
@@ -462,6 +498,12 @@ class ClaudeReader:
 
     # -- the whole ---------------------------------------------------------------------
 
+    def _settle_senders(self) -> None:
+        """Take no message of a chat for the user's where several people write in it."""
+        if len(self.senders) > 1:
+            for entry in chain.from_iterable(self.senders.values()):
+                put(entry, "origin", "harness")
+
     def _build_thread(self) -> Thread:
         path, meta, log = self.lines.path, self.meta, self.log
         if "id" not in meta:
@@ -469,7 +511,9 @@ class ClaudeReader:
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         entries = log.select_branch(self.tree.find_branch())
-        unsent = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
+        self._settle_senders()
+        notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
+        notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []
         usage = self.usage
         return Thread(
             harness="claude",
@@ -498,7 +542,7 @@ class ClaudeReader:
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
             report=replace(
-                self.lines.build_report(unsent), lacks_beginning=self.tree.lacks_beginning()
+                self.lines.build_report(notes), lacks_beginning=self.tree.lacks_beginning()
             ),
             limit=self.limit.choose(entries),
         )

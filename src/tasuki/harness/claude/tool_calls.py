@@ -2,6 +2,7 @@
 
 import re
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.claude.format import ClaudeInput, ClaudeLine, ClaudeReplyLine, ClaudeResultLine
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip_far,
@@ -23,11 +25,8 @@ _BACKGROUND = compile_pattern(r"(?:running in background with ID: |agentId: ?)([
 _ASYNC = ("Async agent launched", "Command running in background")
 _REFUSED = ("The user doesn't want", "Request interrupted")
 _SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
-_ANSWERED = compile_pattern(
-    r"(?:questions have been answered|answered your questions): ?(.+?)"
-    r"(?:\. You can now continue|\Z)",
-    re.DOTALL,
-)
+_CLARIFIES = "The user wants to clarify these questions"
+"""Words of the program, after which it repeats the questions."""
 _ANSWERS = ("ask", "todo")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
 _NEEDED = (*_ANSWERS, "agent")
@@ -60,6 +59,7 @@ class ClaudeCallLog:
         self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
         self._calls: dict[str, Entry] = {}
         self._early: dict[str, tuple[str, bool | None, AnyLine]] = {}
+        self._questions: dict[str, list[OfferedQuestion]] = {}
         self._tasks: dict[str, Todo] = {}
         self._paths: dict[str, tuple[str]] = {}
         """Paths of calls: the same file is named again and again."""
@@ -69,6 +69,14 @@ class ClaudeCallLog:
         self.entries.append(entry)
         self.nodes.append(node)
         self.messages.append(hash(message))
+
+    def add_beside(self, entry: Entry, call_id: str) -> None:
+        """Add what the user wrote while a call ran: it is on the branch of that call."""
+        called = self._calls.get(call_id)
+        index = called.ref - 1 if called else len(self.entries) - 1
+        self.add_entry(entry, self.nodes[index] if index >= 0 else -1)
+        if index >= 0:
+            self.messages[-1] = self.messages[index]
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
@@ -136,6 +144,8 @@ class ClaudeCallLog:
         entries.append(entry)
         self.nodes.append(node)
         self.messages.append(hash(message))
+        if kind == "ask" and arguments.questions:
+            self._questions[id] = arguments.questions
         if kind == "skill" and arguments.skill:
             self.skills.append(arguments.skill)
         elif kind == "agent":
@@ -220,9 +230,13 @@ class ClaudeCallLog:
         self, entry: Entry, call: ToolCall, output: str, line: AnyLine, offset: int
     ) -> None:
         """Add the user's own words inside a result."""
-        pattern = _SAID if call.status == "refused" else _ANSWERED if call.kind == "ask" else None
-        if pattern and (match := pattern.search(output)):
+        words = ""
+        if call.kind == "ask" and call.status == "ok":
+            questions = self._questions.get(call.id, ())
+            words = format_answers(questions, _split_answers(output, questions))
+        elif call.status == "refused" and (match := _SAID.search(output)):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
+        if words and not words.startswith(_CLARIFIES):
             answer = Entry(
                 len(self.entries) + 1,
                 "user",
@@ -263,6 +277,28 @@ class ClaudeCallLog:
         elif name != "TaskUpdate":
             return None
         return tuple(self._tasks.values())
+
+
+def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[str]:
+    """Return the answer to each question, by the words of the questions themselves.
+
+    A result is `"question"="answer", "question"="answer"` between two sentences.
+    """
+    marks = [f'"{asked.question}"="' for asked in questions]
+    places, at = [], 0
+    for mark in marks:
+        found = output.find(mark, at)
+        places.append(found)
+        at = found + len(mark) if found >= 0 else at
+    answers = []
+    for number, (mark, place) in enumerate(zip(marks, places, strict=True)):
+        following = next((p for p in places[number + 1 :] if p >= 0), len(output))
+        text = output[place + len(mark) : following] if place >= 0 else ""
+        text = (
+            text.partition('" selected preview:\n')[0] if '" selected preview:\n' in text else text
+        )
+        answers.append(text[: text.rindex('"')] if '"' in text else text)
+    return answers
 
 
 def _read_failure(call: ToolCall, output: str) -> tuple[ToolStatus, int | None]:

@@ -134,15 +134,24 @@ class CodexMeta(Struct):
     cwd: str = ""
     cli_version: str = ""
     source: Raw = Raw(b'""')
+    thread_source: str | None = ""
+    parent_thread_id: str | None = ""
     git: CodexGit | None = None
     history_base: CodexHistoryBase | None = None
+
+    @property
+    def is_child(self) -> bool:
+        """Whether a program began it: a sub-agent, a reviewer, the guardian of approvals."""
+        by_program = self.thread_source == "subagent" or b'"subagent"' in bytes(self.source)
+        return by_program or bool(self.parent_thread_id)
 
     def find_parent(self) -> str:
         """Return the id of the thread that this one was forked from or spawned by."""
         if self.history_base:
             return self.history_base.thread_id
         spawned = _PARENT.search(bytes(self.source))
-        return self.forked_from_id or (spawned[1].decode() if spawned else "")
+        named = self.forked_from_id or self.parent_thread_id
+        return named or (spawned[1].decode() if spawned else "")
 
 
 class CodexModeSettings(Struct):

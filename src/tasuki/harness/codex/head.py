@@ -10,6 +10,7 @@ import msgspec
 from tasuki.files import find_home_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, read_both_ends, scan_folder
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -21,6 +22,9 @@ FAR_BYTES = 256 << 10
 _META = compile_pattern(rb'"type": ?"session_meta"')
 _ID = compile_pattern(rb'"id": ?"([^"]+)"')
 _CWD = compile_pattern(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_CHILD = compile_pattern(
+    rb'"source": ?\{"subagent"|"thread_source": ?"subagent"|"parent_thread_id": ?"'
+)
 _ITEM = compile_pattern(rb'"item": ?\{"type": ?"(User|Agent)Message"')
 _TYPED = compile_pattern(
     rb'"type": ?"user_message", ?"message": ?("[^"\\]*(?:\\.[^"\\]*)*")'
@@ -115,6 +119,7 @@ class _CodexHead:
         self.file = file
         self.id = self.cwd = self.words = self.name = ""
         self.said = 0
+        self.is_child = False
         self.count = b""
 
     def read_first_line(self, line: bytes) -> None:
@@ -122,6 +127,7 @@ class _CodexHead:
         id, cwd = _ID.search(line, 0, 2000), _CWD.search(line, 0, 4000)
         self.id = id[1].decode("utf-8", "replace") if id else ""
         self.cwd = _decode_string(cwd[1]) if cwd else ""
+        self.is_child = bool(_CHILD.search(line))
 
     def read_lines(self, lines: list[bytes]) -> None:
         """Read lines in the order of the file.
@@ -148,11 +154,11 @@ class _CodexHead:
 
     def _read_prompt(self, line: bytes) -> None:
         if match := _TYPED.search(line):
-            self.words = " ".join(_decode_string(match[1] or match[2]).split())[:120]
+            self.words = extract_first_words(_decode_string(match[1] or match[2]))
 
     def build_head(self, read: int, whole: bool) -> ThreadHead | None:
         """Build the head; messages were counted in `read` bytes after the first line."""
-        if not self.id or (whole and not self.words):
+        if not self.id or (whole and not (self.words or self.said)):
             return None
         file = self.file
         usage, window = _USAGE.search(self.count), _WINDOW.search(self.count)
@@ -169,6 +175,7 @@ class _CodexHead:
             exact=whole,
             context_tokens=int(usage[1]) if usage else None,
             context_window=int(window[1]) if window else None,
+            is_child=self.is_child,
         )
 
 

@@ -28,7 +28,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.speakers import Evidence
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -59,12 +59,6 @@ _EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
 _ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _NO_INFO = compile_pattern(rb'"info": ?null')
 _FILE_ID = compile_pattern(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
-_PSEUDO = compile_pattern(
-    r"\A\s*(?:# AGENTS\.md instructions|<(?:environment_context|user_instructions|skill|"
-    r"turn_aborted|subagent_notification|permissions instructions|INSTRUCTIONS|"
-    r"ENVIRONMENT_CONTEXT|collaboration_mode|model_switch|skills_instructions|"
-    r"goal_context|hook_prompt|apps_instructions|plugins_instructions|recommended_plugins)\b)"
-)
 _SKILL = compile_pattern(r"<skill>\s*<name>([^<]+)</name>")
 _USER_SHELL = compile_pattern(
     r"\A<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
@@ -108,7 +102,8 @@ class CodexReader:
         self.source = self.offset = 0
         self.in_turn = False
         self.turn_users = 0
-        self.unconfirmed: list[int] = []
+        self.unconfirmed: dict[int, str] = {}
+        """Messages of user role that no event has confirmed yet: their whole texts."""
         self.confirmed: set[str] = set()
         self.table = self._build_table()
 
@@ -258,19 +253,23 @@ class CodexReader:
             return
         if match := _USER_SHELL.match(text):
             self._on_user_shell(message.id or "", match[1], match[2])
-        elif typed is False or (typed is None and _PSEUDO.match(text)):
+            return
+        is_child = self.meta is not None and self.meta.is_child
+        evidence: Evidence = "" if typed is None else "user" if typed else "program"
+        if is_child:
+            evidence = "program"
+        queued = self.in_turn and bool(self.turn_users)
+        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
+        if origin == "harness" and not is_child:
             self._on_pseudo_user(text)
         else:
-            origin: Origin = "queued" if self.in_turn and self.turn_users else "typed"
-            if is_handoff_prompt(text):
-                origin = "handoff"
             if not self.in_turn:
                 self.log.settle_open_calls("unknown")
             if typed is None:
-                self.unconfirmed.append(len(self.entries))
+                self.unconfirmed[len(self.entries)] = text
             else:
                 self.turn_users += 1
-            self.entries.append(self._build_entry("user", text, message.id or "", origin))
+            self.entries.append(self._build_entry("user", words, message.id or "", origin))
 
     def _on_pseudo_user(self, text: str) -> None:
         if match := _SKILL.match(text):
@@ -319,7 +318,7 @@ class CodexReader:
         self.turn_users += 1
         self.confirmed.add((event.message or "").strip())
         if self.unconfirmed:
-            self.unconfirmed.pop()
+            self.unconfirmed.popitem()
 
     def _on_exec_end(self, line: bytes, start: int = 0) -> None:
         """Read the exit code alone: the rest of the line repeats the result."""
@@ -470,9 +469,9 @@ class CodexReader:
     def _resolve_unconfirmed(self) -> list[Entry]:
         """Mark messages without an event as not typed, where the record has such events."""
         entries = list(self.entries)
-        for index in self.unconfirmed if self.confirmed else ():
+        for index, text in self.unconfirmed.items() if self.confirmed else ():
             entry = entries[index]
-            if entry.origin != "handoff" and entry.text not in self.confirmed:
+            if entry.origin != "handoff" and text not in self.confirmed:
                 entries[index] = replace(entry, origin="harness")
         return entries
 

@@ -20,6 +20,7 @@ from tasuki.harness.copilot.format import (
 )
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, read_both_ends, scan_folder
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -107,7 +108,9 @@ class _CopilotHead:
         elif not self.words and b'"user.message"' in raw[:60]:
             line = decode_line(LINE, raw)
             if line and line.type == "user.message" and not line.agentId:
-                self.words = " ".join(_decode_data(line, CopilotUserMessage).content.split())[:120]
+                message = _decode_data(line, CopilotUserMessage)
+                by_program = bool(message.source) and message.source != "user"
+                self.words = extract_first_words(message.content, "program" if by_program else "")
 
     def read_end(self, raw: bytes) -> bool:
         """Read a line, last one first; True once nothing more is wanted."""

@@ -43,7 +43,6 @@ from tasuki.harness.reading.jsonl import (
     clip,
     mark_compacted,
 )
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -256,13 +255,9 @@ class CopilotReader:
         text = message.content.strip()
         if not text:
             return  # Autopilot continues automatically with an empty message.
-        origin: Origin = "typed"
-        if is_handoff_prompt(text):
-            origin = "handoff"
-        elif message.source and message.source != "user":
-            origin = "harness"
-        elif message.delivery in ("queued", "steering"):
-            origin = "queued"
+        by_program = bool(message.source) and message.source != "user"
+        queued = message.delivery in ("queued", "steering")
+        origin, text = self.lines.gate.judge(text, "program" if by_program else "", queued=queued)
         self._add_entry("user", text, origin)
 
     def _on_assistant(self, line: CopilotEvent) -> None:
@@ -379,7 +374,7 @@ class CopilotReader:
             self.todos.run_statements(call.detail)
             put(call, "kind", "todo")
             put(call, "todos", self.todos.list_todos())
-        elif call.kind == "ask" and success and (words := extract_answer(output)):
+        elif call.kind == "ask" and success and (words := extract_answer(call.detail, output)):
             self._add_entry("user", words, "answer")
 
     def _settle_open_calls(self, status: ToolStatus) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.answers import OfferedOption, OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.model import FileChange, Todo, ToolCall, ToolKind
 from tasuki.patterns import compile_pattern
@@ -24,7 +25,7 @@ _ENDED = compile_pattern(
 _IN_BACKGROUND = compile_pattern(
     r"<command started in (?:\w+ )?background[^<>\n]*shellId: ([^\s<>]+)>"
 )
-_ANSWERED = compile_pattern(r"\AUser (?:responded|selected|answered|entered|provided)[^:\n]*:\s*")
+_ANSWERED = compile_pattern(r"\AUser (responded|selected|answered|entered|provided)[^:\n]*:\s*")
 _BOX = compile_pattern(r"^\s*[-*]\s*\[([ xX~/-])\]\s*(.+)$", re.MULTILINE)
 _BOX_STATES = {" ": "pending", "x": "done", "~": "in_progress", "/": "in_progress"}
 
@@ -123,10 +124,14 @@ def parse_shell_result(text: str) -> CopilotShellResult:
     return CopilotShellResult(text)
 
 
-def extract_answer(text: str) -> str:
-    """Return the user's own words in the result of a question, empty if they gave none."""
+def extract_answer(question: str, text: str) -> str:
+    """Return what the user answered to a question, empty if they gave no answer."""
     match = _ANSWERED.match(text)
-    return text[match.end() :].strip() if match else ""
+    if match is None:
+        return ""
+    answer = text[match.end() :].strip()
+    offered = [OfferedOption(answer)] if match[1] == "selected" else []
+    return format_answers([OfferedQuestion(question, offered)], [answer])
 
 
 def _build_changes(

@@ -30,6 +30,7 @@ from tasuki.harness.reading.jsonl import (
     read_both_ends,
     scan_folder,
 )
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import Sidechain, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -233,7 +234,7 @@ def _extract_words(message: GeminiMessage) -> str:
     content = "".join(list_texts(list_parts(message.content)))
     displayed = "".join(list_texts(list_parts(message.displayContent)))
     text, own = extract_user_text(content, displayed, "")
-    return " ".join(text.split())[:120] if own and not text.startswith("<state_snapshot>") else ""
+    return extract_first_words(text) if own else ""
 
 
 def _read_log_end(lines: list[bytes]) -> tuple[str, int | None]:

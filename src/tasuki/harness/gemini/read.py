@@ -35,8 +35,8 @@ from tasuki.harness.gemini.view import (
     parse_message,
 )
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, clip, mark_compacted
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
@@ -70,6 +70,7 @@ class GeminiReader:
         self.notices: list[Notice] = []
         self.background = tools.BackgroundLog()
         self.limit = LimitRecord()
+        self.questions: dict[str, list[OfferedQuestion]] = {}
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
         self.labels: dict[str, str] = {}
@@ -211,9 +212,7 @@ class GeminiReader:
         text, own = extract_user_text(parsed.text, displayed, self.last_prompt)
         if not text:
             return
-        origin: Origin = "typed" if own else "harness"
-        if is_handoff_prompt(text):
-            origin = "handoff"
+        origin, text = self.lines.gate.judge(text, "" if own else "program")
         if own:
             self.last_prompt = displayed or text
             self._settle_open_calls()
@@ -274,6 +273,8 @@ class GeminiReader:
                 self.background.record_start(call.id, "agent", tool.detail, entry.ref)
             if tool.kind == "skill" and tool.detail:
                 self.skills.append(tool.detail)
+            if tool.kind == "ask":
+                self.questions[call.id] = made.list_questions(call)
         if call.agentId and entry.tool:
             self.labels[call.agentId] = " ".join(entry.tool.detail.split())[:200]
         if call.result is not None or call.status:
@@ -331,7 +332,11 @@ class GeminiReader:
         elif call.name == "list_background_processes":
             for process, failed in made.find_ended_processes(output):
                 self.background.record_end(process, failed=failed)
-        elif call.kind == "ask" and status == "ok" and (words := made.find_answer(output)):
+        elif (
+            call.kind == "ask"
+            and status == "ok"
+            and (words := made.find_answer(self.questions.get(call.id, ()), output))
+        ):
             self._add_entry("user", words, "answer")
 
     # -- the list of messages ----------------------------------------------------------

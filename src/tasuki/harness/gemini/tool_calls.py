@@ -1,6 +1,7 @@
 """Gemini CLI's tool calls: what they ask for, and what their results show."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec import Raw, Struct
 
 from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -48,10 +50,6 @@ class _GeminiTodo(Struct, gc=False):
     status: str = "pending"
 
 
-class _GeminiQuestion(Struct, gc=False):
-    question: str = ""
-
-
 class _GeminiArguments(Struct, gc=False):
     command: str = ""
     file_path: str = ""
@@ -72,7 +70,7 @@ class _GeminiArguments(Struct, gc=False):
     fact: str = ""
     name: str = ""
     todos: list[_GeminiTodo] | None = None
-    questions: list[_GeminiQuestion] = []
+    questions: list[OfferedQuestion] = []
 
 
 class _GeminiDisplay(Struct, gc=False):
@@ -215,15 +213,24 @@ def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
     )
 
 
-def find_answer(output: str) -> str:
-    """Return the user's own words in the result of a question."""
+def list_questions(call: GeminiToolCall) -> list[OfferedQuestion]:
+    """List the questions that a call asks the user."""
+    try:
+        return decode_nested(_ARGUMENTS, call.args).questions
+    except UNDECODABLE:
+        return []
+
+
+def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
+    """Return what the user answered to the questions of a call."""
     if not _ANSWERS.match(output):
         return ""
     try:
         answers = decode_nested(_ANSWERED, output).answers.values()
     except UNDECODABLE:
         return ""
-    return "\n".join(a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in answers)
+    texts = [a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in answers]
+    return format_answers(questions, texts)
 
 
 def find_ended_processes(output: str) -> list[tuple[str, bool]]:

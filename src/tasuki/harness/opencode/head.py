@@ -11,6 +11,7 @@ from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -123,7 +124,9 @@ def _find_first_words(db: "Connection", id: str) -> str:
         except (*UNDECODABLE, TypeError):
             continue
         if part.type == "text" and not part.synthetic and (part.text or "").strip():
-            return _shorten(record.restore_skill_call(part.text or "")[0])
+            words = record.restore_skill_call(part.text or "")[0]
+            if shown := extract_first_words(words):
+                return shown
     return ""
 
 
@@ -143,7 +146,7 @@ def _find_context_tokens(db: "Connection", id: str) -> int | None:
 
 def build_export_head(thread: Thread, file: ThreadFile) -> ThreadHead | None:
     """Build the head of an export, which has to be read whole."""
-    user_entries = [e for e in thread.entries if e.kind == "user" and e.origin != "harness"]
+    user_entries = [e for e in thread.entries if e.is_prompt]
     if not thread.entries:
         return None
     return ThreadHead(

@@ -21,7 +21,6 @@ from tasuki.harness.reading.jsonl import (
     decode_nested,
     mark_compacted,
 )
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
@@ -240,9 +239,7 @@ class OpencodeReader:
         text, skill = record.restore_skill_call(text)
         if skill:
             self.skills.append(skill)
-        origin: Origin = "queued" if self._is_at_work(message.row) else "typed"
-        if is_handoff_prompt(text):
-            origin = "handoff"
+        origin, text = self.lines.gate.judge(text, queued=self._is_at_work(message.row))
         message.entry = self._add_entry("user", row, text, origin)
 
     def _read_synthetic(self, message: _OpenMessage, row: OpencodeRow, text: str) -> None:
@@ -270,7 +267,7 @@ class OpencodeReader:
             self.skills.append(skill)
         elif call.kind == "agent":
             self._record_agent(entry, call, metadata.sessionId)
-        if part.state and (words := find_answer(call, metadata)):
+        if part.state and (words := find_answer(call, part.state, metadata)):
             ended = part.state.time.end
             moment = int(ended) << 12 if ended else row.moment
             self.answers.append((moment, row, words))

@@ -10,6 +10,7 @@ from tasuki.harness.opencode.format import (
     OpencodeToolState,
 )
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import ChangeKind, FileChange, ToolCall, ToolKind, ToolStatus
 
@@ -33,10 +34,6 @@ class _OpencodeTodo(Struct):
     status: str = "pending"
 
 
-class _OpencodeQuestion(Struct):
-    question: str = ""
-
-
 class _OpencodeInput(Struct, gc=False):
     command: str = ""
     workdir: str = ""
@@ -54,7 +51,7 @@ class _OpencodeInput(Struct, gc=False):
     prompt: str = ""
     name: str = ""
     todos: list[_OpencodeTodo] = []
-    questions: list[_OpencodeQuestion] = []
+    questions: list[OfferedQuestion] = []
 
 
 _INPUT = msgspec.json.Decoder(_OpencodeInput)
@@ -97,15 +94,14 @@ def find_skill(state: OpencodeToolState | None) -> str:
     return _parse_input(state.input).name if state else ""
 
 
-def find_answer(call: ToolCall, metadata: OpencodeMetadata) -> str:
-    """Return the user's own words in a result: an answer, or what they said when they refused."""
+def find_answer(call: ToolCall, state: OpencodeToolState, metadata: OpencodeMetadata) -> str:
+    """Return what the user says in a result: answers, or the words with which they refused."""
     if call.status == "refused":
         return call.output.partition(_FEEDBACK)[2].strip()
     if call.kind != "ask":
         return ""
-    return "\n".join(
-        answer for choices in metadata.answers if (answer := ", ".join(choices).strip())
-    )
+    answers = [", ".join(choices) for choices in metadata.answers]
+    return format_answers(_parse_input(state.input).questions, answers)
 
 
 def _parse_input(raw: Raw) -> _OpencodeInput:

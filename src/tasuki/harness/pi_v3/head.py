@@ -8,6 +8,7 @@ from pathlib import Path
 from tasuki.harness.pi_v3.format import LINE, PiLine, count_context_tokens, extract_text
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -99,7 +100,7 @@ class _PiHead:
             self.id, self.cwd = line.id, line.cwd
         self.name = _find_name(line) or self.name
         if line.type == "message" and line.message and line.message.role == "user":
-            self.words = " ".join(extract_text(line.message.content).split())[:120]
+            self.words = extract_first_words(extract_text(line.message.content))
 
     def read_end(self, raw: bytes) -> bool:
         """Read a line, last one first; True once nothing more is wanted."""

@@ -30,7 +30,6 @@ from tasuki.harness.reading.jsonl import (
     clip,
     mark_compacted,
 )
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -227,9 +226,7 @@ class PiReader:
             text = f"/skill:{match[1]} {text[match.end() :]}".strip()
         if match := _SKILL.match(text):
             self.skills.append((self.node, match[1]))
-        origin: Origin = "harness" if by_agent else "typed"
-        if is_handoff_prompt(text):
-            origin = "handoff"
+        origin, text = self.lines.gate.judge(text, "program" if by_agent else "")
         self._add_entry(self._build_entry("user", line, text, origin))
 
     def _on_assistant(self, line: PiLine, message: PiMessage) -> None:

@@ -20,6 +20,7 @@ from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import BrokenLine, Entry, ReadReport
 from tasuki.patterns import compile_pattern
 
@@ -89,6 +90,7 @@ class ThreadLines:
         self.unknown: Counter[str] = Counter()
         self.broken: list[BrokenLine] = []
         self.notes: list[str] = []
+        self.gate = SpeakerGate()
         self.truncated = False
         self._broken_count = 0
         self._complete = True
@@ -178,7 +180,7 @@ class ThreadLines:
 
     def build_report(self, more_notes: Iterable[str] = ()) -> ReadReport:
         """Return a report of what was read so far, with notes on the whole thread."""
-        notes = [*self.notes, *more_notes]
+        notes = [*self.notes, *more_notes, *self.gate.list_notes()]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
         return ReadReport(

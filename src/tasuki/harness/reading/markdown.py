@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
 from tasuki.harness.reading import tools
+from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import FileChange, ReadReport
 from tasuki.patterns import compile_pattern
 
@@ -30,10 +32,12 @@ class MarkdownText(Struct):
     lines: list[str]
     offsets: list[int]
     size: int
+    gate: SpeakerGate = msgspec.field(default_factory=SpeakerGate)
 
     def build_report(self, unknown: dict[str, int] | None = None) -> ReadReport:
         """Return a report of what was read."""
-        return ReadReport(lines=len(self.lines), bytes=self.size, unknown=unknown or {})
+        notes = tuple(self.gate.list_notes())
+        return ReadReport(len(self.lines), self.size, unknown or {}, notes=notes)
 
 
 def read_markdown(path: Path) -> MarkdownText:
@@ -127,11 +131,6 @@ def is_closing_fence(line: str, mark: str) -> bool:
     """Tell whether a line closes the block that a mark opened."""
     text = line.strip()
     return len(text) >= len(mark) and not text.strip(mark[0])
-
-
-def extract_first_words(text: str) -> str:
-    """Return the beginning of a text that a list shows."""
-    return " ".join(text.split())[:120]
 
 
 # -- edits that prose proposes -------------------------------------------------------------

@@ -17,6 +17,7 @@ from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import list_thread_files, scan_folder
+from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -75,7 +76,7 @@ class SpecStory(ReadOnlyHarness):
             path=str(file.path),
             cwd=thread.cwd,
             name=thread.name,
-            first_words=markdown.extract_first_words(user_texts[0]) if user_texts else "",
+            first_words=extract_first_words(user_texts[0]) if user_texts else "",
             modified=file.modified,
             bytes=file.bytes,
             messages=len(thread.entries) if whole else None,

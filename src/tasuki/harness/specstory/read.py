@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from tasuki.harness.reading import markdown, tools
 from tasuki.harness.reading.jsonl import mark_compacted
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
@@ -205,9 +204,8 @@ class SpecStoryReader:
         elif text.startswith(_CONTINUED):
             self._add_entry("compaction", self.begun, text, "harness")
         else:
-            self._add_entry(
-                "user", self.begun, text, "handoff" if is_handoff_prompt(text) else "typed"
-            )
+            origin, text = self.text.gate.judge(text)
+            self._add_entry("user", self.begun, text, origin)
 
     def _add_reply(self, text: str) -> None:
         if _CANCELLED.match(text):

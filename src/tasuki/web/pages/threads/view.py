@@ -26,7 +26,7 @@ CALL_LINE_CHARACTERS = 160
 """Most characters of a call's own line."""
 ORIGIN_NAMES = {
     "queued": "You, while it worked", "answer": "You, answering", "harness": "The harness",
-    "command": "You, a command", "handoff": "Handoff",
+    "command": "You, a command", "handoff": "Handoff", "channel": "You, from a chat", "plan": "A plan you approved",
 }  # fmt: skip
 MARK_TEMPLATE = Markup("<mark>{}</mark>")
 _MARKUP = compile_pattern(r"(<[^>]*>)")
@@ -76,7 +76,7 @@ def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntr
 
 def is_prompt(entry: Entry) -> bool:
     """Tell whether an entry has the user's own words."""
-    return entry.kind == "user" and entry.origin in ("typed", "queued", "answer")
+    return entry.is_by_hand
 
 
 def _show_call(entry: Entry, call: ToolCall, cwd: str, cleaner: EntryCleaner) -> ShownEntry:
@@ -161,7 +161,7 @@ def _find_places(text: str, words: Sequence[str], *, anywhere: bool) -> Iterator
 
 def build_title(thread: Thread, cleaner: EntryCleaner) -> str:
     """Build the title of a thread: its name, else its beginning."""
-    first = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
+    first = next((e.text for e in thread.entries if e.is_prompt), "")
     return (
         _clean_line(cleaner, thread.name or first, 120)
         or f"Thread {shorten_to_line(thread.id, 40)}"
