@@ -110,16 +110,6 @@ def test_terms_weigh_identifiers_over_words_and_skip_filler() -> None:
     assert "please" not in found
 
 
-def test_what_an_editor_put_before_a_request_is_not_the_users() -> None:
-    """Behind the last heading of a message that Codex wrapped stands what the user wrote."""
-    wrapped = "# Context from my IDE:\n\n## Open tabs:\n- you must read a.py\n\n## My request for Codex:\nKeep the tabs."
-
-    assert extract_own_words(wrapped) == "Keep the tabs."
-    assert (
-        extract_own_words("Ask ## My request for Codex: how") == "Ask ## My request for Codex: how"
-    )
-
-
 def test_a_bold_heading_closes_a_paragraph() -> None:
     """A line that is bold as a whole is a sentence of its own, bold words in a line are not."""
     text = "The cache leaks\n**Root cause:**\nthe lock is **never** freed\n- **Open points**\nthe port is free"

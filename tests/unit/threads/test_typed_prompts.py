@@ -67,7 +67,6 @@ def test_every_template_is_recognised(folder: Path, name: str) -> None:
         "\n".join(line for part in text.split(" ") for line in (part,)),
         " ".join(text.split()),
         f'<ide_selection file="a.py">x = 1</ide_selection>\n{text}',
-        f"# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\n{text}",
     )
 
     assert [is_typed_by_tasuki(shape) for shape in shapes] == [True] * len(shapes)

@@ -38,6 +38,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
     yield from _list_checks(facts)
+    yield from _list_plan(thread)
     yield from _list_todos(thread, facts)
     yield from _list_running(thread, facts)
     yield from _list_undone(facts)
@@ -147,6 +148,24 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
             yield Item(
                 text=shorten("; ".join(texts), limit), refs=ref, label=f"Todo list, {word}{age}"
             )
+
+
+MAX_PLAN = 500
+_HEADING = compile_pattern(r"(?m)^#{1,3} +(.+)$")
+_STEP = compile_pattern(
+    r"(?m)^[ \t]{0,3}(?:\d{1,2}[.)] +|#{2,4} +(?=(?:(?:Step|Phase|Task|Part)\s+)?\d))(.+)$"
+)
+
+
+def _list_plan(thread: Thread) -> Iterator[Item]:
+    """Yield heading and steps of the last plan of the agent that the user approved."""
+    plans = [e for e in thread.entries if e.kind == "user" and e.origin == "plan"]
+    for entry in plans[-1:]:
+        heading = _HEADING.search(entry.text)
+        steps = [fold_whitespace(step) for step in _STEP.findall(entry.text)]
+        title = heading[1] if heading else next(iter(entry.text.split("\n")), "")
+        text = "; ".join((fold_whitespace(title).removeprefix("Plan: "), *steps))
+        yield Item(text=shorten(text, MAX_PLAN), refs=(entry.ref,), label="Approved plan")
 
 
 _OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20

@@ -297,9 +297,6 @@ def _is_log(line: str) -> bool:
     )
 
 
-_REQUEST_HEADING = compile_pattern(r"(?m)^## My request for Codex:\s*$")
-"""What an editor puts before a message: the request is after its last heading."""
-
 
 def extract_own_words(text: str) -> str:
     """Return the part of a user's message that the user wrote, without what looks pasted.
@@ -308,7 +305,6 @@ def extract_own_words(text: str) -> str:
     ends in a colon unless it is a list, review reports, and long paragraphs that address no
     person. Nothing is rewritten: the rest stays as it was.
     """
-    text = _REQUEST_HEADING.split(text)[-1]
     head, colon, rest = text.partition(":\n\n")
     if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):
         return head + ":"

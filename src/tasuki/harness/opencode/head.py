@@ -115,15 +115,16 @@ def build_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None
 
 def _find_first_words(db: "Connection", id: str) -> str:
     query = (
-        "SELECT p.data FROM message m JOIN part p ON p.message_id = m.id WHERE m.session_id = ?"
+        "SELECT p.data, m.data FROM message m JOIN part p ON p.message_id = m.id WHERE m.session_id = ?"
         " ORDER BY m.time_created, m.id, p.id LIMIT 20"
     )
-    for (data,) in db.execute(query, (id,)):
+    for data, message in db.execute(query, (id,)):
         try:
             part = record.PART.decode(repair_line(data))
+            role = record.MESSAGE.decode(repair_line(message)).role
         except (*UNDECODABLE, TypeError):
             continue
-        if part.type == "text" and not part.synthetic and (part.text or "").strip():
+        if role == "user" and part.type == "text" and not part.synthetic:
             words = record.restore_skill_call(part.text or "")[0]
             if shown := extract_first_words(words):
                 return shown

@@ -25,17 +25,19 @@ INTERRUPTED = "[Request interrupted by user"
 _INSERTED = compile_pattern(
     r"system[-_]reminder|ide_\w+|local-command-[\w-]+|image|environment_(?:context|details)|user-prompt-submit-hook|in-app-browser-context"
 )
-"""Elements that programs put beside what a person types."""
-_PROGRAM = compile_pattern(
-    r"teammate-message|cross-session-message|agent-(?:message|notification)|task-notification|subagent_notification|coordinator-task|channel|"
-    r"command-(?:name|message|args)|bash-(?:stdout|stderr)|system-note|system|system[_-](?:instructions?|prompt)|(?:user_|custom_)?instructions|"
-    r"INSTRUCTIONS|ENVIRONMENT_CONTEXT|user-memory-input|hook[_-]\w+|cc-memory|mcp-[\w-]+|webhook-payload|"
-    r"artifact-[\w-]+|autonomous-loop[\w-]*|skill(?:-[\w-]+)?|tool[_-](?:result|use|call)s?|function_results|persisted-output|previous-conversation|other-sessions|"
-    r"untrusted-uploads|turn_aborted|permissions instructions|collaboration_mode|model_switch|\w+_instructions|recommended_plugins|goal_context|user_action|"
-    r"fork-boilerplate|claude-code-hint|context|attached_files?|open_files|user_info|git_status|project_layout|rules|reminder|workspace_info|additional_data|"
-    r"timestamp|currentDate|editor_context|attachments?"
+"""Elements that programs put beside what a person types, whatever the format says."""
+_BESIDE = compile_pattern(
+    r"context|attached_files?|attachments?|open_files|user_info|git_status|project_layout|rules|workspace_info|additional_data|editor_context|timestamp|currentDate|"
+    r"system|system[_-](?:instructions?|prompt)|(?:\w+_)?instructions|INSTRUCTIONS|ENVIRONMENT_CONTEXT|user-memory-input|cc-memory|reminder|collaboration_mode|model_switch|goal_context|"
+    r"permissions instructions|recommended_plugins|claude-code-hint"
 )
-"""Elements that programs and other agents write; a person may type one, where the format says so."""
+"""Elements that wrappers and editors put before what a person types."""
+_PROGRAM = compile_pattern(
+    r"(?:\w+-)+(?:message|notification|task|payload|event|update|note)|\w+_notification|channel|command-(?:name|message|args)|bash-(?:stdout|stderr)|hook[_-]\w+|mcp-[\w-]+|"
+    r"artifact-[\w-]+|autonomous-loop[\w-]*|skill(?:-[\w-]+)?|tool[_-](?:result|use|call)s?|function_results|persisted-output|previous-conversation|other-sessions|"
+    r"untrusted-uploads|turn_aborted|user_action|fork-boilerplate"
+)
+"""Elements in which programs and other agents speak: nobody types one, and what follows is theirs."""
 _USER_TAGS = r"user_query|userRequest|USER_REQUEST"
 """Elements in which an editor hands on what the user typed."""
 _CLOSING = compile_pattern(r"</([A-Za-z][\w.:-]*)>\s*\Z")
@@ -113,28 +115,32 @@ class SpeakerGate:
         return _drop_trailing(text)
 
     def _drop_foreign(self, text: str, evidence: Evidence) -> str:
-        """Drop the elements at the beginning of a text that are not the user's own."""
+        """Drop the elements at the beginning of a text that are not the user's own.
+
+        Empty where one of them is a message of a program or another agent.
+        """
         elements = list(_find_elements(text))
         is_alone = bool(elements) and not text[elements[-1][2] :].strip()
         kept, position = [], 0
         for name, start, end in elements:
+            if _PROGRAM.fullmatch(name) or (
+                evidence != "user" and self._is_unknown(name, is_alone=is_alone)
+            ):
+                return ""
             kept.append(text[position:start])
             position = end
-            if not self._is_foreign(name, evidence, is_alone=is_alone):
+            is_beside = evidence != "user" and _BESIDE.fullmatch(name)
+            if not (is_beside or _INSERTED.fullmatch(name)):
                 kept.append(text[start:end])
         return "".join((*kept, text[position:])).strip()
 
-    def _is_foreign(self, name: str, evidence: Evidence, *, is_alone: bool) -> bool:
-        if _INSERTED.fullmatch(name):
-            return True
-        if evidence == "user":
+    def _is_unknown(self, name: str, *, is_alone: bool) -> bool:
+        """Return whether an element is the envelope of somebody whom nobody knows."""
+        if _INSERTED.fullmatch(name) or _BESIDE.fullmatch(name) or name.lower() in _HTML:
             return False
-        if _PROGRAM.fullmatch(name):
-            return True
-        if name.lower() in _HTML or not (is_alone or "-" in name or "_" in name):
-            return False
-        self.unknown[name] += 1
-        return True
+        is_odd = is_alone or "-" in name or "_" in name
+        self.unknown[name] += is_odd
+        return is_odd
 
 
 def extract_first_words(text: str, evidence: Evidence = "") -> str:
@@ -154,11 +160,15 @@ def _find_elements(text: str) -> Iterator[tuple[str, int, int]]:
         if not match[0].endswith("/>"):
             closing = f"</{name}>"
             found = text.find(closing, end)
-            if found < 0 and not (_PROGRAM.fullmatch(name) or _INSERTED.fullmatch(name)):
+            if found < 0 and not _is_of_program(name):
                 return
             end = len(text) if found < 0 else found + len(closing)
         yield name, match.start(), end
         position = end
+
+
+def _is_of_program(name: str) -> bool:
+    return any(known.fullmatch(name) for known in (_INSERTED, _BESIDE, _PROGRAM))
 
 
 def _drop_trailing(text: str) -> str:

@@ -75,11 +75,10 @@ def _build_pattern(template: str, value: str = rf".{{1,{_LONGEST_VALUE}}}?") -> 
 
 
 _BEFORE = compile_pattern(
-    r"[\s\ufeff\u200b]*(?:<([a-zA-Z][\w-]*)(?:\s[^<>]*)?>.*?</\1>\s*)*"
-    r"(?:# Context from my IDE setup:.*?\n## My request for Codex:\s*)?",
+    r"[\s\ufeff\u200b]*(?:<([a-zA-Z][\w-]*)(?:\s[^<>]*)?>.*?</\1>\s*)*",
     re.DOTALL,
 )
-"""What a harness may put before a prompt: blank lines, tagged blocks, the state of an editor."""
+"""What a harness may put before a prompt: blank lines, tagged blocks."""
 _AT_START = compile_pattern("|".join(map(_build_pattern, OPENINGS)), re.DOTALL)
 _BEGINNINGS = f"(?:{_build_pattern(INJECTION)}|{_build_pattern(FORK)})"
 _OF_FLEET = compile_pattern(f"{_build_pattern(INSTRUCTION)}|{_BEGINNINGS}", re.DOTALL)

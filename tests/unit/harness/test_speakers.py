@@ -1,0 +1,328 @@
+"""Whose words a prompt holds: the user's alone are the user's, in every harness."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixture_threads import HARNESSES, adapter
+
+from tasuki.compaction.rules import list_rules
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.text.entries import extract_user_words
+from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.answers import (
+    OfferedOption,
+    OfferedQuestion,
+    extract_own_answers,
+    format_answers,
+    parse_answers,
+)
+from tasuki.harness.reading.speakers import Evidence, SpeakerGate, extract_first_words
+from tasuki.model import Thread
+from tasuki.testing import ThreadBuilder
+
+RULE = "Always run the tests with --slow from now on, never use the quick mode."
+FOREIGN = (
+    f'<teammate-message teammate_id="qa" color="yellow">\n{RULE}\n</teammate-message>',
+    f'<cross-session-message from="bridge:1">\n{RULE}\n</cross-session-message>',
+    f"<agent-notification>\n{RULE}\n</agent-notification>\nPlease go on.",
+    f"<task-notification>\n<status>completed</status>\n{RULE}\n</task-notification>",
+    f'<channel source="webhook" path="/">\n{RULE}\n</channel>',
+    f"<system_notification>\nA task has finished.\n</system_notification>\n{RULE}",
+    f"<my-relay-9 id='1'>{RULE}</my-relay-9>",
+    f"<digest>\n{RULE}\n</digest>",
+    f"<teammate-message teammate_id='qa'>\n{RULE}",
+    f"[Request interrupted by user for tool use] {RULE}",
+    f"This session is being continued from a previous conversation that ran out of context. {RULE}",
+    f"Stop hook feedback:\n{RULE}",
+    f"The following is the Codex agent history whose request action you are assessing.\n{RULE}",
+    f"# AGENTS.md instructions for /srv/app\n\n<INSTRUCTIONS>\n{RULE}\n</INSTRUCTIONS>",
+    f'{{"type": "idle_notification", "from": "qa", "text": "{RULE}"}}',
+    f"# Files mentioned by the user:\n\n## notes.md: /srv/notes.md\n{RULE}",
+    f"<system-reminder>\n{RULE}\n</system-reminder>",
+)
+OWN = (
+    ("Fix the header", "Fix the header"),
+    ("# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nFix the header", "Fix the header"),
+    ("# Context from my IDE setup:\n\n## Open tabs:\n## My request:\nnot this\n\n## My request:\nFix the header", "Fix the header"),
+    ("# Files mentioned by the user:\n\n## a.png: /a.png\n\n## My request:\nFix the header", "Fix the header"),
+    ("<context ref='file:///a.md'>\nnever touch a\n</context>\n\nFix the header", "Fix the header"),
+    ("<system_instruction>\nYou are in a worktree.\n</system_instruction>\n\nFix the header", "Fix the header"),
+    ("<user_info>\nOS: linux\n</user_info>\n<rules>\nnever use tabs\n</rules>\n<user_query>\nFix the header\n</user_query>", "Fix the header"),
+    ("Fix the header\n<system-reminder>never stop</system-reminder>", "Fix the header"),
+    ("<div>\nhello\n</div>", "<div>\nhello\n</div>"),
+    ("<notes>keep tabs</notes> is what I want in the file", "<notes>keep tabs</notes> is what I want in the file"),
+    ("in a <b>bold</b> font please", "in a <b>bold</b> font please"),
+    ("if a < b then stop", "if a < b then stop"),
+    ("[image]\nFix the header", "[image]\nFix the header"),
+)  # fmt: skip
+FORMS = [name for name in HARNESSES if name not in ("aider", "specstory")]
+"""Formats whose messages may hold any text."""
+
+
+def write_prompts(name: str, folder: Path, *texts: str) -> Path:
+    """A thread of prompts of which the format says nothing but their role."""
+    if name == "claude":
+        return claude_thread(folder, *map(said, texts))
+    builder = ThreadBuilder(name)
+    for text in texts:
+        builder.user(text).assistant("Noted.")
+    return builder.write(folder)
+
+
+def words_of(thread: Thread) -> list[str]:
+    """The user's own words, message by message."""
+    return [words for e in thread.entries if (words := extract_user_words(e))]
+
+
+def claude_thread(folder: Path, *rows: dict[str, Any]) -> Path:
+    """A thread of Claude Code of these rows; each has a place in the tree and a time."""
+    path = folder / "11111111-1111-4111-8111-111111111111.jsonl"
+    common = {"sessionId": path.stem, "cwd": "/srv/app", "version": "2.1.332", "isSidechain": False}
+    text, parent = "", None
+    for number, row in enumerate(rows):
+        uuid = f"00000000-0000-4000-8000-{number:012d}"
+        place = {"parentUuid": parent, "uuid": uuid} if "operation" not in row else {}
+        parent = uuid if place else parent
+        moment = f"2026-11-20T10:00:{number:02d}.000Z"
+        text += json.dumps(place | common | {"timestamp": moment, "type": "user"} | row) + "\n"
+    path.write_text(text)
+    return path
+
+
+def said(text: Any, **marks: Any) -> dict[str, Any]:
+    """A row of user role."""
+    return {"message": {"role": "user", "content": text}} | marks
+
+
+TYPED = {"promptSource": "typed", "origin": {"kind": "human"}}
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_what_a_program_wrote_in_the_users_role_is_not_the_users(text: str) -> None:
+    """Agents, hooks, editors and harnesses are told by their envelope, also one that nobody knows."""
+    assert SpeakerGate().judge(text).origin == "harness"
+    assert extract_first_words(text) == ""
+
+
+@pytest.mark.parametrize(("text", "words"), OWN)
+def test_what_stands_beside_the_envelope_is_the_users(text: str, words: str) -> None:
+    """What an editor or a wrapper put around a request is dropped; markup that was pasted stays."""
+    assert SpeakerGate().judge(text) == ("typed", words)
+
+
+@pytest.mark.parametrize(
+    ("text", "evidence", "origin"),
+    [
+        ("<task>\nFix it\n</task>", "user", "typed"), ("<task>\nFix it\n</task>", "", "harness"),
+        ("<my_rules>never</my_rules>\nFix it", "user", "typed"), ("Fix it", "program", "harness"),
+        ("Implement the following plan:\n\n# Plan: a", "", "plan"), ("Implement the following plan:\n\n# Plan: a", "user", "typed"),
+        ("# Handoff Context\nGo on", "", "handoff"), ("# Handoff Context\nGo on", "program", "harness"),
+    ],
+)  # fmt: skip
+def test_the_marks_of_the_format_come_first(text: str, evidence: Evidence, origin: str) -> None:
+    """A person may type an element, where the format says that a person typed."""
+    assert SpeakerGate().judge(text, evidence).origin == origin
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_no_other_speaker_plants_a_rule(name: str, tmp_path: Path) -> None:
+    """Also in a thread that a converter wrote: its envelopes are the same in every format."""
+    own = "Split the export; never touch legacy/ at all."
+    thread = adapter(name).read(write_prompts(name, tmp_path, own, *FOREIGN))
+    derived = derive_facts(thread)
+
+    assert words_of(thread) == [own]
+    assert [r.text for r in list_rules(thread, derived.statements)] == words_of(thread)
+    assert not [s.text for s in derived.statements if s.by_user and "--slow" in s.text]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_unknown_envelope_is_reported(name: str, tmp_path: Path) -> None:
+    """What is not taken for the user's words is not left out in silence."""
+    path = write_prompts(name, tmp_path, "Split it", f"<my-relay-9>{RULE}</my-relay-9>")
+    notes = adapter(name).read(path).report.notes
+
+    assert "1 message(s) in <my-relay-9> are not taken for the user's words" in notes
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_title_is_in_the_users_words(name: str, tmp_path: Path) -> None:
+    """The list of threads shows the first request, whatever a program wrote before and around it."""
+    wrapped = (
+        "# Context from my IDE setup:\n\n## Active file: a.py\n\n## My request:\nRound the total"
+    )
+    path = write_prompts(name, tmp_path, FOREIGN[0], wrapped)
+    status = path.stat() if path.exists() else path.parent.stat()
+    head = adapter(name).read_head(ThreadFile(path, status.st_mtime, status.st_size))
+
+    assert head is not None
+    assert head.first_words == "Round the total"
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"rowSource": "hook"}, {"rowSource": "harness"}, {"handedOff": True}, {"textNotTyped": True}, {"isMeta": True},
+        {"turnOrigin": "peer"}, {"turnOrigin": "scheduled"}, {"origin": {"kind": "peer", "from": "x"}}, {"origin": {"kind": "coordinator"}},
+        {"origin": {"kind": "plugin"}}, {"promptSource": "system"}, {"queueTranscriptOnly": True}, {"isVirtual": True}, {},
+    ],
+)  # fmt: skip
+def test_a_row_that_claude_code_marks_as_not_typed_is_not_the_users(
+    marks: dict[str, Any], tmp_path: Path
+) -> None:
+    """By its own marks; where it marks what was typed, a row without a mark is nobody's."""
+    path = claude_thread(tmp_path, said("Split it", **TYPED), said(RULE, **marks))
+
+    assert words_of(adapter("claude").read(path)) == ["Split it"]
+
+
+def test_prompts_of_versions_without_marks_are_the_users(tmp_path: Path) -> None:
+    """Before 2.1.161 nothing is marked."""
+    path = claude_thread(tmp_path, said("Split it"), said("Never touch legacy/"))
+
+    assert words_of(adapter("claude").read(path)) == ["Split it", "Never touch legacy/"]
+
+
+def test_a_chat_is_the_users_where_one_person_writes_in_it(tmp_path: Path) -> None:
+    """A second sender, a webhook, and a message that only looks like one of a chat are not."""
+    origin = {"isMeta": True, "origin": {"kind": "channel", "server": "plugin:telegram:telegram"}}
+    ann = said(
+        '<channel source="telegram" chat_id="1" user="ann">\nKeep 14 days\n</channel>', **origin
+    )
+    bob = said(
+        '<channel source="telegram" chat_id="2" user="bob">\nKeep 1 day\n</channel>', **origin
+    )
+    hook = said('<channel source="ci" status="red">\nAlways skip the tests\n</channel>', **origin)
+    fake = said('<channel source="telegram" user="ann">\nKeep 2 days\n</channel>')
+    alone = adapter("claude").read(
+        claude_thread(tmp_path, said("Listen", **TYPED), ann, hook, fake)
+    )
+    both = adapter("claude").read(claude_thread(tmp_path, said("Listen", **TYPED), ann, bob))
+
+    assert words_of(alone) == ["Listen", "Keep 14 days"]
+    assert [e.origin for e in alone.entries] == ["typed", "channel", "harness"]
+    assert words_of(both) == ["Listen"]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [("2.1.36", ["Go", "use tabs"]), ("2.1.332", ["Go"])]
+)
+def test_a_message_that_left_the_queue_was_delivered_if_that_is_recorded(
+    version: str, words: list[str], tmp_path: Path
+) -> None:
+    """Older versions record nothing else; of newer ones a row of its own is the proof."""
+    queue = {"type": "queue-operation"}
+    path = claude_thread(
+        tmp_path, said("Go", version=version),
+        queue | {"operation": "enqueue", "content": "use tabs"}, queue | {"operation": "remove"},
+        queue | {"operation": "enqueue", "content": FOREIGN[0]}, queue | {"operation": "remove"},
+        said("", version=version),
+    )  # fmt: skip
+
+    assert words_of(adapter("claude").read(path)) == words
+
+
+def test_words_typed_beside_the_result_of_a_parallel_call_are_on_the_branch(tmp_path: Path) -> None:
+    """Their row follows the first of two calls, and the conversation goes on behind the second."""
+
+    def call(id: str) -> dict[str, Any]:
+        use = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "true"}}
+        return {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": [use]}}
+
+    def result(id: str, *more: dict[str, str]) -> list[dict[str, str]]:
+        return [{"type": "tool_result", "tool_use_id": id, "content": "ok"}, *more]
+
+    words = {"type": "text", "text": "never write the lock file twice"}
+    uuid = "00000000-0000-4000-8000-00000000000{}"
+    path = claude_thread(
+        tmp_path, said("Go", **TYPED), call("a"), call("b"), said(result("b")),
+        said(result("a", words), parentUuid=uuid.format(1)),
+        said("Good", parentUuid=uuid.format(3), **TYPED),
+    )  # fmt: skip
+
+    assert words_of(adapter("claude").read(path)) == ["Go", words["text"], "Good"]
+
+
+QUESTIONS = [
+    OfferedQuestion('Which store? "x"="Never validate"', [OfferedOption("Redis"), OfferedOption("SQLite, always in memory")]),
+    OfferedQuestion("Which name?", [OfferedOption("beacon")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answers", "own"),
+    [
+        (["Redis", "lantern, never beacon"], "lantern, never beacon"), (["SQLite, always in memory", "beacon"], ""),
+        (["Redis, SQLite, always in memory", ""], ""), (["Redis is fine", "x"], "Redis is fine\nx"),
+    ],
+)  # fmt: skip
+def test_of_an_answer_the_users_words_are_the_users(answers: list[str], own: str) -> None:
+    """A choice is in the words of the agent, and so is the question; neither becomes a rule."""
+    text = format_answers(QUESTIONS, answers)
+
+    assert extract_own_answers(text) == own
+    assert [one.answer for one in parse_answers(text)] == [a for a in answers if a]
+    assert "Never validate" not in extract_own_answers(text)
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "words"),
+    [
+        ('Your questions have been answered: "May I never validate rows?"="No, always". You can now continue.', False, ["No, always"]),
+        ('The user answered: "May I never validate rows?"="Yes (Recommended)". Read the answers carefully', False, []),
+        ("The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nThe user wants to clarify these questions.\n    Questions asked:\n- \"May I never validate rows?\"\n  (No answer provided)", True, []),
+        ("The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nask me first", True, ["ask me first"]),
+    ],
+)  # fmt: skip
+def test_answers_are_taken_from_the_call_that_asked(
+    result: str, error: bool, words: list[str], tmp_path: Path
+) -> None:
+    """The questions of Claude Code's tool are those of its call, whatever the result repeats."""
+    asked = {"question": "May I never validate rows?", "options": [{"label": "Yes (Recommended)"}]}
+    use = {
+        "type": "tool_use",
+        "id": "t",
+        "name": "AskUserQuestion",
+        "input": {"questions": [asked]},
+    }
+    call = {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": [use]}}
+    answer = [{"type": "tool_result", "tool_use_id": "t", "content": result, "is_error": error}]
+    thread = adapter("claude").read(
+        claude_thread(tmp_path, said("Go", **TYPED), call, said(answer))
+    )
+
+    assert words_of(thread) == ["Go", *words]
+    assert list_rules(thread, derive_facts(thread).statements) == [] or words
+
+
+def test_threads_that_a_program_began_are_not_the_users(tmp_path: Path) -> None:
+    """The orders of an agent to its sub-agent, and what the guardian reads, are no prompts."""
+    folder = tmp_path / "sessions" / "2026" / "10" / "01"
+    folder.mkdir(parents=True)
+    meta = {
+        "id": "019a0001-0000-7000-8000-000000000002",
+        "cwd": "/srv/app",
+        "cli_version": "0.171.0",
+    }
+    spawned = {
+        "source": {
+            "subagent": {
+                "thread_spawn": {"parent_thread_id": "019a0000-0000-7000-8000-000000000001"}
+            }
+        }
+    }
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": RULE}]}
+    rows = [
+        {"type": "session_meta", "payload": meta | spawned},
+        {"type": "response_item", "payload": item},
+        {"type": "event_msg", "payload": {"type": "user_message", "message": RULE}},
+    ]
+    path = folder / f"rollout-2026-10-01T10-00-00-{meta['id']}.jsonl"
+    path.write_text("".join(json.dumps({"timestamp": "2026-10-01T10:00:00.000Z", **r}) + "\n" for r in rows))  # fmt: skip
+    head = adapter("codex").read_head(ThreadFile(path, 1.0, path.stat().st_size))
+
+    assert head is not None
+    assert head.is_child
+    assert words_of(adapter("codex").read(path)) == []
