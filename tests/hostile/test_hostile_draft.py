@@ -8,7 +8,8 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import command_kinds, commands, derive as facts, files, open_statements, repository, state, statements
+from tasuki.draft.facts import commands, derive as facts, files, open_statements, repository, state, statements
+from tasuki.draft.runs import command_kinds
 from tasuki.draft.rank import block_worth, blocks, excerpts, history
 from tasuki.draft.text import language_cues as said, entries as turns, split as text
 from tasuki.draft.authors import offline

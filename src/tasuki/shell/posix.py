@@ -23,6 +23,8 @@ class SimpleCommand(Struct, frozen=True):
     """It is inside an `if`, a loop or a `case`: it may not run, or run often."""
     in_background: bool = False
     """Nothing waits for its end: a `&` follows."""
+    output_to: str = ""
+    """The file into which it prints, as in the line."""
 
     @property
     def is_piped(self) -> bool:
@@ -45,6 +47,7 @@ class CommandSplitter:
         self.in_test = False
         """Whether this is inside `[[ … ]]`, where operators separate nothing."""
         self.is_negated = False
+        self.output_to = ""
         self.blocks = 0
         """How many blocks of an `if`, a loop or a `case` are open."""
 
@@ -77,10 +80,15 @@ class CommandSplitter:
         text = " ".join("".join(self.parts).split())
         if text:
             found = SimpleCommand(
-                text, self.operator, self.is_negated, self.blocks > 0, operator == "&"
+                text,
+                self.operator,
+                self.is_negated,
+                self.blocks > 0,
+                operator == "&",
+                self.output_to,
             )
             self.commands.append(found)
-            self.is_negated = False
+            self.is_negated, self.output_to = False, ""
         if text or self.in_head or operator != "\n" or self.operator in (";", "&"):
             self.operator = operator
         self.parts.clear()
@@ -173,7 +181,13 @@ class PosixSplitter(CommandSplitter):
             self.position = self.await_document(self.position, match["kind"])
             return
         self.skip_match(_BLANK)
-        self.read_word()
+        word = self.read_word()
+        if (
+            match["kind"] not in ("<", "<&", "<<<")
+            and match[0][0] not in "23456789"
+            and word != "2"
+        ):
+            self.output_to = word.strip("\"'")
 
     def take_operator(self, match: re.Match[str]) -> None:
         ends_branch = match[0] in (";;", ";&", ";;&")

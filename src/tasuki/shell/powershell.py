@@ -42,7 +42,8 @@ class PowerShellSplitter(CommandSplitter):
         if "&" not in match[0]:
             while self.line[self.position : self.position + 1] in (" ", "\t"):
                 self.position += 1
-            self.read_word()
+            word = self.read_word()
+            self.output_to = word.strip("\"'") if match[0][0] in ">1*" else self.output_to
 
     def take_operator(self, match: re.Match[str]) -> None:
         if match[0] != "&" or not self.at_start:  # At the start it calls what follows.

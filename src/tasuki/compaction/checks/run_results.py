@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.summary_lines import SummaryLine
-from tasuki.draft.facts.command_kinds import runs_project_script
 from tasuki.draft.facts.commands import (
     CommandRun,
     normalize_command,
     shorten_command,
     strip_filter,
 )
+from tasuki.draft.runs.command_kinds import runs_project_script
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact
 from tasuki.patterns import compile_pattern

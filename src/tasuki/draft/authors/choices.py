@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.facts.command_kinds import is_exit_code_hidden
 from tasuki.draft.facts.commands import (
     is_bookkeeping,
     is_help_or_version,
@@ -13,6 +12,7 @@ from tasuki.draft.facts.commands import (
 )
 from tasuki.draft.facts.files import is_outside
 from tasuki.draft.rank.relevance import FileRanks, Relevance
+from tasuki.draft.runs.command_kinds import is_exit_code_hidden
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
 from tasuki.patterns import compile_pattern

@@ -5,29 +5,30 @@ from functools import lru_cache, reduce
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.command_kinds import (
+from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
     list_simple_commands,
     strip_variables,
 )
-from tasuki.draft.facts.command_kinds import find_check_kind as find_check_kind
-from tasuki.draft.facts.command_kinds import find_formatter as find_formatter
-from tasuki.draft.facts.command_kinds import is_bookkeeping as is_bookkeeping
-from tasuki.draft.facts.command_kinds import is_exit_code_hidden as is_exit_code_hidden
-from tasuki.draft.facts.command_kinds import is_help_or_version as is_help_or_version
-from tasuki.draft.facts.command_kinds import is_navigation as is_navigation
-from tasuki.draft.facts.command_kinds import is_selection as is_selection
-from tasuki.draft.facts.command_kinds import list_check_kinds as list_check_kinds
-from tasuki.draft.facts.outcomes import (
+from tasuki.draft.runs.command_kinds import find_check_kind as find_check_kind
+from tasuki.draft.runs.command_kinds import find_formatter as find_formatter
+from tasuki.draft.runs.command_kinds import is_bookkeeping as is_bookkeeping
+from tasuki.draft.runs.command_kinds import is_exit_code_hidden as is_exit_code_hidden
+from tasuki.draft.runs.command_kinds import is_help_or_version as is_help_or_version
+from tasuki.draft.runs.command_kinds import is_navigation as is_navigation
+from tasuki.draft.runs.command_kinds import is_selection as is_selection
+from tasuki.draft.runs.command_kinds import list_check_kinds as list_check_kinds
+from tasuki.draft.runs.ended_line import find_exit_code
+from tasuki.draft.runs.outcomes import (
     NEVER_STARTED,
     NOT_SHOWN,
     Judgement,
     combine_judgements,
     find_blocker,
-    find_exit_code,
     judge_checks,
 )
-from tasuki.draft.facts.runners import JUDGED, CheckKind, list_failed_tests
+from tasuki.draft.runs.runners import JUDGED, CheckKind
+from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern

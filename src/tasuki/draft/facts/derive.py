@@ -7,7 +7,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.facts import commands, statements
-from tasuki.draft.facts.command_kinds import strip_variables
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.facts.earlier_handoffs import is_open
@@ -21,6 +20,7 @@ from tasuki.draft.facts.files import (
 )
 from tasuki.draft.facts.repository import read_repository
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import (
     extract_terms,

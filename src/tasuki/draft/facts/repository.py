@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.command_kinds import drop_here_documents, list_simple_commands
 from tasuki.draft.facts.repository_log import (
     HASH,
     CommitLog,
@@ -19,6 +18,7 @@ from tasuki.draft.facts.repository_log import (
     find_subject,
     read_jujutsu,
 )
+from tasuki.draft.runs.command_kinds import drop_here_documents, list_simple_commands
 from tasuki.model import Entry, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern
 

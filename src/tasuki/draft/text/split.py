@@ -297,7 +297,6 @@ def _is_log(line: str) -> bool:
     )
 
 
-
 def extract_own_words(text: str) -> str:
     """Return the part of a user's message that the user wrote, without what looks pasted.
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from tasuki.draft.facts.runners import JUDGED, CheckKind, Runner, find_runner
+from tasuki.draft.runs.runners import JUDGED, CheckKind, Runner, find_runner
 from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 

@@ -1,0 +1,138 @@
+"""Whose an exit code is: that of one step of a command line, where nothing else can have made it."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tasuki.draft.runs.ended_line import ECHO, EndedLine, LineStep, find_echoed_text, is_harmless
+from tasuki.draft.runs.summaries import Summary
+from tasuki.patterns import compile_pattern
+
+_TRANSPARENT = compile_pattern(
+    r"(?:tee|tail|cat|ts|sed|awk|perl|python\S*|less|more|Out-String|Tee-Object)\b"
+)
+"""Filters that read to the end: they do not end what writes to them."""
+
+
+def find_own_code(
+    line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]
+) -> int | None:
+    """Find the exit code of one step, None where nothing proves it."""
+    step, code = line.steps[number], line.code
+    if step.command.is_negated or step.command.in_block or step.command.in_background:
+        return None
+    if _HIDES_CODE.search(step.command.text):
+        return None
+    printed = _find_printed_code(line, number)
+    if printed is not None or (
+        step.filters
+        and not (line.passes_codes_on and all(_TRANSPARENT.match(one.text) for one in step.filters))
+    ):
+        return printed
+    if not step.filters and (marked := _find_marked_code(line, number, found)) is not None:
+        return marked
+    if code is None:
+        return None
+    after = [_find_operator(line, one) for one in line.steps[number + 1 :]]
+    if code == 0:
+        return 0 if all(one == "&&" for one in after) else None
+    return code if _has_made_code(line, number, after, found) else None
+
+
+def _has_made_code(
+    line: EndedLine, number: int, after: Sequence[str], found: Mapping[int, Sequence[Summary]]
+) -> bool:
+    """Return whether a failure of the whole line can only be that of one step."""
+    if after and after[0] == "||":
+        later: Sequence[LineStep] = ()
+    elif all(one == "&&" for one in after):
+        later = line.steps[number + 1 :]
+    else:
+        return False
+    return was_reached(line, number, found) and all(map(is_harmless, later))
+
+
+def was_reached(line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]) -> bool:
+    """Return whether everything that a step waited for with `&&` has passed."""
+    for n in range(number, 0, -1):
+        if _find_operator(line, line.steps[n]) != "&&":
+            break
+        before = line.steps[n - 1]
+        if not is_harmless(before) and all(s.verdict != "passed" for s in found.get(n - 1, ())):
+            return False
+    return True
+
+
+def _find_operator(line: EndedLine, step: LineStep) -> str:
+    """Return what stands before a step, `&&` where the shell stops at a failure anyway."""
+    operator = step.command.operator
+    return "&&" if line.stops_at_failure and operator in (";", "\n") else operator
+
+
+_CODE_NAMES = r"\$\?|\$\{\?\}|\$LASTEXITCODE"
+_PIPED_CODES = r"\$\{PIPESTATUS\[0\](?::-[^}]*)?\}|\$\{?pipestatus\[1\]\}?"
+_ASSIGNED = compile_pattern(rf"\$?(\w+)\s*=\s*[\"']?(?:({_CODE_NAMES})|{_PIPED_CODES})[\"']?$")
+_OWN = compile_pattern(rf"({_CODE_NAMES})|{_PIPED_CODES}")
+
+
+_HIDES_CODE = compile_pattern(
+    r"\A(?:\S*/)?(?:bash|sh|zsh|eval|ssh|docker|podman|su|sudo|timeout|env|nix\S*|cmd|pwsh|powershell)\b.*(?:\"[^\"]*(?:[|;\n]|[^&]&[^&])[^\"]*\"|'[^']*(?:[|;\n]|[^&]&[^&])[^']*')"
+    r"|\s--if-present\b"
+)
+"""A line inside a command whose own last program ends it, and an option that may run nothing."""
+
+
+def _find_printed_code(line: EndedLine, number: int) -> int | None:
+    """Find the exit code of a step that the line itself prints after it."""
+    rest = [one.command.text for one in line.steps[number + 1 :]]
+    is_piped = bool(line.steps[number].filters)
+    if not rest:
+        return None
+    name = _CODE_NAMES if not is_piped else _PIPED_CODES
+    if assigned := _ASSIGNED.match(rest[0]):
+        if is_piped and assigned[2]:
+            return None
+        name = rf"\$\{{?{assigned[1]}\}}?"
+        texts = rest[1:]
+        if re.fullmatch(rf"exit\s+[\"']?(?:{name})[\"']?", rest[-1]):
+            return line.code
+    else:
+        texts = rest[:1]
+    for text in texts:
+        match = ECHO.match(text)
+        printed_text = match[1] if match else text if re.fullmatch(name, text) else ""
+        parts = re.split(name, printed_text, maxsplit=1)
+        if len(parts) == 2 and not (is_piped and _OWN.search(parts[1])):
+            before = re.split(r"[$`\"']|\\n", parts[0])[-1][-30:]
+            after = re.split(r"[$`\"']|\\n", parts[1])[0][:30]
+            start = re.escape(before) if before else "^"
+            pattern = rf"(?m){start}(\d{{1,3}})(?!\d){re.escape(after)}"
+            printed = re.findall(pattern, line.output)
+            return int(printed[-1]) if printed else None
+    return None
+
+
+def _find_marked_code(
+    line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]
+) -> int | None:
+    """Find how a step ended by what stands behind it: `&& echo OK || echo BAD`, or `&& go test`."""
+    marks = {}
+    for n in range(number + 1, len(line.steps)):
+        if _find_operator(line, line.steps[n]) != "&&":
+            break
+        if found.get(n):
+            return 0
+    for one in line.steps[number + 1 : number + 3]:
+        if one.command.operator not in ("&&", "||") or one.command.operator in marks:
+            break
+        marks[one.command.operator] = find_echoed_text(one.command.text)
+        if not marks[one.command.operator]:
+            break
+    printed = {row.strip() for row in line.output.split("\n")}
+    good, bad = marks.get("&&", ""), marks.get("||", "")
+    if good == bad or len(marks) < 1:
+        return None
+    if bad and bad in printed:
+        return 1 if was_reached(line, number, found) else None
+    if good and good in printed:
+        return 0
+    return 0 if bad and not good and line.is_whole and line.code == 0 else None
