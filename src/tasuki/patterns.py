@@ -64,7 +64,7 @@ class PatternCache:
                 content = marshal.dumps((_PYTHON, self._known))
                 file.write(zlib.crc32(content).to_bytes(4, "big") + content)
             os.replace(temporary, self.path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyboardInterrupt, SystemExit):  # The program ends anyway.
             try:
                 os.unlink(temporary)
             except OSError:

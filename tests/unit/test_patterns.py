@@ -135,3 +135,18 @@ def test_fixed_patterns_are_kept() -> None:
         if re.match(r"_?[A-Z][A-Z_]*(?:: [^=]+)? = re\.compile\(", line)
     ]
     assert not found
+
+
+def test_an_order_to_end_during_the_writing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that arrives while the file is written at the exit: no traceback, no unfinished file."""
+    cache = PatternCache(str(tmp_path / "p"))
+    cache.compile("some", 0)
+
+    def end(*_: object) -> None:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(patterns.os, "replace", end)
+    cache.save()
+    assert not list(tmp_path.iterdir())
