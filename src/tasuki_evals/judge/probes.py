@@ -150,7 +150,9 @@ def _create_artifact_probe(
 
 def _create_check_probe(subject: JudgeSubject) -> JudgeProbe | None:
     checks = [
-        c for c in subject.facts.last_check if c.known and not c.unseen and c.check in ("test", "lint", "build")
+        c
+        for c in subject.facts.last_check
+        if c.known and not c.unseen and c.check in ("test", "lint", "build")
     ]
     tests = [c for c in checks if c.check == "test"]
     last: CommandFact | None = max(tests or checks, key=lambda c: c.refs[-1], default=None)

@@ -123,6 +123,7 @@ class ClaudeLine(Struct):
     textNotTyped: bool = False
     handedOff: bool = False
     queueTranscriptOnly: bool = False
+    toolDenialKind: str = ""
     origin: ClaudeOrigin | None = None
     thinkingMetadata: ClaudeThinking | None = None
     message: ClaudeMessage | None = None
@@ -234,6 +235,7 @@ class ClaudeResultLine(Struct, Generic[Results], gc=False):
     version: str = ""
     gitBranch: str = ""
     isSidechain: bool = False
+    toolDenialKind: str = ""
 
 
 LINE = msgspec.json.Decoder(ClaudeLine)

@@ -24,6 +24,10 @@ from tasuki.patterns import compile_pattern
 _BACKGROUND = compile_pattern(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
 _ASYNC = ("Async agent launched", "Command running in background")
 _REFUSED = ("The user doesn't want", "Request interrupted")
+_BY_USER = ("", "user-rejected", "interrupted", "cancelled")
+"""What a row says of a call that the user did not let begin; older versions say nothing."""
+_FOREIGN = ("other", "agent")
+"""Kinds of tools whose results others word, a server of MCP for one: what these quote is not the user's."""
 _SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
 _CLARIFIES = "The user wants to clarify these questions"
 """Words of the program, after which it repeats the questions."""
@@ -34,7 +38,8 @@ _NEEDED = (*_ANSWERS, "agent")
 _DESCRIBED = frozenset(("agent", "todo", "shell"))
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
-AnyLine = ClaudeLine | ClaudeReplyLine | ClaudeResultLine[Any]
+ResultLine = ClaudeLine | ClaudeResultLine[Any]
+AnyLine = ResultLine | ClaudeReplyLine
 
 
 class ClaudeCallLog:
@@ -58,7 +63,7 @@ class ClaudeCallLog:
         self._call_class: type[ToolCall] = UnreadToolCall if leaves_outputs else ToolCall
         self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
         self._calls: dict[str, Entry] = {}
-        self._early: dict[str, tuple[str, bool | None, AnyLine]] = {}
+        self._early: dict[str, tuple[str, bool | None, ResultLine]] = {}
         self._questions: dict[str, list[OfferedQuestion]] = {}
         self._tasks: dict[str, Todo] = {}
         self._paths: dict[str, tuple[str]] = {}
@@ -156,27 +161,27 @@ class ClaudeCallLog:
             self.add_result(id, *self._early.pop(id), offset)
 
     def add_result(
-        self, id: str, output: str, error: bool | None, line: AnyLine, offset: int
+        self, id: str, output: str, error: bool | None, line: ResultLine, offset: int
     ) -> None:
         """Add the result of a call, perhaps before the call."""
         entry = self._calls.get(id)
         if entry is None:
             self._early[id] = (output, error, line)
             return
-        self.finish(entry, output, error)
+        self.finish(entry, output, error, line.toolDenialKind)
         call = entry.tool
         if call and (call.kind in _ANSWERS or call.status == "refused"):
             self._add_answer(entry, call, output, line, offset)
 
-    def finish(self, entry: Entry, output: str, error: bool | None) -> None:
-        """Put a result into the entry of its call."""
+    def finish(self, entry: Entry, output: str, error: bool | None, denial: str = "") -> None:
+        """Put a result into the entry of its call; `denial` says who did not let it begin."""
         call = entry.tool
         if call is None:
             return
         status: ToolStatus = "ok"
         code = 0 if call.kind == "shell" else None
         if error or call.kind == "agent" or output.startswith(_ASYNC):
-            status, code = self._find_outcome(entry, call, output, error)
+            status, code = self._find_outcome(entry, call, output, error, denial)
         put_output(call, output, self._keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
         if call.kind == "shell":
@@ -195,10 +200,10 @@ class ClaudeCallLog:
         return True
 
     def _find_outcome(
-        self, entry: Entry, call: ToolCall, output: str, error: bool | None
+        self, entry: Entry, call: ToolCall, output: str, error: bool | None, denial: str
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
-        status, code = _read_failure(call, output) if error else ("ok", None)
+        status, code = _read_failure(call, output, denial) if error else ("ok", None)
         if output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
             if call.kind == "agent":
                 self.background.add_alias(call.id, started[1])
@@ -227,14 +232,18 @@ class ClaudeCallLog:
         return tuple(entries)
 
     def _add_answer(
-        self, entry: Entry, call: ToolCall, output: str, line: AnyLine, offset: int
+        self, entry: Entry, call: ToolCall, output: str, line: ResultLine, offset: int
     ) -> None:
         """Add the user's own words inside a result."""
         words = ""
         if call.kind == "ask" and call.status == "ok":
             questions = self._questions.get(call.id, ())
             words = format_answers(questions, _split_answers(output, questions))
-        elif call.status == "refused" and (match := _SAID.search(output)):
+        elif (
+            call.status == "refused"
+            and (line.toolDenialKind or call.kind not in _FOREIGN)
+            and (match := _SAID.search(output))
+        ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
         if words and not words.startswith(_CLARIFIES):
             answer = Entry(
@@ -301,10 +310,10 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[st
     return answers
 
 
-def _read_failure(call: ToolCall, output: str) -> tuple[ToolStatus, int | None]:
+def _read_failure(call: ToolCall, output: str, denial: str) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
     code = tools.parse_exit_code(output) if call.kind == "shell" else None
-    if output.startswith(_REFUSED):
+    if output.startswith(_REFUSED) and denial in _BY_USER:
         return "refused", code
     return "aborted" if "Cancelled: parallel" in output[:80] else "error", code
 

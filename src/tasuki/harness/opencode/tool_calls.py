@@ -97,6 +97,8 @@ def find_skill(state: OpencodeToolState | None) -> str:
 def find_answer(call: ToolCall, state: OpencodeToolState, metadata: OpencodeMetadata) -> str:
     """Return what the user says in a result: answers, or the words with which they refused."""
     if call.status == "refused":
+        if call.kind in ("other", "agent"):  # A server of MCP could say so, too.
+            return ""
         return call.output.partition(_FEEDBACK)[2].strip()
     if call.kind != "ask":
         return ""
