@@ -54,6 +54,9 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
         ('pytest -qq || echo BROKEN', '..', 0, PASSED),
         ('pytest -qq || echo BROKEN', '..\nBROKEN', 0, FAILED),
         ('pytest -qq || true', '..', 0, HIDDEN),
+        ("pytest -q | tail -1 | sed 's/failed/passed/'", '3 passed in 0.1s', 0, HIDDEN),
+        ('ruff check --fix .; git status', 'Found 3 errors (3 fixed, 0 remaining).\nOn branch main', 0, PASSED),
+        ('ruff check --fix .; git status', 'Found 3 errors (2 fixed, 1 remaining).\nOn branch main', 0, FAILED),
         ('! pytest -q', '1 failed, 2 passed in 0.1s', 0, FAILED),
         ('go test ./... && ! grep -r foo .', 'ok  \ta 0.1s\nx.go: foo', 1, PASSED),
         ('go test ./...', 'ok  \ta\t0.1s\n?   \tb\t[no test files]', 0, PASSED),
@@ -243,7 +246,7 @@ def test_the_beginning_of_an_output_whose_end_is_in_a_file_shows_no_result() -> 
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
-        ("pytest --collect-only -q", ""), ("cargo test --no-run", ""), ("ctest -N", ""), ("cat vitest.config.ts", ""),
+        ("pytest --collect-only -q", ""), ("cargo test --no-run", ""), ("ctest -N", ""), ("make -n test", ""), ("gradle build -x test", "build"), ("gradle -x lint test", "test"), ("gradle test -m", ""), ("mvn -q verify -DskipTests", ""), ("cat vitest.config.ts", ""),
         ("node scripts/prove.py", ""), ("npx prettier --write jest.config.js", ""), ("python -m pip show pytest", ""),
         ("node_modules/.bin/jest -w 1", "test"), (".venv/bin/pytest", "test"), ("npm.cmd test", "test"), ("npm --prefix web run lint", "lint"),
         ("scripts/check-glibc.sh x", ""), ("mvn -q -pl core test", "test"), ("cargo +nightly test", "test"), ("sudo pytest", "test"),

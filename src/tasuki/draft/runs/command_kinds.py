@@ -39,8 +39,9 @@ _ENDING = compile_pattern(r"^(\S+)\.(?:exe|cmd|bat)(?=\s|$)")
 _ONLY_LISTS = compile_pattern(
     r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry-run|setup-plan|showConfig|print-config)(?:[= ]|$)"
     r"|go test\b.*\s-(?:c|list)\b|ctest\b.*\s-N\b|pytest\b.*\s--version|(?:vitest|playwright test) list\b"
+    r"|(?:make|ninja|just)\b.*\s(?:-n|--just-print|--recon|-q|--question|-t|--touch)(?:\s|$)|gradlew?\b.*\s-m(?:\s|$)|mvnw?\b.*\s-D(?:skipTests|maven\.test\.skip)(?!=false)"
 )
-"""Options with which a runner only lists or compiles."""
+"""Options with which a runner only lists, compiles or packs."""
 
 
 @lru_cache(maxsize=50_000)

@@ -214,7 +214,7 @@ def _may_be_printed(line: EndedLine, step: LineStep) -> bool:
 
 _KEEPS_END = compile_pattern(r"(?:tee|tail|cat|less|more|ts)\b(?!.*\s\+)")
 _REWRITES = compile_pattern(
-    r"(?:awk|sort|uniq|wc|cut|jq|tr|xargs|python\S*|perl|ruby|node|nl|column|e?grep\b.*\s-\w*[co]|rg\b.*\s-\w*[co])\b"
+    r"(?:awk|sort|uniq|wc|cut|jq|tr|xargs|python\S*|perl|ruby|node|nl|column|e?grep\b.*\s-\w*[co]|rg\b.*\s-\w*[co]|sed\b(?=.*(?i:pass|fail|ok|err)))\b"
 )
 """Filters whose output is no longer that of the check."""
 _GREP = compile_pattern(r"(?:e?grep|rg)\b(?:.*\s-\w*(v))?(?!.*\s-\w*[coqlm])")

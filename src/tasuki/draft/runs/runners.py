@@ -46,7 +46,7 @@ RUNNERS = (
     Runner("test", r"dotnet\s+test|vstest", r"\S+!\s+[-–] [^:,]+:\s+0, [^:,]+:\s+[1-9].*|Test Run Successful\.|Test summary: total: [1-9].*, failed: 0,.*",
            r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\.", shows_parts=True),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?\S*(?:test|verify)", r"BUILD SUCCESS", r"BUILD FAILURE"),
-    Runner("test", r"gradlew?\s+(?:\S+\s+){0,6}?(?!build)\S*(?:[Tt]est|check)\S*", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
+    Runner("test", r"gradlew?\s+(?:-x\s+\S+\s+|(?!-x)\S+\s+){0,6}?(?!build|-x)\S*(?:[Tt]est|check)\S*", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
     Runner("test", rf"phpunit|{_FIRST}pest|artisan\s+test", r"OK(?: \(.*\)|, but .*)", r"FAILURES!|ERRORS!"),
     Runner("test", r"rspec|rails\s+test|minitest|ruby\s+\S*test\S*\.rb"),

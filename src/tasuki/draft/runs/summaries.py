@@ -77,7 +77,7 @@ _COUNTS = {
     "lint": _Counts(_build_counts(_LINT_BAD), _build_counts(_GOOD)),
 }
 _ERRORS = _build_counts(r"errors?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores")
-_NUMBER = compile_pattern(r"(?<![\d.])\d[\d,]*(?![\d.]*\s*(?:%|m?s\b|sec|min))(?!\.\d)")
+_REMAINING = compile_pattern(r"\b(\d+) remaining\b")
 _RUN_COUNT = compile_pattern(
     r"(?i)(?<![\d.])(\d[\d,]*)\s+(?:doc)?(?:tests?|examples?|runs|specs?|scenarios?|assertions)\b|\btests?(?: run)?:\s*(\d+)|out of (\d+)"
 )
@@ -115,6 +115,8 @@ def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | Non
     bad, good = _add_up(counts.bad, text), _add_up(counts.good, text)
     if kind != "test" and (errors := _add_up(_ERRORS, text)) is not None:
         bad = errors  # `2 problems (0 errors, 2 warnings)`
+    if remaining := _REMAINING.search(text):
+        bad = int(remaining[1])  # `Found 3 errors (3 fixed, 0 remaining)`
     if bad:
         return Summary("failed", text, bad)
     if good:
