@@ -37,7 +37,7 @@ STATES = ("idle", "busy", "waiting", "busy", "limited", "compacting", "idle", "e
 NAMES = ("con", "ada", "björn", "mi")
 WORDS = "Two of nine menus are left. Next I would start on the export, which touches the files of the shop."
 QUESTION = AgentQuestion(
-    mark="0" * 16, text="Allow Bash: Run migration down?", detail="alembic downgrade -1 && ./scripts/migrate --down",
+    mark="0" * 16, text="Allow Bash?", words="Run migration down", detail="alembic downgrade -1 && ./scripts/migrate --down",
     kind="permission", asked_at=time.time() - 600, is_read=True,
     choices=(
         QuestionChoice("1", "Yes"),

@@ -55,7 +55,7 @@ def test_a_question_is_answered_by_one_click(world: World, seen: Page) -> None:
     agent = asking(world, COMMAND)
     seen.goto("/?show=needs")
     card = seen.locator(f"#agent-{agent}")
-    expect(card.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(card.locator(".asked")).to_have_text("Allow Bash?")
     expect(card.locator("pre")).to_contain_text("https://migrations.example/run?with=everything")
     expect(card.locator("pre")).to_contain_text("[REDACTED")
     expect(card.locator(".answers button")).to_have_text(
@@ -76,7 +76,7 @@ def test_the_agent_page_asks_too_and_without_scripts(world: World, browsing: Bro
     agent = asking(world, COMMAND)
     page = operator(browsing.page(world.origin(), javascript=False), world.link())
     page.goto(f"/agents/{agent}")
-    expect(page.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(page.locator(".asked")).to_have_text("Allow Bash?")
     choice(page, agent, "3").click()
     expect(page.locator(".question")).to_have_count(0)
     page.reload()
@@ -154,7 +154,7 @@ def add(served: Served, number: int, **values: Any) -> None:
     slug = f"developer-con-{number}"
     choices = (QuestionChoice("1", "Yes"), QuestionChoice("2", LONG), QuestionChoice("3", "No"))
     given = {
-        "text": "Allow Bash: Run migration down?", "mark": f"{number:016x}", "asked_at": time.time(),
+        "text": "Allow Bash?", "mark": f"{number:016x}", "asked_at": time.time(),
         "choices": choices, "is_read": True, **values,
     }  # fmt: skip
     fleet_records.persona(served.fleet.database, slug)

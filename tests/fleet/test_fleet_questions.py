@@ -44,13 +44,13 @@ def test_the_question_is_told_with_its_command_and_choices(world: World) -> None
     agent = asking(world, COMMAND)
     question = asked(world, agent)
 
-    assert question["text"] == "Allow Bash: Run migration down?"
+    assert question["text"] == "Allow Bash?"
     assert question["detail"].startswith("alembic downgrade -1 && curl -H 'x-api-key: [REDACTED")
     assert question["detail"].endswith("https://migrations.example/run?with=everything")
     assert [(one["key"], one["label"]) for one in question["choices"]] == [
         ("1", "Yes"), ("2", "Yes, and don't ask again for this command"), ("3", "No"),
     ]  # fmt: skip
-    assert world.agent(agent)["waiting_for"] == "permission for Bash: Run migration down"
+    assert world.agent(agent)["waiting_for"] == "permission for Bash"
     assert KEY not in json.dumps([world.agent(agent), world.log(), world.api("GET", "/api/alerts")])
 
 
@@ -60,7 +60,7 @@ def test_the_alert_has_the_question_and_the_command(world: World) -> None:
     alerts = [a for a in world.api("GET", "/api/alerts")["alerts"] if a["kind"] == "needs_you"]
 
     assert len(alerts) == 1
-    assert alerts[0]["text"].startswith("Allow Bash: Run migration down? alembic downgrade -1")
+    assert alerts[0]["text"].startswith("Allow Bash? alembic downgrade -1")
 
 
 def test_an_answer_is_given_once(world: World) -> None:
@@ -124,16 +124,14 @@ def test_a_question_that_is_not_on_the_screen_is_not_answered(world: World) -> N
     agent = asking(world, "rm -rf build")
     question = asked(world, agent)
     world.sql(
-        f"UPDATE agents SET question = replace(question, 'rm-rfbuild', 'rm-rf/') WHERE id = {agent}"
+        f"UPDATE agents SET question = replace(question, 'rm -rf build', 'rm -rf /') WHERE id = {agent}"
     )
     status, why = refusal(
         world, f"/api/agents/{agent}/answer", {"mark": question["mark"], "choice": "1"}
     )
 
     assert status == 400
-    assert why.startswith(
-        (f"The pane of agent {agent} does not show", f"Agent {agent} asks something else")
-    )
+    assert why.startswith((f"The pane of agent {agent} does not show", "Nothing proves"))
     assert world.seen("answered") == []
 
 
@@ -180,7 +178,7 @@ def test_the_command_line_asks_and_answers(world: World) -> None:
     given = world.tasuki("agent", "answer", str(agent), "3")
     world.idle(agent)
 
-    assert "Allow Bash: Run migration down?" in shown
+    assert "Allow Bash?" in shown
     assert "    alembic downgrade -1" in shown
     assert " 3  No" in shown
     assert given.strip() == f"Agent {agent} took it: 3. No"

@@ -120,7 +120,7 @@ def test_what_it_waits_for_is_known_while_it_waits() -> None:
 
 def test_a_reminder_does_not_replace_the_question() -> None:
     """It does not say what is asked; another question does, and an agent that works on asks nothing."""
-    asked = AskedQuestion("Allow Bash?", "rm -rf build", shown="rm -rf build")
+    asked = AskedQuestion("Allow Bash?", "rm -rf build")
     given = after(row(), event("waiting", text="permission for Bash", question=asked))
     first = given["question"]
     after(given, event("waiting", text="Claude needs your permission"), at=206.0)

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tasuki.harness.questions import QuestionKind
+from tasuki.harness.questions import DialogSubject, QuestionKind
+from tasuki.text_safety import cut_middle
 
 AgentState = Literal[
     "starting", "idle", "busy", "waiting", "compacting", "limited", "stuck", "ended", "lost"
@@ -120,11 +121,19 @@ class AgentQuestion(Struct, frozen=True):
     """What an agent asks its user, without secrets, while it waits for the answer."""
 
     text: str
+    """Of a permission or a plan tasuki's sentence, else the agent's question or its screen's."""
     mark: str
     """16 hexadecimal digits that no other question has; an answer names them."""
     asked_at: float
     detail: str = ""
-    """The command, the file or the text that it is about."""
+    """The command, the content or the text that it is about, with a sign for what is not seen in it."""
+    file: str = ""
+    """The file that it is about, on one line."""
+    words: str = ""
+    """What the agent itself says about it, on one line."""
+    lines: int = 0
+    characters: int = 0
+    """The size of what it is about, before anything was replaced in it."""
     kind: QuestionKind = "permission"
     choices: tuple[QuestionChoice, ...] = ()
     takes_text: bool = False
@@ -135,13 +144,41 @@ class AgentQuestion(Struct, frozen=True):
     """It shows the answers to other questions, and asks whether to send them."""
     is_read: bool = False
     """Its choices were read from the screen."""
-    shown: str = ""
-    """What of it must be on the screen, without white space."""
-    is_command: bool = False
-    """That is a command, which the screen shows by itself."""
+    obstacle: str = ""
+    """Why it cannot be answered from here, as a sentence: it has no choices then, and takes no text."""
+    is_reported: bool = False
+    """Its hook reports what it is about."""
+    subject: DialogSubject | None = None
+    """What a dialog must show for it to be this question; None where nothing proves that."""
+    behind: tuple["AgentQuestion", ...] = ()
+    """What else its hooks report as open: the screen shows one of them at a time."""
     answered_at: float | None = None
     """When it was answered; None again where that did not reach it."""
     answer: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is about so much that it is shown whole only to who asks for it."""
+        return len(self.detail) > 600 or self.detail.count("\n") >= 12
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning and the end of what it is about; all of it where that is short."""
+        return cut_middle(self.detail, 300, 200, most_lines=5) if self.is_long else self.detail
+
+    @property
+    def line(self) -> str:
+        """The file, beginning and end of what it is about, and its size, on one line for a list."""
+        line = cut_middle(self.detail.rstrip("\n"), 100, 80).replace("\n", " \u23ce ")
+        return " ".join(filter(None, (self.file and f"{self.file}:", line, self.size and f"({self.size})")))
+
+    @property
+    def size(self) -> str:
+        """The size of what it is about, in words; empty where it is seen at a glance."""
+        if self.lines < 2 and self.characters < 200:
+            return ""
+        lines = f"{self.lines:,} line{'s' if self.lines != 1 else ''}"
+        return f"{lines}, {self.characters:,} characters"
 
 
 class FleetAgent(Struct, frozen=True):

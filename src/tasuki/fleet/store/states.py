@@ -14,7 +14,12 @@ that is newer.
 from typing import Any
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.fleet.store.questions import build_question, dump_question
+from tasuki.fleet.store.questions import (
+    add_question,
+    build_question,
+    dump_question,
+    load_question,
+)
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.reading.usage_limits import find_limit
 from tasuki.model import UsageLimit
@@ -165,6 +170,7 @@ def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new
     """Keep what it asks; a reminder that does not say what never replaces that."""
     if event.question is None and not is_new and agent["question"]:
         return
-    agent["question"] = dump_question(build_question(event, happened_at))
+    before = None if is_new else load_question(agent["question"])
+    agent["question"] = dump_question(add_question(before, build_question(event, happened_at)))
     agent["waiting_for"] = shorten_to_line(event.text, 200)
     agent["state_at"] = happened_at
