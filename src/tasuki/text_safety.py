@@ -143,7 +143,12 @@ def _name_characters(run: str, is_command: bool, has_twins: bool) -> str:
         is_twin = has_twins and unicodedata.name(character, "").startswith(_TWINS)
         if character == "\t":
             parts.append(_name_run("⇥", "tabs", count))
-        elif is_hidden(character) or marks > 2 or is_twin or (is_command and _is_lookalike(character)):
+        elif (
+            is_hidden(character)
+            or marks > 2
+            or is_twin
+            or (is_command and _is_lookalike(character))
+        ):
             number = f"U+{ord(character):04X}"
             parts.append(_name_run(f"⟨{number}⟩", number, count))
         else:

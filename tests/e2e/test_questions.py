@@ -93,10 +93,10 @@ def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing
 
 
 HIDING = {
-    "70 line breaks": ("touch {file}" + "\n" * 70 + "ls -la src", "Its dialog is taller than the terminal", "71 lines"),
-    "14,000 blanks": ("touch {file};" + " " * 14_000 + "ls", "“value cannot be shown in full”", "1 line, 14,"),
-    "82 lines": ("\n".join(("touch {file}", *(f"echo {n}" for n in range(80)), "ls -la src")), "Its dialog is taller", "82 lines"),
-    "a mark of direction": ("echo \u202e; touch {file}; ls", "Nothing proves that its dialog", ""),
+    "70 line breaks": ("touch made" + "\n" * 70 + "ls -la src", "Its dialog is taller than the terminal", "71 lines"),
+    "14,000 blanks": ("touch made;" + " " * 14_000 + "ls", "“value cannot be shown in full”", "1 line, 14,"),
+    "82 lines": ("\n".join(("touch made", *(f"echo {n}" for n in range(80)), "ls -la src")), "Its dialog is taller", "82 lines"),
+    "a mark of direction": ("echo \u202e; touch made; ls", "Nothing proves that its dialog", ""),
 }  # fmt: skip
 """Ways to hide what a command does: the command, why its dialog cannot be answered, and its size in words."""
 
@@ -107,9 +107,8 @@ def test_a_command_that_hides_what_it_does_is_shown_and_not_answered(
 ) -> None:
     """Its beginning, its end and its size are everywhere; no button, no call and no command line allows it."""
     browsing.expect("status of 400")
-    made = claude.folder / "made"
-    template, why, size = HIDING[how]
-    command = template.format(file=made)
+    made = claude.work / "made"
+    command, why, size = HIDING[how]
     call = ScriptedCall("Bash", {"command": command, "description": "List the sources"})
     agent = told(claude, ModelStep("I run it.", (call,)))
     question = held(claude, agent)
@@ -135,7 +134,7 @@ def test_a_command_that_hides_what_it_does_is_shown_and_not_answered(
     for text in (*texts, shown, typed):
         assert question["obstacle"] in text
     for text in (*texts, shown, row, alert):
-        assert f"touch {made}" in text, text
+        assert "touch made" in text, text
         assert end in text.partition("touch")[2], text
         assert size in text, text
     assert not made.exists()

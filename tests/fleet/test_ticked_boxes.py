@@ -47,7 +47,11 @@ class Dialog:
             choices = (ScreenChoice("1", "Submit answers", ("1",)), ScreenChoice("2", "Cancel", ("2",)))  # fmt: skip
             return ScreenQuestion("Submit?", "● Which parts?\n→ A", choices, answers=self.answers)  # fmt: skip
         shown = tuple(ScreenChoice(key, key, (key,), key in self.ticked) for key in "123")
-        return ScreenQuestion(self.text, "", shown, above=(self.text,), next_keys=("Right",)) if self.text else None
+        return (
+            ScreenQuestion(self.text, "", shown, above=(self.text,), next_keys=("Right",))
+            if self.text
+            else None
+        )
 
     def press(self, keys: tuple[str, ...]) -> None:
         """Take a key."""

@@ -7,7 +7,6 @@ then `❯ 1. Yes`, then `2. No`. A screen wraps and indents what it shows, and m
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 import textwrap
@@ -24,7 +23,9 @@ MOST_BELOW = 5
 """Lines below the choices of a dialog: hints, an edge."""
 MOST_CHOICES = 20
 
-_CHOICE = compile_pattern(r"[│┃ \t\xa0]*(?P<mark>[❯›●]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)")
+_CHOICE = compile_pattern(
+    r"[│┃ \t\xa0]*(?P<mark>[❯›●]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)"
+)
 _BOX = compile_pattern(r"\[(?P<tick>[ x✓✔])\] (?P<label>.+)")
 """A choice of which several can be taken."""
 _TEXT_CHOICE = compile_pattern(
@@ -43,7 +44,9 @@ _GEMINI_EDIT = compile_pattern(r"\? (?:WriteFile  Writing to |Edit  )")
 _BLANKS = compile_pattern(r"[ \t]+")
 _NUMBER = compile_pattern(r" *\d+ ")
 """The number of a line in a change of a file."""
-_CUT = compile_pattern(r"[↑↓] [\d,]+ more lines?\b|\[… [\d,]+ lines?\]|^\W*(?:\.\.\.|…) .*\b[\d,]+ (?:more )?lines?\b|\b[\d,]+ lines? hidden\b")
+_CUT = compile_pattern(
+    r"[↑↓] [\d,]+ more lines?\b|\[… [\d,]+ lines?\]|^\W*(?:\.\.\.|…) .*\b[\d,]+ (?:more )?lines?\b|\b[\d,]+ lines? hidden\b"
+)
 """What a program writes where a dialog has no room for all of it."""
 _NOT_SHOWN = compile_pattern(
     r"(?:value(?: of [\d,]+ (?:formatted )?characters)?|parameter names?|contents|edit|content) cannot be shown in full"
@@ -170,7 +173,9 @@ def _read_boxes(labels: Sequence[str], marked: int) -> tuple[ScreenChoice, ...]:
 
 def _split_body(lines: Sequence[str]) -> tuple[str, str]:
     """Split what stands above the choices: the sentence that asks, and the rest as it is drawn."""
-    body = ["" if _RULE.fullmatch(line) else line.rstrip(_EDGES).removeprefix("│") for line in lines]
+    body = [
+        "" if _RULE.fullmatch(line) else line.rstrip(_EDGES).removeprefix("│") for line in lines
+    ]
     asking = [n for n, line in enumerate(body) if line.endswith("?")]
     filled = [n for n, line in enumerate(body) if line]
     if not filled:
@@ -205,7 +210,9 @@ def is_subject(subject: DialogSubject, seen: ScreenQuestion) -> bool:
         return _list_letters("".join(seen.subject)) == _list_letters(subject.text)
     offered = {strip_label(choice.label) for choice in seen.choices}
     asked = "".join(row.strip(_EDGES) for row in seen.above)
-    return _strip_space(asked) == _strip_space(subject.text) and offered.issuperset(map(strip_label, subject.labels))
+    return _strip_space(asked) == _strip_space(subject.text) and offered.issuperset(
+        map(strip_label, subject.labels)
+    )
 
 
 def find_cut(rows: Iterable[str]) -> str:
@@ -335,11 +342,17 @@ def _read_hunks(rows: Sequence[str]) -> list[tuple[str, str]]:
 
 def _drop_ends(hunks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the parts of a diff without what is the same before the first and behind the last change."""
-    (first, *inner, last) = hunks
-    start = len(os.path.commonprefix(first))
-    end = len(os.path.commonprefix([text[::-1] for text in last]))
-    kept = tuple(text[: len(text) - end] for text in last)
+    first, *inner, last = hunks
+    start = _count_same(*first)
+    end = _count_same(last[0][::-1], last[1][::-1])
+    kept = [text[: len(text) - end] for text in last]
     return [(first[0][start:], first[1][start:]), *inner, (kept[0], kept[1])]
+
+
+def _count_same(one: str, other: str) -> int:
+    """Count with how many characters two texts begin in the same way."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (x, y) in pairs if x != y), min(len(one), len(other)))
 
 
 def _is_replaced(after: str, before: str, new: str, old: str) -> bool:

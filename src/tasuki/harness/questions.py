@@ -19,7 +19,9 @@ SubjectKind = Literal["command", "fields", "change", "plan", "choice"]
 FIELD_END = "\x1f"
 _PATCH = compile_pattern(r"(?m)^\*\*\* (?:Add|Update|Delete) File: ")
 _NAME = compile_pattern(r"[A-Za-z_$][\w$]*")
-_CHANGE_KEYS = frozenset({"file_path", "notebook_path", "content", "new_source", "old_string", "new_string"})
+_CHANGE_KEYS = frozenset(
+    {"file_path", "notebook_path", "content", "new_source", "old_string", "new_string"}
+)
 
 
 class DialogSubject(Struct, frozen=True):
@@ -153,7 +155,9 @@ def _format_fields(values: Mapping[str, Any], known: Container[str]) -> str:
 def _format_value(value: object, *, is_inner: bool = False) -> str:
     """Format a value as JavaScript writes it; a text that is in no other value as it is."""
     if isinstance(value, Mapping):
-        pairs = (f"{_format_key(key)}:{_format_value(one, is_inner=True)}" for key, one in value.items())
+        pairs = (
+            f"{_format_key(key)}:{_format_value(one, is_inner=True)}" for key, one in value.items()
+        )
         return f"{{{','.join(pairs)}}}"
     if isinstance(value, list):
         return f"[{','.join(_format_value(one, is_inner=True) for one in value)}]"

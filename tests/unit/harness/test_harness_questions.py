@@ -406,7 +406,10 @@ def test_what_else_a_tool_is_called_with_is_told() -> None:
     """Behind the command, by a sign that no command can write."""
     question = asked("touch F\n⟨with⟩ x", run_in_background=True, sandbox=None, timeout=1000)
 
-    assert question.detail == "touch F\n⟨U+27E8⟩with⟨U+27E9⟩ x\n⟨with⟩ run_in_background: true, timeout: 1000"
+    assert (
+        question.detail
+        == "touch F\n⟨U+27E8⟩with⟨U+27E9⟩ x\n⟨with⟩ run_in_background: true, timeout: 1000"
+    )
     assert question.subject.text == "touch F\n⟨with⟩ x"
 
 

@@ -168,9 +168,10 @@ class AgentQuestion(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The file, beginning and end of what it is about, and its size, on one line for a list."""
-        line = cut_middle(self.detail.rstrip("\n"), 100, 80).replace("\n", " \u23ce ")
-        return " ".join(filter(None, (self.file and f"{self.file}:", line, self.size and f"({self.size})")))
+        """Begin and end of the file and of what it is about, and the size, on one line for a list."""
+        whole = self.detail.rstrip("\n").replace("\n", " \u23ce ")
+        line, file = (cut_middle(text, 80, 40).replace("\n", " ") for text in (whole, self.file))
+        return " ".join(filter(None, (file and f"{file}:", line, self.size and f"({self.size})")))
 
     @property
     def size(self) -> str:

@@ -130,7 +130,9 @@ def _redact_whole(text: str) -> tuple[str, list[str]]:
         for span in Redactor().find_everywhere("".join(text[n] for n in kept))
         for place in range(kept[span.start], kept[span.end - 1] + 1)
     }
-    secrets = ["".join(text[n] for n, _ in part) for _, part in groupby(found.items(), itemgetter(1))]
+    secrets = [
+        "".join(text[n] for n, _ in part) for _, part in groupby(found.items(), itemgetter(1))
+    ]
     redacted = replace_characters(text, {n: kind for n, (_, kind) in found.items()})
     again = Redactor().redact(redacted)
     return again, [*secrets, *([" "] if again != redacted or MARK.search(text) else [])]

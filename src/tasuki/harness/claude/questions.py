@@ -69,7 +69,9 @@ def _parse_choices(tool_input: Mapping[str, Any]) -> AskedQuestion | None:
         if isinstance(one, Mapping)
     )
     detail = text if len(text) > MOST_LINE_CHARACTERS or "\n" in text else ""
-    return AskedQuestion(text, detail, "choice", DialogSubject("choice", text, labels=labels), labels)
+    return AskedQuestion(
+        text, detail, "choice", DialogSubject("choice", text, labels=labels), labels
+    )
 
 
 def read_question(screen: str) -> ScreenQuestion | None:

@@ -272,7 +272,9 @@ def _find_subject(rows: Sequence[str]) -> DialogRows:
     boxed = [number for number, row in enumerate(rows) if row.startswith("│ │ ")]
     if not boxed:
         return DialogRows()
-    subject = tuple(_FRAME.sub("", row.removeprefix("│ │ ")) for row in rows[boxed[0] : boxed[-1] + 1])
+    subject = tuple(
+        _FRAME.sub("", row.removeprefix("│ │ ")) for row in rows[boxed[0] : boxed[-1] + 1]
+    )
     return DialogRows(boxed[0], boxed[-1] + 1, subject)
 
 
@@ -290,7 +292,9 @@ def _parse_question(payload: Mapping[str, Any]) -> AskedQuestion | None:
         place = name_file(file, get_text(payload, "cwd"))
         lines = diff.partition("\n@@")[2].split("\n")[1:]
         new, old = ("\n".join(x[1:] for x in lines if x[:1] in (" ", sign)) for sign in "+-")
-        return AskedQuestion(text, diff, subject=DialogSubject("change", new, old, place), file=file)
+        return AskedQuestion(
+            text, diff, subject=DialogSubject("change", new, old, place), file=file
+        )
     rest = {key: value for key, value in details.items() if key not in ("type", "title")}
     return structs.replace(describe_tool_call(get_text(details, "toolName"), rest), text=text)
 
