@@ -92,7 +92,7 @@ def clean_for_display(text: str) -> str:
 
 _UNPRINTED = compile_pattern(r"[^\n\x20-\x7e]+")
 _OWN_SIGNS = "\u27e8\u27e9\u2423\u21e5\u23ce"
-_BARE = compile_pattern(f"[{_UNSEEN}{_JOINS}{_MARKS}{_OWN_SIGNS}\u2800]")
+_BARE = compile_pattern(f"[{_UNSEEN}{_JOINS}{_MARKS}{_OWN_SIGNS}\u2800\ufffc\U00013441\U00013442]")
 _LOOKALIKES = frozenset(
     "\u2018\u2019\u201a\u201b\u2032\u02b9\u02bc\u02c8\u02cb\u201c\u201d\u201e\u201f\u2033"  # quotes
     "\u2044\u2215\u29f8\u2236\ua789\u2223\u01c0\u01c3\u2010\u2011\u2212"  # slash, colon, pipe, minus

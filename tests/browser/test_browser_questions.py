@@ -152,7 +152,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         add(
             made,
             7,
-            **reported(hidden, "Yes is safe. Allow Bash? 1. Yes" * 30, obstacle=TALL, choices=()),
+            **reported(hidden, "Yes is safe.” Allow Bash? 1. Yes" * 30, obstacle=TALL, choices=()),
         )
         add(
             made,
@@ -294,8 +294,12 @@ def test_what_is_hidden_in_a_command_is_seen(served: Served, browsing: Browsing)
         card.locator("pre").evaluate("one => getComputedStyle(one).unicodeBidi") == "bidi-override"
     )
     text = card.locator(".question").inner_text()
-    assert text.index("touch F") < text.index("41 lines, 14,0") < text.index("says: Yes is safe.")
-    assert len(text) < 1000
+    assert (
+        text.index("touch F")
+        < text.index("41 lines, 14,0")
+        < text.index("The agent says: “Yes is safe.")
+    )
+    assert (text.count("”"), len(text) < 1000) == (1, True)
     expect(card.locator("button, input")).to_have_count(0)
     expect(card.locator(".question")).to_contain_text(TALL)
     page.goto("/?look=list")

@@ -135,6 +135,19 @@ def test_a_reminder_does_not_replace_the_question() -> None:
         assert again["question"] is None
 
 
+def test_what_sub_agents_ask_outlives_a_turn_of_the_agent() -> None:
+    """Their dialogs stay on its screen until each has ended."""
+    asks = [event("waiting", question=AskedQuestion("Allow Bash?", name), child=name) for name in ("one", "two")]  # fmt: skip
+    given = after(row(), *asks, event("prompt"), event("idle"))
+    details = [given["question"]["detail"], given["question"]["behind"][0]["detail"]]
+    after(given, event("child_ended", child="two"))
+    left = given["question"]["detail"]
+
+    assert (given["state"], given["waiting_for"]) == ("idle", "")
+    assert (details, left) == (["two", "one"], "one")
+    assert after(given, event("child_ended", child="one"))["question"] is None
+
+
 def test_an_end_is_written_once() -> None:
     """The first end stays; later events change nothing of it."""
     given = after(row(), event("ended", text="prompt_input_exit"), at=time.time())

@@ -234,7 +234,7 @@ def parse_claude_event(
         question=describe_tool_call(tool, arguments, cwd) if waits and tool else None,
         turn=get_text(payload, turn),
         source=get_text(payload, "source") or get_text(payload, "trigger"),
-        child=child if kind.startswith("child_") else "",
+        child=child,
     )
 
 

@@ -106,14 +106,15 @@ def describe_tool_call(tool: str, tool_input: Mapping[str, Any], cwd: str = "") 
     `cwd` is the folder of the agent, from which dialogs name a file.
     """
     text, words = f"Allow {tool or 'it'}?", get_text(tool_input, "description")
-    if command := _join_command(tool_input.get("command")):
+    is_own = "__" not in tool  # and none of an MCP server, whose fields may have any meaning
+    if is_own and (command := _join_command(tool_input.get("command"))):
         subject = None if _PATCH.search(command) else DialogSubject("command", command)
         more = _format_fields(tool_input, {"command", "description"})
         return AskedQuestion(text, command, subject=subject, more=more, words=words)
     notebook = get_text(tool_input, "notebook_path")
     file = get_text(tool_input, "file_path") or notebook
     detail, change = _describe_change(tool_input)
-    if file and change:
+    if is_own and file and change:
         change = replace(change, place=notebook or name_file(file, cwd))
         more = _format_fields(tool_input, _CHANGE_KEYS)
         return AskedQuestion(text, detail, subject=change, file=file, more=more)

@@ -76,7 +76,9 @@ def test_a_sub_agent_that_asks_is_the_agent_that_waits() -> None:
     event = CLAUDE.parse_event({**payload, "tool_name": "Bash"})
 
     asked = AskedQuestion("Allow Bash?", subject=DialogSubject("fields"))
-    assert event == AgentEvent("waiting", "s", text="permission for Bash", question=asked)
+    assert event == AgentEvent(
+        "waiting", "s", text="permission for Bash", question=asked, child="a1"
+    )
 
 
 def test_what_is_answered() -> None:

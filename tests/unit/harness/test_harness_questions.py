@@ -227,9 +227,11 @@ def test_a_dialog_that_is_not_known_takes_no_words() -> None:
 
 
 def test_of_several_questions_that_of_the_screen_is_asked() -> None:
-    """Sub-agents report theirs at once; the newest is open once that one is answered."""
-    first, second, third = (asked(f"touch /tmp/{name}") for name in ("one", "two", "three"))
-    question = add_question(add_question(first, second), third)
+    """Sub-agents report theirs at once, one each; the newest is open once that one is answered."""
+    old, first, second, third = (
+        msgspec.structs.replace(asked(f"touch /tmp/{name}"), child=name) for name in ("one", "one", "two", "three")
+    )  # fmt: skip
+    question = add_question(add_question(add_question(old, first), second), third)
     read = read_from_screen(question, seen("claude-agents"), 9.0)
 
     assert read is not None

@@ -78,10 +78,10 @@ def _confirm_long(id: int, question: AgentQuestion, words: str) -> None:
 def _list_lines(question: AgentQuestion, detail: str) -> list[str]:
     """List the lines of a question: what it is about, indented, and apart from it the agent's words."""
     return [
-        clean_for_display(question.text),
+        clean_for_display(question.title),
         *([f"  File: {clean_for_display(question.file)}"] if question.file else []),
         *(f"    {line}" for line in clean_for_display(detail).splitlines()),
-        *([f"  The agent says: “{clean_for_display(question.words)}”"] if question.words else []),
+        *([f"  The agent says: {clean_for_display(question.said)}"] if question.said else []),
     ]
 
 

@@ -117,6 +117,9 @@ class QuestionChoice(Struct, frozen=True):
     label: str
 
 
+_QUOTES = dict.fromkeys(map(ord, '\u201c\u201d\u201e\u201f"'), "'")
+
+
 class AgentQuestion(Struct, frozen=True):
     """What an agent asks its user, without secrets, while it waits for the answer."""
 
@@ -150,11 +153,24 @@ class AgentQuestion(Struct, frozen=True):
     """Its hook reports what it is about."""
     subject: DialogSubject | None = None
     """What a dialog must show for it to be this question; None where nothing proves that."""
+    child: str = ""
+    """The sub-agent that asks it; empty for the agent itself."""
     behind: tuple["AgentQuestion", ...] = ()
     """What else its hooks report as open: the screen shows one of them at a time."""
     answered_at: float | None = None
     """When it was answered; None again where that did not reach it."""
     answer: str = ""
+
+    @property
+    def title(self) -> str:
+        """What is asked: in quotes where that is not tasuki's sentence, which no quotes can end."""
+        is_own = self.kind in ("permission", "plan")
+        return self.text if is_own else f"\u201c{self.text.translate(_QUOTES)}\u201d"
+
+    @property
+    def said(self) -> str:
+        """What the agent says about it, in quotes; empty for nothing."""
+        return f"\u201c{self.words.translate(_QUOTES)}\u201d" if self.words else ""
 
     @property
     def is_long(self) -> bool:

@@ -6,8 +6,6 @@ same question asked again has another one.
 
 import hashlib
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -42,7 +40,7 @@ MOST_DETAIL_CHARACTERS = 8000
 MOST_TEXT_CHARACTERS = 600
 MOST_WORDS_CHARACTERS = 300
 MOST_LABEL_CHARACTERS = 2000
-MOST_BEHIND = 8
+MOST_BEHIND = 16
 DRAWN_SECONDS = 2.0
 """How long the screen may take to show what a hook reported."""
 UNKNOWN = "It asks something in its terminal."
@@ -55,6 +53,8 @@ UNSEEN = "Its dialog is not known here: read it in its terminal."
 PARTIAL = "Its dialog may not show all that it asks about: read it in its terminal."
 NO_KEYS = "Its choices are taken in its terminal."
 
+_BEFORE_WORDS = "<>|&;(`\n"
+"""What stands before a command or a file that is written, as does nothing."""
 _INERT = compile_pattern(r"[\w.~+/=:%@,-]*")
 """What a secret may hold in a command without hiding that something is run."""
 
@@ -68,9 +68,10 @@ def build_question(event: AgentEvent, asked_at: float) -> AgentQuestion:
     if asked.more:
         detail += f"\n\u27e8with\u27e9 {show_hidden(redactor.redact(asked.more))}"
     file = "\u27e8U+000A\u27e9".join(map(show_hidden, redactor.redact(asked.file).split("\n")))
-    subject, obstacle = _build_subject(asked.subject, secrets)
     if max(len(asked.detail) // 4, len(detail), 4 * len(file)) > MOST_DETAIL_CHARACTERS:
         subject, obstacle = None, TOO_LONG
+    else:
+        subject, obstacle = _build_subject(asked.subject, secrets)
     question = AgentQuestion(
         text=_clean_line(asked.text, redactor, MOST_TEXT_CHARACTERS),
         mark="",
@@ -87,6 +88,7 @@ def build_question(event: AgentEvent, asked_at: float) -> AgentQuestion:
         ),
         obstacle=obstacle,
         is_reported=asked.kind != "free",
+        child=event.child,
         subject=subject,
     )
     return _mark(question)
@@ -120,22 +122,22 @@ def _build_subject(
 def _redact_whole(text: str) -> tuple[str, list[str]]:
     """Return a text without its secrets, and these, also where hidden characters are in them.
 
-    A blank stands for what a second look finds, and for a mark of the text's own.
+    A blank stands for what a second look finds, for a mark of the text's own, and for a secret in
+    the place of a command or a file that is written.
     """
     kept: Sequence[int] = range(len(text))
     if not (text.isascii() and text.isprintable()):
         kept = [n for n, letter in enumerate(text) if letter == "\n" or not is_hidden(letter)]
-    found = {
-        place: (span.start, span.kind)
-        for span in Redactor().find_everywhere("".join(text[n] for n in kept))
-        for place in range(kept[span.start], kept[span.end - 1] + 1)
-    }
-    secrets = [
-        "".join(text[n] for n, _ in part) for _, part in groupby(found.items(), itemgetter(1))
-    ]
-    redacted = replace_characters(text, {n: kind for n, (_, kind) in found.items()})
+    hidden: dict[int, str] = {}
+    secrets = [" "] if MARK.search(text) else []
+    for span in Redactor().find_everywhere("".join(text[n] for n in kept)):
+        first, end = kept[span.start], kept[span.end - 1] + 1
+        hidden.update(dict.fromkeys(range(first, end), span.kind))
+        before = text[:first].rstrip(" '\"")[-1:]
+        secrets.append(" " if before in _BEFORE_WORDS else text[first:end])
+    redacted = replace_characters(text, hidden)
     again = Redactor().redact(redacted)
-    return again, [*secrets, *([" "] if again != redacted or MARK.search(text) else [])]
+    return again, secrets if again == redacted else [*secrets, " "]
 
 
 def read_from_screen(
@@ -160,8 +162,11 @@ def read_from_screen(
     if question and question.is_reported:
         if is_young:
             return question
-        if question.kind != "choice" or not seen.is_whole:
-            return _hold(question, find_obstacle(question, seen))
+        permissions = [one for one in known if one.is_reported and one.kind != "choice"]
+        if permissions or not seen.is_whole:
+            held = permissions[-1] if permissions else question
+            behind = tuple(_set_back(other) for other in known if other is not held)
+            return _hold(replace(held, behind=behind), find_obstacle(held, seen))
     return _offer(_build_from_screen(seen, seen_at), seen)
 
 
@@ -255,10 +260,30 @@ def _name_choices(question: AgentQuestion, seen: ScreenQuestion) -> tuple[Questi
 
 
 def add_question(before: AgentQuestion | None, question: AgentQuestion) -> AgentQuestion:
-    """Return a new question with those behind it that hooks reported before and that may be open."""
-    known = (*before.behind, before) if before else ()
-    still_open = [_set_back(one) for one in known if one.is_reported and one.answered_at is None]
-    return replace(question, behind=tuple(still_open[-MOST_BEHIND:]))
+    """Return a new question with those of other sub-agents behind it: each has one open at most."""
+    kept = [one for one in _list_open(before) if one.child != question.child]
+    return replace(question, behind=tuple(kept[-MOST_BEHIND:]))
+
+
+def keep_of_children(question: AgentQuestion | None) -> AgentQuestion | None:
+    """Return what sub-agents still ask once the agent itself goes on."""
+    return _put_first([one for one in _list_open(question) if one.child])
+
+
+def drop_child(question: AgentQuestion, child: str) -> AgentQuestion | None:
+    """Return what is still asked once a sub-agent has ended."""
+    if child not in [one.child for one in (question, *question.behind)]:
+        return question
+    return _put_first([one for one in _list_open(question) if one.child != child])
+
+
+def _put_first(known: list[AgentQuestion]) -> AgentQuestion | None:
+    return replace(known[-1], behind=tuple(known[:-1])) if known else None
+
+
+def _list_open(question: AgentQuestion | None) -> list[AgentQuestion]:
+    known = (*question.behind, question) if question else ()
+    return [_set_back(one) for one in known if one.is_reported and one.answered_at is None]
 
 
 def _set_back(question: AgentQuestion) -> AgentQuestion:
@@ -270,13 +295,12 @@ def _set_back(question: AgentQuestion) -> AgentQuestion:
 
 def take_next(question: AgentQuestion) -> AgentQuestion | None:
     """Return what is open once a question was answered: the newest one behind it."""
-    behind = question.behind
-    return replace(behind[-1], behind=behind[:-1]) if behind else None
+    return _put_first(list(question.behind))
 
 
 def describe_question(question: AgentQuestion) -> str:
     """Describe a question for an alert: what is asked, and about which command, from begin to end."""
-    return f"{question.text} {question.line}".strip()
+    return f"{question.title} {question.line}".strip()
 
 
 def dump_question(question: AgentQuestion | None) -> dict[str, Any] | None:
