@@ -15,7 +15,7 @@ from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.store import log
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
 
 WIDTHS = (1440, 1024, 380, 320)

@@ -15,7 +15,7 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import TALL, build_question, dump_question
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.questions import describe_tool_call

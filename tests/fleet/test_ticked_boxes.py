@@ -16,9 +16,9 @@ from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
 from tasuki.harness.questions import DialogSubject, ScreenChoice, ScreenQuestion
 from tasuki.launch.tmux.panes import TmuxPanes

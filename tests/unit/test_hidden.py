@@ -4,7 +4,8 @@ import unicodedata
 
 import pytest
 
-from tasuki.text_safety import cut_middle, is_hidden, show_hidden
+from tasuki.hidden_text import is_hidden, show_hidden
+from tasuki.text_safety import cut_middle
 
 ODD = ("Cc", "Cf", "Zl", "Zp", "Zs")
 SEEN = "".join(map(chr, range(33, 127)))

@@ -6,7 +6,6 @@ then `❯ 1. Yes`, then `2. No`. A screen wraps and indents what it shows, and m
 
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import textwrap
@@ -299,6 +298,8 @@ def _join_fields(rows: Sequence[str]) -> str:
 
 
 def _unquote_field(row: str) -> str:
+    import json
+
     if field := _FIELD.fullmatch(row):
         with suppress(ValueError):
             return f"{field['odd'] or field['key']}: {json.loads(field['value'])}"

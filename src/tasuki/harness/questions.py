@@ -1,6 +1,5 @@
 """Questions that an agent asks its user: what its hook reports of one, and what its screen shows."""
 
-import json
 import os
 import shlex
 from collections.abc import Container, Mapping
@@ -118,6 +117,8 @@ def describe_tool_call(tool: str, tool_input: Mapping[str, Any], cwd: str = "") 
         change = replace(change, place=notebook or name_file(file, cwd))
         more = _format_fields(tool_input, _CHANGE_KEYS)
         return AskedQuestion(text, detail, subject=change, file=file, more=more)
+    import json
+
     fields = FIELD_END.join(f"{key}: {_format_value(value)}" for key, value in tool_input.items())
     place = " ".join(tool.split("__")[1:])
     detail = json.dumps(tool_input, indent=2, ensure_ascii=False) if tool_input else ""
@@ -146,6 +147,8 @@ def _describe_change(tool_input: Mapping[str, Any]) -> tuple[str, DialogSubject 
 
 def _format_fields(values: Mapping[str, Any], known: Container[str]) -> str:
     """Format what else a tool is called with, but for what is off."""
+    import json
+
     return ", ".join(
         f"{key}: {json.dumps(value, ensure_ascii=False)}"
         for key, value in values.items()
@@ -155,6 +158,8 @@ def _format_fields(values: Mapping[str, Any], known: Container[str]) -> str:
 
 def _format_value(value: object, *, is_inner: bool = False) -> str:
     """Format a value as JavaScript writes it; a text that is in no other value as it is."""
+    import json
+
     if isinstance(value, Mapping):
         pairs = (
             f"{_format_key(key)}:{_format_value(one, is_inner=True)}" for key, one in value.items()
@@ -168,4 +173,6 @@ def _format_value(value: object, *, is_inner: bool = False) -> str:
 
 
 def _format_key(key: str) -> str:
+    import json
+
     return key if _NAME.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -9,7 +9,7 @@ import msgspec
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import print_json
 from tasuki.errors import NotPossible
-from tasuki.fleet.store.models import AgentQuestion
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 WIDTH_COLUMNS = 200

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tasuki.errors import LaunchFailed
 from tasuki.fleet.delivery.prompt_delivery import get_control
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import AgentQuestion, FleetAgent
+from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.questions import (
     keep_of_children,
     read_from_screen,

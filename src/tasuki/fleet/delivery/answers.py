@@ -30,8 +30,9 @@ from tasuki.fleet.delivery.prompt_delivery import (
     is_in_front,
 )
 from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.models import AgentQuestion, FleetAgent
+from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.questions import (
     is_on_screen,
     is_reviewed,

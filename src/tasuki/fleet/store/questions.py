@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from tasuki.draft.redact.redactor import MARK, Redactor
 from tasuki.draft.redact.screen import redact_screen, replace_characters
 from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.models import AgentQuestion, FleetAgent, QuestionChoice
+from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness.dialogs import (
     digest_text,
     find_cut,
@@ -27,14 +28,9 @@ from tasuki.harness.dialogs import (
 )
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
+from tasuki.hidden_text import is_hidden, show_hidden
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import (
-    clean_for_display,
-    cut_middle,
-    is_hidden,
-    shorten_to_line,
-    show_hidden,
-)
+from tasuki.text_safety import clean_for_display, cut_middle, shorten_to_line
 
 MOST_DETAIL_CHARACTERS = 8000
 MOST_TEXT_CHARACTERS = 600

@@ -6,7 +6,6 @@ a box, and the right arrow goes on: to the next question of the same call, and b
 the answers, which are sent with `1. Submit answers`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +50,7 @@ def parse_question(payload: Mapping[str, Any], asked: AskedQuestion | None) -> A
     if shown := _SHOWN.get(tool):
         name, key, is_quoted = shown
         value = get_text(tool_input, key)
-        words = json.dumps(value, ensure_ascii=False) if is_quoted else value
+        words = f'"{value}"' if is_quoted else value
         return asked and replace(asked, subject=DialogSubject("fields", f"{name}({words})"))
     return asked
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.fleet.store.models import AgentQuestion
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.web.views.display import StateBadge
 
 Place = Literal["card", "row", "page"]

@@ -15,8 +15,8 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.models import (
-    AgentQuestion,
     FleetAgent,
     FleetHandoff,
     Persona,
