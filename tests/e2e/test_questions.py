@@ -15,6 +15,8 @@ from real_fleet import SECONDS, RealFleet
 from test_fleet import KINDS
 from waiting import retry_until
 
+from tasuki.fleet.store.questions import TALL
+
 pytestmark = pytest.mark.e2e
 
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
@@ -314,7 +316,7 @@ def test_other_programs_take_a_digit_too(
     more: dict[str, Any],
     request: pytest.FixtureRequest,
 ) -> None:
-    """The command is asked about, allowed by its first choice, and runs then."""
+    """One of 82 lines is shown and not answered; a short one is allowed by its first choice, and runs."""
     world = request.getfixturevalue(f"with_{name}")
     world.set(**KINDS[name].env)
     if name == "codex":
@@ -326,7 +328,16 @@ def test_other_programs_take_a_digit_too(
     try:
         done = fleet.folder / "allowed"
         command = f"touch {shlex.quote(str(done))}"
-        agent = told(fleet, ModelStep("I run it.", (ScriptedCall(tool, {argument: command, **more}),)))  # fmt: skip
+        calls = [
+            ScriptedCall(tool, {argument: command + after, **more}) for after in ("\necho" * 81, "")
+        ]
+        agent = told(fleet, ModelStep("I run it.", (calls[0],)), words="ask for much")
+        much = held(fleet, agent)
+        fleet.press(agent, "Escape")
+        fleet.idle(agent)
+        rule = ModelRule("ask me now", (ModelStep("I run it.", (calls[1],)), ModelStep("Done.")))
+        fleet.world.model.rules = (rule, *fleet.world.model.rules)
+        fleet.api("POST", f"/api/agents/{agent}/send", {"text": "ask me now"})
         question = asked(fleet, agent)
         assert not done.exists()
         given = answer(fleet, agent, question, choice="1")
@@ -334,5 +345,7 @@ def test_other_programs_take_a_digit_too(
     finally:
         fleet.close()
 
+    assert (much["obstacle"], much["choices"]) == (TALL, [])
+    assert (much["detail"][: len(command)], much["lines"]) == (command, 82)
     assert (question["detail"], given["state"]) == (command, "proven")
     assert done.exists()

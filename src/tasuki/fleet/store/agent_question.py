@@ -82,7 +82,8 @@ class AgentQuestion(Struct, frozen=True):
     def line(self) -> str:
         """Begin and end of the file and of what it is about, and the size, on one line for a list."""
         whole = self.detail.rstrip("\n").replace("\n", " \u23ce ")
-        line, file = (cut_middle(text, 80, 40).replace("\n", " ") for text in (whole, self.file))
+        line = cut_middle(whole, 80, 40).replace("\n", " ")
+        file = cut_middle(self.file, 40, 30).replace("\n", " ")
         return " ".join(filter(None, (file and f"{file}:", line, self.size and f"({self.size})")))
 
     @property
