@@ -81,15 +81,15 @@ class AgentQuestion(Struct, frozen=True):
     @property
     def line(self) -> str:
         """Begin and end of the file and of what it is about, and the size, on one line for a list."""
-        whole = self.detail.rstrip("\n").replace("\n", " \u23ce ")
-        line = cut_middle(whole, 80, 40).replace("\n", " ")
+        whole = cut_middle(self.detail.rstrip("\n").replace("\n", "\u23ce"), 80, 40)
+        line = whole.replace("\n", " ").replace("\u23ce", " \u23ce ")
         file = cut_middle(self.file, 40, 30).replace("\n", " ")
         return " ".join(filter(None, (file and f"{file}:", line, self.size and f"({self.size})")))
 
     @property
     def size(self) -> str:
         """The size of what it is about, in words; empty where it is seen at a glance."""
-        if self.lines < 2 and self.characters < 200:
+        if self.lines < 2 and self.characters < 200 and not self.is_long:
             return ""
         lines = f"{self.lines:,} line{'s' if self.lines != 1 else ''}"
         return f"{lines}, {self.characters:,} characters"
