@@ -48,7 +48,7 @@ class Dialog:
             return ScreenQuestion("Submit?", "● Which parts?\n→ A", choices, answers=self.answers)  # fmt: skip
         shown = tuple(ScreenChoice(key, key, (key,), key in self.ticked) for key in "123")
         return (
-            ScreenQuestion(self.text, "", shown, above=(self.text,), next_keys=("Right",))
+            ScreenQuestion(self.text, "", shown, above=("☐ Parts", self.text), next_keys=("Right",))
             if self.text
             else None
         )

@@ -197,21 +197,24 @@ def is_subject(subject: DialogSubject, seen: ScreenQuestion) -> bool:
 
     White space counts only within the rows of a command: a screen breaks them anywhere.
     """
+    above = [
+        row for row in (row.strip(_EDGES) for row in seen.above) if not _RULE.fullmatch(row or " ")
+    ]
+    if subject.headings and not (above and above[0].startswith(subject.headings)):
+        return False
     if subject.kind == "command":
         return _is_command(subject, _strip_gutter(seen.subject))
     if subject.kind == "fields":
-        is_tool = _list_letters(subject.place).lower() in _list_letters("".join(seen.above)).lower()
+        is_tool = _list_letters(subject.place).lower() in _list_letters("".join(above)).lower()
         is_named = bool(subject.text or subject.place or subject.digest)
         return is_named and is_tool and _is_equal(subject, _join_fields(seen.subject))
     if subject.kind == "change":
-        return _is_place(subject.place, seen.above) and _is_change(subject, seen.subject)
+        return _is_place(subject.place, above) and _is_change(subject, seen.subject)
     if subject.kind == "plan":
         return _list_letters("".join(seen.subject)) == _list_letters(subject.text)
     offered = {strip_label(choice.label) for choice in seen.choices}
-    asked = "".join(row.strip(_EDGES) for row in seen.above)
-    return _strip_space(asked) == _strip_space(subject.text) and offered.issuperset(
-        map(strip_label, subject.labels)
-    )
+    is_asked = _strip_space("".join(above[1:])) == _strip_space(subject.text)
+    return is_asked and not seen.subject and offered.issuperset(map(strip_label, subject.labels))
 
 
 def find_cut(rows: Iterable[str]) -> str:
@@ -244,8 +247,7 @@ def _list_letters(text: str) -> str:
 
 def _is_place(place: str, rows: Sequence[str]) -> bool:
     """Whether a row names this file: by itself, or in Gemini CLI behind what is done with it."""
-    for row in rows:
-        name = row.strip(_EDGES)
+    for name in rows:
         if _GEMINI_EDIT.match(name):
             name = _GEMINI_EDIT.sub("", name, count=1)
             name = place if name.startswith(f"{place}: ") else name
@@ -270,8 +272,8 @@ def _is_command(subject: DialogSubject, rows: Sequence[str]) -> bool:
     if subject.digest:
         return _is_equal(subject, "\n".join(rows))
     text, place = "\n".join(_trim_rows(subject.text.split("\n"))), 0
-    for row in _trim_rows(rows):
-        place += place > 0 and text.startswith((" ", "\n"), place)
+    for number, row in enumerate(_trim_rows(rows)):
+        place += number > 0 and text.startswith((" ", "\n"), place)
         if not text.startswith(row, place):
             return False
         place += len(row)

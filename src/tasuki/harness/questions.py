@@ -35,6 +35,8 @@ class DialogSubject(Struct, frozen=True):
     """The file of a change, or the tool, by the name that the dialog has for it."""
     labels: tuple[str, ...] = ()
     """The choices, where the question itself has some."""
+    headings: tuple[str, ...] = ()
+    """What its dialog begins with, one of these: no dialog about something else does."""
     digest: str = ""
     """Stands for a text that holds a secret."""
 

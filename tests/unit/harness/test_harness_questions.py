@@ -282,6 +282,7 @@ def dialog(command: str, below: str = "", above: str = "Tidy up") -> ScreenQuest
         ("touch a\n\n\nls", "touch a\nls", False),
         ("touch a\n\n\nls", "touch a\n\n\nls", True),
         ("touch a;" + " " * 90 + "ls", "touch a;\n" + " " * 30 + "ls", True),
+        ("\n\nls", "\n\nls", True),
         ("rm\u00a0-rf b", "rm -rf b", False),
         ("touch\u200b a", "touch a", False),
         ("rm -rf --no-preserve-root", "rm -rf -no-preserve-root", False),
@@ -316,6 +317,7 @@ def test_a_secret_in_a_command_is_replaced() -> None:
     [
         (f"echo {HIDDEN[:30]}$(touch F){HIDDEN[30:]}", ""),
         ("curl [REDACTED:key] a; touch F", SECRET),
+        (f"touch F >{HIDDEN}", SECRET),
         ("echo " + "x y z " * 10_000 + "; touch F", TOO_LONG),
         ("\u200b \u200c " * 1200 + "touch F", TOO_LONG),
     ],
@@ -402,6 +404,29 @@ def test_a_question_of_the_agent_is_no_permission() -> None:
     read = read_from_screen(question, dialog("rm -rf build"), 9.0)
     assert read is not None
     assert "rm -rf build" in read.detail
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "command", "about"),
+    [
+        ("mcp__box__drop", {"x": "$(touch F)"}, 'x: "$(touch F)"', "box drop"),
+        ("WebSearch", {"query": "$(touch F)"}, 'Web Search("$(touch F)")', "Search"),
+        ("ExitPlanMode", {"plan": "touch F"}, "touch ~/F", "Ready to code?"),
+        ("Write", {"file_path": "/src/a.py", "content": "touch F"}, "1 touch F", "a.py"),
+        ("AskUserQuestion", {"questions": [{"question": "Bash commandabout Do you want to proceed?"}]}, "touch F", "about"),
+        ("Bash", {"command": "x: y"}, "x: y", "about"),
+    ],
+)  # fmt: skip
+def test_a_dialog_about_a_command_is_none_about_another_tool(
+    tool: str, given: Any, command: str, about: str
+) -> None:
+    """Two sub-agents ask at once; the words of one are those of the other one's command."""
+    payload = {"hook_event_name": "PermissionRequest", "session_id": "s", "cwd": "/src", "tool_name": tool, "tool_input": given}  # fmt: skip
+    event = control("claude").parse_event(payload)
+    assert event is not None
+
+    found = is_on_screen(build_question(event, 1.0), dialog(command, above=about))
+    assert found is (tool == "Bash")
 
 
 def test_what_else_a_tool_is_called_with_is_told() -> None:

@@ -23,6 +23,12 @@ _DASHES = compile_pattern(r"(?:  )?╌{20,}")
 _BAR = compile_pattern(r"←\s.*✔ Submit\s+→|[☐☒] .*")
 """The header of a question, or of the questions of one call."""
 _ANSWER = compile_pattern(r"(?m)^\s*●")
+_HEADINGS = {
+    "AskUserQuestion": ("☐", "☒", "←"), "Bash": ("Bash command",), "Edit": ("Edit file",), "ExitPlanMode": ("Ready to code?",),
+    "NotebookEdit": ("Edit notebook",), "PowerShell": ("PowerShell command",), "Read": ("Read file",),
+    "WebFetch": ("Fetch",), "Write": ("Create file", "Overwrite file"),
+}  # fmt: skip
+"""What the dialog about a tool begins with; that of another one with `Tool use`."""
 _SHOWN = {"Read": ("Read", "file_path", False), "WebSearch": ("Web Search", "query", True)}
 """Tools that a dialog shows as a call: by which name, with which of their fields, and whether quoted."""
 PLAN_QUESTION = "Carry out this plan?"
@@ -42,17 +48,20 @@ def parse_question(payload: Mapping[str, Any], asked: AskedQuestion | None) -> A
         return asked
     tool = get_text(payload, "tool_name")
     if tool == "AskUserQuestion":
-        return _parse_choices(tool_input) or asked
-    if tool == "ExitPlanMode":
+        asked = _parse_choices(tool_input) or asked
+    elif tool == "ExitPlanMode":
         plan = get_text(tool_input, "plan")
         subject = DialogSubject("plan", plan) if plan else None
-        return AskedQuestion(PLAN_QUESTION, plan, "plan" if plan else "free", subject)
-    if shown := _SHOWN.get(tool):
+        asked = AskedQuestion(PLAN_QUESTION, plan, "plan" if plan else "free", subject)
+    elif asked and (shown := _SHOWN.get(tool)):
         name, key, is_quoted = shown
         value = get_text(tool_input, key)
         words = f'"{value}"' if is_quoted else value
-        return asked and replace(asked, subject=DialogSubject("fields", f"{name}({words})"))
-    return asked
+        asked = replace(asked, subject=DialogSubject("fields", f"{name}({words})"))
+    if asked is None or asked.subject is None:
+        return asked
+    headings = _HEADINGS.get(tool, ("Tool use",))
+    return replace(asked, subject=replace(asked.subject, headings=headings))
 
 
 def _parse_choices(tool_input: Mapping[str, Any]) -> AskedQuestion | None:
@@ -79,11 +88,8 @@ def read_question(screen: str) -> ScreenQuestion | None:
     if question is None:
         return None
     if tuple(one.label for one in question.choices) != _REVIEW_CHOICES:
-        head, *rest = question.above or ("",)
-        if not _BAR.fullmatch(head.strip()):
-            return question
-        detail = question.detail.removeprefix(head.strip()).lstrip("\n")
-        return replace(question, detail=detail, above=tuple(rest))
+        head, _, rest = question.detail.partition("\n")
+        return replace(question, detail=rest.lstrip("\n")) if _BAR.fullmatch(head) else question
     above, title, shown = screen.rpartition(REVIEW_TITLE)
     answers = (shown if title else above).partition("1. Submit answers")[0].rstrip(" \n❯")
     lines = [line.strip() for line in answers.splitlines() if line.strip()]
