@@ -1,6 +1,7 @@
 """Make text from threads safe to show and to send on.
 
-What moves the cursor, ends a paste or is invisible is removed.
+What moves the cursor, ends a paste or is invisible is removed. What somebody is to approve goes
+through `tasuki.hidden_text` instead.
 """
 
 from tasuki.patterns import compile_pattern
@@ -11,7 +12,7 @@ _SEQUENCE = compile_pattern(
     r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: a title, a link, the clipboard
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
 )
-_UNSEEN = (
+UNSEEN = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0"
     "\ufff0-\ufffb\ufffe\uffff\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     "\u202a-\u202e\u2066-\u2069"  # what turns the order of what is seen
@@ -20,18 +21,18 @@ _UNSEEN = (
 
 Tags can spell out whole orders (Unicode 16, section 23.9).
 """
-_JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
+JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
 _PRIVATE = "[\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
-_MARKS = "\u061c\u200e\u200f"
+MARKS = "\u061c\u200e\u200f"
 """Marks of direction that keyboards of Hebrew, Arabic and Persian write, one at a time.
 
 Several in a row can spell a text.
 """
-_CANDIDATE = compile_pattern(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
+_CANDIDATE = compile_pattern(f"[{UNSEEN}{JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{MARKS}]{{2}}")
 _NOT_ASCII = compile_pattern(r"[^\x00-\x7f]+")
-_SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
-_NEVER_SEEN = compile_pattern(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
-_HIDDEN = compile_pattern(f"[{_MARKS}]")
+_SEEN = rf"[^\x00-\x7f{UNSEEN}{JOINS}]"
+_NEVER_SEEN = compile_pattern(f"[{UNSEEN}]|[{MARKS}]{{2,}}")
+_HIDDEN = compile_pattern(f"[{MARKS}]")
 _SPELLED = compile_pattern(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
 """Private-use characters in a row or between letters, which can spell a text.
 
@@ -82,7 +83,21 @@ def clean_for_display(text: str) -> str:
     if "\x1b" in text or "\x9b" in text:
         text = _SEQUENCE.sub("", text)
     text = clean_text(text)
-    return _HIDDEN.sub("", text) if any(mark in text for mark in _MARKS) else text
+    return _HIDDEN.sub("", text) if any(mark in text for mark in MARKS) else text
+
+
+def cut_middle(text: str, first: int, last: int, *, most_lines: int = 0) -> str:
+    """Return a text with its beginning and its end, and how much was left out between them.
+
+    At most so many first and last characters, and so many lines of each where that is given.
+    """
+    if len(text) <= first + last and not 0 < 2 * most_lines <= text.count("\n"):
+        return text
+    beginning, end = text[:first], text[-last:]
+    if most_lines:
+        beginning = "\n".join(beginning.split("\n")[:most_lines])
+        end = "\n".join(end.split("\n")[-most_lines:])
+    return f"{beginning}\n⟨{len(text) - len(beginning) - len(end):,} characters more⟩\n{end}"
 
 
 def shorten_to_line(text: str, width: int) -> str:

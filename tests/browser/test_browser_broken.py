@@ -17,7 +17,7 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
 from tasuki.web import page_news
 from tasuki.web.views import templates

@@ -17,7 +17,8 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice, WorkSummary
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.models import WorkSummary
 from tasuki.fleet.store.questions import dump_question
 from tasuki.testing import ThreadBuilder
 from tasuki.web.pages.agent import peek as peek_page

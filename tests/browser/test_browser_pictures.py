@@ -15,7 +15,7 @@ from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.store import log
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
 
 WIDTHS = (1440, 1024, 380, 320)
@@ -37,7 +37,7 @@ STATES = ("idle", "busy", "waiting", "busy", "limited", "compacting", "idle", "e
 NAMES = ("con", "ada", "björn", "mi")
 WORDS = "Two of nine menus are left. Next I would start on the export, which touches the files of the shop."
 QUESTION = AgentQuestion(
-    mark="0" * 16, text="Allow Bash: Run migration down?", detail="alembic downgrade -1 && ./scripts/migrate --down",
+    mark="0" * 16, text="Allow Bash?", words="Run migration down", detail="alembic downgrade -1 && ./scripts/migrate --down",
     kind="permission", asked_at=time.time() - 600, is_read=True,
     choices=(
         QuestionChoice("1", "Yes"),

@@ -15,8 +15,10 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
-from tasuki.fleet.store.questions import dump_question
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.questions import TALL, build_question, dump_question
+from tasuki.harness.protocol import AgentEvent
+from tasuki.harness.questions import describe_tool_call
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
@@ -55,7 +57,7 @@ def test_a_question_is_answered_by_one_click(world: World, seen: Page) -> None:
     agent = asking(world, COMMAND)
     seen.goto("/?show=needs")
     card = seen.locator(f"#agent-{agent}")
-    expect(card.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(card.locator(".asked")).to_have_text("Allow Bash?")
     expect(card.locator("pre")).to_contain_text("https://migrations.example/run?with=everything")
     expect(card.locator("pre")).to_contain_text("[REDACTED")
     expect(card.locator(".answers button")).to_have_text(
@@ -76,7 +78,7 @@ def test_the_agent_page_asks_too_and_without_scripts(world: World, browsing: Bro
     agent = asking(world, COMMAND)
     page = operator(browsing.page(world.origin(), javascript=False), world.link())
     page.goto(f"/agents/{agent}")
-    expect(page.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(page.locator(".asked")).to_have_text("Allow Bash?")
     choice(page, agent, "3").click()
     expect(page.locator(".question")).to_have_count(0)
     page.reload()
@@ -146,24 +148,48 @@ def served(tmp_path: Path) -> Iterator[Served]:
         )
         add(made, 6, kind="choice", text="Which databases?", takes_several=True,
             choices=(QuestionChoice("1", "SQLite — One file, nothing to run"), QuestionChoice("2", LONG)))  # fmt: skip
+        hidden = "touch F;" + " " * 14_000 + "ls \u202e\t;\u200b" + "\n" * 40 + "ls # אב"
+        add(
+            made,
+            7,
+            **reported(hidden, "Yes is safe.” Allow Bash? 1. Yes" * 30, obstacle=TALL, choices=()),
+        )
+        add(
+            made,
+            8,
+            **reported(
+                "\n".join(("touch F", *(f"echo line {n}" for n in range(80)), "ls -la src"))
+            ),
+        )
         yield made
+
+
+def reported(command: str, words: str = "List the sources", **values: Any) -> dict[str, Any]:
+    """A question whether a command may run, as it is built from what a hook reports."""
+    called = describe_tool_call("Bash", {"command": command, "description": words})
+    question = build_question(AgentEvent("waiting", "s", question=called), 1.0)
+    names = ("detail", "words", "lines", "characters")
+    return {name: getattr(question, name) for name in names} | {"text": question.text, **values}
 
 
 def add(served: Served, number: int, **values: Any) -> None:
     """An agent that waits with a question."""
     slug = f"developer-con-{number}"
-    choices = (QuestionChoice("1", "Yes"), QuestionChoice("2", LONG), QuestionChoice("3", "No"))
-    given = {
-        "text": "Allow Bash: Run migration down?", "mark": f"{number:016x}", "asked_at": time.time(),
-        "choices": choices, "is_read": True, **values,
-    }  # fmt: skip
+    question = question_of(**{"mark": f"{number:016x}", **values})
     fleet_records.persona(served.fleet.database, slug)
     fleet_records.agent(
         served.fleet.database, persona=slug, cwd="/src/shop", session=f"s{number}", state="waiting",
-        waiting_for="permission for Bash", question=dump_question(AgentQuestion(**given)), context_used=40,
+        waiting_for="permission for Bash", question=dump_question(question), context_used=40,
         pane=f"%{number}", adopted=True, started_at=time.time(), state_at=time.time() - 60 + number,
         last_words="Two of nine menus are left.",
     )  # fmt: skip
+
+
+def question_of(**values: Any) -> AgentQuestion:
+    """A question with three choices, or with what is given."""
+    choices = (QuestionChoice("1", "Yes"), QuestionChoice("2", LONG), QuestionChoice("3", "No"))
+    given = {"text": "Allow Bash?", "asked_at": time.time(), "choices": choices, "is_read": True}
+    return AgentQuestion(**{**given, **values})
 
 
 def test_questions_look_well_at_every_width(served: Served, browsing: Browsing) -> None:
@@ -178,11 +204,12 @@ def test_questions_look_well_at_every_width(served: Served, browsing: Browsing) 
             box = button.bounding_box()
             assert box is not None
             assert 0 <= box["x"] <= width - box["width"]
-    page.goto("/agents/1")
-    for width in (320, 1440):
-        page.set_viewport_size({"width": width, "height": 900})
-        shot(page, f"question-{width}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for path, name in (("/agents/1", "question"), ("/agents/7", "hidden"), ("/agents/8/peek", "peek"), ("/?look=list", "rows")):  # fmt: skip
+        page.goto(path)
+        for width in (320, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            shot(page, f"question-{name}-{width}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     assert found == []
 
@@ -192,7 +219,7 @@ def test_the_main_button_allows_nothing_for_later(served: Served, browsing: Brow
     page = operator(browsing.page(served.origin), served.link)
     main = page.locator(".answers .pri").evaluate_all("found => found.map((one) => one.id)")
 
-    assert main == ["answer-1-1"]
+    assert main == ["answer-1-1", "answer-8-1"]
     expect(page.locator("#agent-4 .question")).to_contain_text("Answered: 1. Yes")
     expect(page.locator("#agent-4 .answers")).to_have_count(0)
     expect(page.locator("#answer-3-text")).to_be_visible()
@@ -217,12 +244,7 @@ def test_boxes_stay_ticked_while_the_page_is_renewed(served: Served, browsing: B
     page = operator(browsing.page(served.origin), served.link)
     expect(page.locator("#live-word")).to_have_text("Live")
     page.locator("#agent-6 .boxes").get_by_role("checkbox").last.check()
-    with served.fleet.database.write() as connection:
-        connection.execute(
-            sa.update(tables.agents).where(tables.agents.c.id == 6).values(context_used=77)
-        )
-        log.note(connection, "context", "It grew", agent_id=6)
-    served.fleet.changes.notify([6])
+    renew(served, 6, context_used=77)
     expect(page.locator("#agent-6")).to_contain_text("77 %")
     with page.expect_request("**/agents/6/answer") as sent:
         page.locator("#agent-6").get_by_role("button", name="Send").click()
@@ -232,3 +254,94 @@ def test_boxes_stay_ticked_while_the_page_is_renewed(served: Served, browsing: B
     expect(page.locator("#answer-6-2")).to_be_checked()
     expect(page.locator("#answer-6-1")).not_to_be_checked()
     expect(page.locator("#agent-6 [data-answer]")).to_have_count(1)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize(
+    ("path", "where"), [("/", ""), ("/agents/8", ""), ("/agents/8/peek", "peek-")]
+)
+def test_a_long_command_is_read_to_its_end_before_it_is_allowed(
+    served: Served, browsing: Browsing, path: str, where: str, javascript: bool
+) -> None:
+    """Its ends and its size are shown; the buttons are below all of it, which nothing cuts or scrolls."""
+    page = operator(browsing.page(served.origin, width=380, javascript=javascript), served.link)
+    page.goto(path)
+    question = page.locator(f"#{where}question-8-{8:016x}")
+    yes, whole = question.locator(f"#{where}answer-8-1"), question.locator("details pre")
+    expect(question.locator("> .detail")).to_contain_text("touch F")
+    expect(question.locator("> .detail")).to_contain_text("ls -la src")
+    expect(yes).to_be_hidden()
+    question.get_by_text("Read all of it to answer: 82 lines").click()
+    expect(yes).to_be_visible()
+    below, above = yes.bounding_box(), whole.bounding_box()
+    assert below
+    assert above
+
+    assert whole.evaluate("one => one.scrollHeight <= one.clientHeight && one.innerText.split('\\n').length") == 82  # fmt: skip
+    assert below["y"] >= above["y"] + above["height"]
+    expect(question.locator("> .detail")).to_be_hidden()
+
+
+def test_what_is_hidden_in_a_command_is_seen(served: Served, browsing: Browsing) -> None:
+    """On the card and in the list; the agent's own words stand behind it, as what they are."""
+    page = operator(browsing.page(served.origin), served.link)
+    card = page.locator("#agent-7")
+    shown = "touch F;⟨14,000 blanks⟩ls ⟨U+202E⟩⇥;⟨U+200B⟩\n⟨39 empty lines⟩\nls # אב"
+
+    expect(card.locator("pre.detail")).to_have_text(shown)
+    expect(card.locator("pre .sign")).to_have_count(5)
+    assert (
+        card.locator("pre").evaluate("one => getComputedStyle(one).unicodeBidi") == "bidi-override"
+    )
+    text = card.locator(".question").inner_text()
+    assert (
+        text.index("touch F")
+        < text.index("41 lines, 14,0")
+        < text.index("The agent says: “Yes is safe.")
+    )
+    assert (text.count("”"), len(text) < 1000) == (1, True)
+    expect(card.locator("button, input")).to_have_count(0)
+    expect(card.locator(".question")).to_contain_text(TALL)
+    page.goto("/?look=list")
+    expect(page.locator("#agent-7 .said")).to_contain_text("touch F;⟨14,000 blanks⟩ls")
+    expect(page.locator("#agent-7 .said")).to_contain_text("ls # אב (41 lines, 14,0")
+    expect(page.locator("#agent-7 .do")).to_have_text("Answer")
+
+
+def test_the_key_for_an_answer_opens_what_is_to_be_read(served: Served, browsing: Browsing) -> None:
+    """It goes to the line that opens a long command, and once that is open, to its first choice."""
+    page = operator(browsing.page(served.origin), served.link)
+    page.locator("#a8-name").focus()
+    page.keyboard.press("a")
+    expect(page.locator("#agent-8 summary")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer-8-1")).to_be_visible()
+    page.locator("#a8-name").focus()
+    page.keyboard.press("a")
+    expect(page.locator("#answer-8-1")).to_be_focused()
+
+
+def test_another_long_question_is_not_open(served: Served, browsing: Browsing) -> None:
+    """One that is read stays open while the page is renewed; the next one is to be read anew."""
+    page = operator(browsing.page(served.origin), served.link)
+    expect(page.locator("#live-word")).to_have_text("Live")
+    page.locator("#agent-8 summary").click()
+    renew(served, 8, context_used=77)
+    expect(page.locator("#agent-8")).to_contain_text("77 %")
+    expect(page.locator("#answer-8-1")).to_be_visible()
+    renew(
+        served,
+        8,
+        question=dump_question(question_of(**{**reported("rm x\n" * 90), "mark": "f" * 16})),
+    )
+    expect(page.locator("#agent-8 .detail").first).to_contain_text("rm x")
+    expect(page.locator("#answer-8-1")).to_be_hidden()
+
+
+def renew(served: Served, number: int, **values: Any) -> None:
+    """Something of an agent changes while pages are open."""
+    with served.fleet.database.write() as connection:
+        query = sa.update(tables.agents).where(tables.agents.c.id == number)
+        connection.execute(query.values(**values))
+        log.note(connection, "context", "It changed", agent_id=number)
+    served.fleet.changes.notify([number])

@@ -14,7 +14,12 @@ class Client:
     """The client of a server whose agent asks a question; keeps what it is sent."""
 
     def __init__(self, takes_several: bool | None) -> None:
-        self.question: dict[str, Any] = {"mark": "m1", "choices": CHOICES}
+        self.question: dict[str, Any] = {
+            "text": "Q?",
+            "mark": "m1",
+            "asked_at": 0.0,
+            "choices": CHOICES,
+        }
         if takes_several is not None:
             self.question["takes_several"] = takes_several
         self.sent: Any = None

@@ -9,11 +9,13 @@ import pytest
 from browser import Browsing, operator
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
-from fleets import Refused
+from fleets import Refused, refusal
 from playwright.sync_api import expect
 from real_fleet import SECONDS, RealFleet
 from test_fleet import KINDS
 from waiting import retry_until
+
+from tasuki.fleet.store.questions import TALL
 
 pytestmark = pytest.mark.e2e
 
@@ -59,6 +61,11 @@ def asked(fleet: RealFleet, agent: int, after: str = "") -> Any:
         raise AssertionError(fleet.telling(agent)) from None
 
 
+def held(fleet: RealFleet, agent: int) -> Any:
+    """The question of an agent once it is known that it cannot be answered from here."""
+    return retry_until(lambda: (now := fleet.agent(agent)["question"]) and now["obstacle"] and now, SECONDS)  # fmt: skip
+
+
 def answer(fleet: RealFleet, agent: int, question: Any, **given: str) -> Any:
     """Answer a question by the API."""
     return fleet.api("POST", f"/api/agents/{agent}/answer", {"mark": question["mark"], **given})
@@ -73,7 +80,7 @@ def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing
     asked(claude, agent)
     page = operator(browsing.page(claude.origin()), claude.link())
     card = page.locator(f"#agent-{agent}")
-    expect(card.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(card.locator(".asked")).to_have_text("Allow Bash?")
     retry_until(lambda: "Claude needs your permission" in str(claude.log()), SECONDS)
     page.reload()
     expect(card.locator("pre.detail")).to_contain_text("touch ")
@@ -85,6 +92,80 @@ def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing
 
     assert done.exists()
     assert KEY not in page.content()
+
+
+HIDING = {
+    "70 line breaks": ("touch made" + "\n" * 70 + "ls -la src", "Its dialog is taller than the terminal", "71 lines"),
+    "14,000 blanks": ("touch made;" + " " * 14_000 + "ls", "“value cannot be shown in full”", "1 line, 14,"),
+    "82 lines": ("\n".join(("touch made", *(f"echo {n}" for n in range(80)), "ls -la src")), "Its dialog is taller", "82 lines"),
+    "a mark of direction": ("echo \u202e; touch made; ls", "Nothing proves that its dialog", ""),
+}  # fmt: skip
+"""Ways to hide what a command does: the command, why its dialog cannot be answered, and its size in words."""
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_a_command_that_hides_what_it_does_is_shown_and_not_answered(
+    how: str, claude: RealFleet, browsing: Browsing
+) -> None:
+    """Its beginning, its end and its size are everywhere; no button, no call and no command line allows it."""
+    browsing.expect("status of 400")
+    made = claude.work / "made"
+    command, why, size = HIDING[how]
+    call = ScriptedCall("Bash", {"command": command, "description": "List the sources"})
+    agent = told(claude, ModelStep("I run it.", (call,)))
+    question = held(claude, agent)
+    refused = [
+        refusal(claude, f"/api/agents/{agent}/answer", {"mark": question["mark"], **given})[1]
+        for given in ({"choice": "1"}, {"text": "1"}, {"choices": ["1"]})
+    ]
+    shown = claude.tasuki("agent", "answer", str(agent))
+    typed = claude.tasuki("agent", "answer", str(agent), "1", "--mark", question["mark"], code=1)
+    (alert,) = (a["text"] for a in claude.api("GET", "/api/alerts")["alerts"] if a["kind"] == "needs_you")  # fmt: skip
+    page = operator(browsing.page(claude.origin()), claude.link())
+    texts = [page.locator(f"#agent-{agent} .question").inner_text()]
+    for path in (f"/agents/{agent}", f"/agents/{agent}/peek"):
+        page.goto(path)
+        texts.append(page.locator(".question").inner_text())
+        assert page.locator(".question button, .question input").count() == 0
+    page.goto("/?look=list")
+    row = page.locator(f"#agent-{agent} .said").inner_text()
+    (end,) = re.findall(r"ls(?: -la src)?$", command)
+
+    assert why in question["obstacle"]
+    assert all(question["obstacle"] in one for one in refused), refused
+    for text in (*texts, shown, typed):
+        assert question["obstacle"] in text
+    for text in (*texts, shown, row, alert):
+        assert "touch made" in text, text
+        assert end in text.partition("touch")[2], text
+        assert size in text, text
+    assert not made.exists()
+    claude.press(agent, "Escape")
+    claude.idle(agent)
+    assert not made.exists()
+
+
+def test_what_sub_agents_ask_is_answered_one_after_the_other(claude: RealFleet) -> None:
+    """Their hooks report at once: each answer goes to the command that was shown for it."""
+    files = [claude.folder / name for name in ("one", "two")]
+    calls = [ScriptedCall("Agent", {"description": name, "prompt": f"sub-{name}", "subagent_type": "general-purpose"}) for name in ("one", "two")]  # fmt: skip
+    for file in files:
+        call = ScriptedCall("Bash", {"command": f"touch {file}", "description": file.name})
+        claude.world.model.rules = (ModelRule(f"sub-{file.name}", (ModelStep("I run it.", (call,)), ModelStep("Done."))), *claude.world.model.rules)  # fmt: skip
+    agent = told(claude, ModelStep("Two.", tuple(calls)))
+    retry_until(lambda: claude.agent(agent)["question"] and str(claude.log()).count("permission for Bash") > 1, SECONDS)  # fmt: skip
+    first = asked(claude, agent)
+    wanted = next(file for file in files if first["detail"] == f"touch {file}")
+    (other,) = {*files} - {wanted}
+    given = [answer(claude, agent, first, choice="1")["state"]]
+    second = asked(claude, agent, after=first["mark"])
+    retry_until(wanted.exists, SECONDS)
+    assert second["detail"] == f"touch {other}"
+    given.append(answer(claude, agent, second, choice=second["choices"][-1]["key"])["state"])
+    claude.idle(agent)
+
+    assert given == ["proven", "proven"]
+    assert not other.exists()
 
 
 def test_a_question_is_answered_by_a_choice_and_in_other_words(claude: RealFleet) -> None:
@@ -235,7 +316,7 @@ def test_other_programs_take_a_digit_too(
     more: dict[str, Any],
     request: pytest.FixtureRequest,
 ) -> None:
-    """The command is asked about, allowed by its first choice, and runs then."""
+    """One of 82 lines is shown and not answered; a short one is allowed by its first choice, and runs."""
     world = request.getfixturevalue(f"with_{name}")
     world.set(**KINDS[name].env)
     if name == "codex":
@@ -247,7 +328,16 @@ def test_other_programs_take_a_digit_too(
     try:
         done = fleet.folder / "allowed"
         command = f"touch {shlex.quote(str(done))}"
-        agent = told(fleet, ModelStep("I run it.", (ScriptedCall(tool, {argument: command, **more}),)))  # fmt: skip
+        calls = [
+            ScriptedCall(tool, {argument: command + after, **more}) for after in ("\necho" * 81, "")
+        ]
+        agent = told(fleet, ModelStep("I run it.", (calls[0],)), words="ask for much")
+        much = held(fleet, agent)
+        fleet.press(agent, "Escape")
+        fleet.idle(agent)
+        rule = ModelRule("ask me now", (ModelStep("I run it.", (calls[1],)), ModelStep("Done.")))
+        fleet.world.model.rules = (rule, *fleet.world.model.rules)
+        fleet.api("POST", f"/api/agents/{agent}/send", {"text": "ask me now"})
         question = asked(fleet, agent)
         assert not done.exists()
         given = answer(fleet, agent, question, choice="1")
@@ -255,5 +345,7 @@ def test_other_programs_take_a_digit_too(
     finally:
         fleet.close()
 
+    assert (much["obstacle"], much["choices"]) == (TALL, [])
+    assert (much["detail"][: len(command)], much["lines"]) == (command, 82)
     assert (question["detail"], given["state"]) == (command, "proven")
     assert done.exists()

@@ -1,11 +1,12 @@
 """What a waiting agent asks, and the answer: once, and only to that very question."""
 
 import json
+import shlex
 import threading
 from typing import Any
 
 import pytest
-from fleets import Refused, World, refusal
+from fleets import TASUKI, Refused, World, refusal
 from waiting import retry_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -44,13 +45,13 @@ def test_the_question_is_told_with_its_command_and_choices(world: World) -> None
     agent = asking(world, COMMAND)
     question = asked(world, agent)
 
-    assert question["text"] == "Allow Bash: Run migration down?"
+    assert question["text"] == "Allow Bash?"
     assert question["detail"].startswith("alembic downgrade -1 && curl -H 'x-api-key: [REDACTED")
     assert question["detail"].endswith("https://migrations.example/run?with=everything")
     assert [(one["key"], one["label"]) for one in question["choices"]] == [
         ("1", "Yes"), ("2", "Yes, and don't ask again for this command"), ("3", "No"),
     ]  # fmt: skip
-    assert world.agent(agent)["waiting_for"] == "permission for Bash: Run migration down"
+    assert world.agent(agent)["waiting_for"] == "permission for Bash"
     assert KEY not in json.dumps([world.agent(agent), world.log(), world.api("GET", "/api/alerts")])
 
 
@@ -60,7 +61,7 @@ def test_the_alert_has_the_question_and_the_command(world: World) -> None:
     alerts = [a for a in world.api("GET", "/api/alerts")["alerts"] if a["kind"] == "needs_you"]
 
     assert len(alerts) == 1
-    assert alerts[0]["text"].startswith("Allow Bash: Run migration down? alembic downgrade -1")
+    assert alerts[0]["text"].startswith("Allow Bash? alembic downgrade -1")
 
 
 def test_an_answer_is_given_once(world: World) -> None:
@@ -124,16 +125,14 @@ def test_a_question_that_is_not_on_the_screen_is_not_answered(world: World) -> N
     agent = asking(world, "rm -rf build")
     question = asked(world, agent)
     world.sql(
-        f"UPDATE agents SET question = replace(question, 'rm-rfbuild', 'rm-rf/') WHERE id = {agent}"
+        f"UPDATE agents SET question = replace(question, 'rm -rf build', 'rm -rf /') WHERE id = {agent}"
     )
     status, why = refusal(
         world, f"/api/agents/{agent}/answer", {"mark": question["mark"], "choice": "1"}
     )
 
     assert status == 400
-    assert why.startswith(
-        (f"The pane of agent {agent} does not show", f"Agent {agent} asks something else")
-    )
+    assert why.startswith((f"The pane of agent {agent} does not show", "Nothing proves"))
     assert world.seen("answered") == []
 
 
@@ -180,8 +179,58 @@ def test_the_command_line_asks_and_answers(world: World) -> None:
     given = world.tasuki("agent", "answer", str(agent), "3")
     world.idle(agent)
 
-    assert "Allow Bash: Run migration down?" in shown
-    assert "    alembic downgrade -1" in shown
+    assert shown.startswith("Allow Bash?\n    alembic downgrade -1")
+    assert "  The agent says: “Run migration down”" in shown
     assert " 3  No" in shown
     assert given.strip() == f"Agent {agent} took it: 3. No"
     assert [one["text"] for one in world.seen("answered")] == ["3"]
+
+
+LINES = "\n".join(("rm -rf build", *(f"echo {number}" for number in range(20)), "echo the end"))
+
+
+def test_a_long_command_is_shown_whole_before_it_is_answered(world: World) -> None:
+    """Its ends and its size at first; a script names the mark that is shown behind all of it."""
+    agent = asking(world, LINES)
+    mark = asked(world, agent)["mark"]
+    shown = world.tasuki("agent", "answer", str(agent))
+    refused = world.tasuki("agent", "answer", str(agent), "1", code=1)
+    whole = world.tasuki("agent", "answer", str(agent), "--whole")
+    seen = world.seen("answered")
+    given = world.tasuki("agent", "answer", str(agent), "1", "--mark", mark)
+    world.idle(agent)
+
+    assert "    rm -rf build\n" in shown
+    assert "    echo the end\n" in shown
+    assert "echo 9\n" not in shown
+    assert (
+        f"22 lines, {len(LINES)} characters. All of it: tasuki agent answer {agent} --whole"
+        in shown
+    )
+    assert (
+        f"It is about 22 lines, {len(LINES)} characters. Read it: tasuki agent answer {agent} --whole"
+        in refused
+    )
+    assert "".join(f"    {line}\n" for line in LINES.split("\n")) in whole
+    assert f"Mark: {mark}" in whole
+    assert seen == []
+    assert given.strip() == f"Agent {agent} took it: 1. Yes"
+
+
+def test_in_a_terminal_a_long_command_is_asked_about(world: World) -> None:
+    """All of it is printed, then a question, whose answer by itself is no."""
+    agent = asking(world, LINES)
+    words = shlex.join((str(TASUKI), "agent", "answer", str(agent), "1"))
+    pane = world.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", f"{words}; sleep 60").strip()
+    for key in ("Enter", "y"):
+        retry_until(lambda: "Answer '1' to this, 22 lines" in world.screen(pane), 20)
+        assert LINES in world.screen(pane).replace("\n    ", "\n")
+        world.tmux("send-keys", "-t", pane, key, "Enter")
+        if key == "Enter":
+            retry_until(lambda: "Nothing was answered." in world.screen(pane), 20)
+            assert world.seen("answered") == []
+            world.tmux("respawn-pane", "-k", "-t", pane, f"{words}; sleep 60")
+            retry_until(lambda: "Nothing was answered." not in world.screen(pane), 20)
+    world.idle(agent)
+
+    assert [one["text"] for one in world.seen("answered")] == ["1"]

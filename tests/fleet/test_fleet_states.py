@@ -120,7 +120,7 @@ def test_what_it_waits_for_is_known_while_it_waits() -> None:
 
 def test_a_reminder_does_not_replace_the_question() -> None:
     """It does not say what is asked; another question does, and an agent that works on asks nothing."""
-    asked = AskedQuestion("Allow Bash?", "rm -rf build", shown="rm -rf build")
+    asked = AskedQuestion("Allow Bash?", "rm -rf build")
     given = after(row(), event("waiting", text="permission for Bash", question=asked))
     first = given["question"]
     after(given, event("waiting", text="Claude needs your permission"), at=206.0)
@@ -133,6 +133,19 @@ def test_a_reminder_does_not_replace_the_question() -> None:
     for kind in ("busy", "idle", "ended"):
         again = after(row(), event("waiting", text="x", question=asked), event(kind))
         assert again["question"] is None
+
+
+def test_what_sub_agents_ask_outlives_a_turn_of_the_agent() -> None:
+    """Their dialogs stay on its screen until each has ended."""
+    asks = [event("waiting", question=AskedQuestion("Allow Bash?", name), child=name) for name in ("one", "two")]  # fmt: skip
+    given = after(row(), *asks, event("prompt"), event("idle"))
+    details = [given["question"]["detail"], given["question"]["behind"][0]["detail"]]
+    after(given, event("child_ended", child="two"))
+    left = given["question"]["detail"]
+
+    assert (given["state"], given["waiting_for"]) == ("idle", "")
+    assert (details, left) == (["two", "one"], "one")
+    assert after(given, event("child_ended", child="one"))["question"] is None
 
 
 def test_an_end_is_written_once() -> None:

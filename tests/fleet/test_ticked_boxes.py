@@ -16,14 +16,17 @@ from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.questions import dump_question
-from tasuki.harness.questions import ScreenChoice, ScreenQuestion
+from tasuki.harness.questions import DialogSubject, ScreenChoice, ScreenQuestion
 from tasuki.launch.tmux.panes import TmuxPanes
 
-QUESTION = AgentQuestion("Which parts?", "m1", 0.0, kind="choice", takes_several=True, is_read=True, shown="Whichparts?")  # fmt: skip
+QUESTION = AgentQuestion(
+    "Which parts?", "m1", 0.0, kind="choice", takes_several=True, is_read=True, is_reported=True,
+    subject=DialogSubject("choice", "Which parts?"),
+)  # fmt: skip
 
 
 class Dialog:
@@ -42,9 +45,13 @@ class Dialog:
             return None
         if self.text == "review":
             choices = (ScreenChoice("1", "Submit answers", ("1",)), ScreenChoice("2", "Cancel", ("2",)))  # fmt: skip
-            return ScreenQuestion("Submit?", "● Which parts?\n→ A", "", choices, answers=self.answers)  # fmt: skip
+            return ScreenQuestion("Submit?", "● Which parts?\n→ A", choices, answers=self.answers)  # fmt: skip
         shown = tuple(ScreenChoice(key, key, (key,), key in self.ticked) for key in "123")
-        return ScreenQuestion(self.text, "", "", shown, next_keys=("Right",)) if self.text else None
+        return (
+            ScreenQuestion(self.text, "", shown, above=("☐ Parts", self.text), next_keys=("Right",))
+            if self.text
+            else None
+        )
 
     def press(self, keys: tuple[str, ...]) -> None:
         """Take a key."""

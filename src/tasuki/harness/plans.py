@@ -222,18 +222,19 @@ def parse_claude_event(
         return None  # It is from a sub-agent, of which only questions count.
     waits = kind == "waiting"
     tool, tool_input = get_text(payload, "tool_name"), payload.get("tool_input")
-    asked = describe_tool_call(tool, tool_input if isinstance(tool_input, Mapping) else {})
+    arguments = tool_input if isinstance(tool_input, Mapping) else {}
+    cwd = get_text(payload, "cwd")
     return AgentEvent(
         kind,
         session,
         path=get_text(payload, "transcript_path"),
-        cwd=get_text(payload, "cwd"),
+        cwd=cwd,
         model=get_text(payload, "model"),
-        text=_describe_permission(payload) if waits else get_text(payload, _WORDS.get(kind, "")),
-        question=asked if waits and tool else None,
+        text=f"permission for {tool}" if waits else get_text(payload, _WORDS.get(kind, "")),
+        question=describe_tool_call(tool, arguments, cwd) if waits and tool else None,
         turn=get_text(payload, turn),
         source=get_text(payload, "source") or get_text(payload, "trigger"),
-        child=child if kind.startswith("child_") else "",
+        child=child,
     )
 
 
@@ -245,14 +246,3 @@ def format_start_context(event: AgentEvent, reply: HookReply) -> str:
         return ""
     output = {"hookEventName": "SessionStart", "additionalContext": reply.context}
     return json.dumps({"hookSpecificOutput": output})
-
-
-def _describe_permission(payload: Mapping[str, Any]) -> str:
-    """Describe what a tool may not do without permission, in the tool's own words.
-
-    Commands are left out, because they may hold keys.
-    """
-    tool_input = payload.get("tool_input")
-    tool_input = tool_input if isinstance(tool_input, Mapping) else {}
-    subject = get_text(tool_input, "file_path") or get_text(tool_input, "description")
-    return ": ".join(filter(None, ("permission for " + get_text(payload, "tool_name"), subject)))

@@ -177,7 +177,7 @@ class AgentEvent(Struct, frozen=True):
     previous: str = ""
     """started: id or path of the session that the same process was in before."""
     child: str = ""
-    """child_started, child_ended: which sub-agent."""
+    """child_started, child_ended: which sub-agent. waiting: the one that asks, if it is one."""
     running: tuple[str, ...] | None = None
     """idle: background work that goes on, a line each; None where it is unknown."""
     interrupted: bool = False

@@ -1,16 +1,12 @@
-"""Questions that an agent asks its user: what its hook reports of one, and what its screen shows.
-
-Dialogs of Claude Code, Codex and Gemini CLI end in numbered choices, one of them marked: a question,
-then `❯ 1. Yes`, then `2. No`.
-"""
+"""Questions that an agent asks its user: what its hook reports of one, and what its screen shows."""
 
 import os
-import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.harness.integration import get_text
 from tasuki.patterns import compile_pattern
@@ -18,37 +14,52 @@ from tasuki.patterns import compile_pattern
 QuestionKind = Literal["permission", "choice", "plan", "free"]
 """permission: whether it may do something. choice: one of several answers, or some of them. plan:
 whether to carry a plan out. free: anything else."""
-MOST_BELOW = 5
-"""Lines below the choices of a dialog: hints, an edge."""
-MOST_CHOICES = 20
-
-_CHOICE = compile_pattern(r"(?P<mark>[❯›●]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)")
-_BOX = compile_pattern(r"\[(?P<tick>[ x✓✔])\] (?P<label>.+)")
-"""A choice of which several can be taken."""
-_TEXT_CHOICE = compile_pattern(
-    r"Type something|Type here|Tell Claude what to change|Enter a custom value"
+SubjectKind = Literal["command", "fields", "change", "plan", "choice"]
+FIELD_END = "\x1f"
+_PATCH = compile_pattern(r"(?m)^\*\*\* (?:Add|Update|Delete) File: ")
+_NAME = compile_pattern(r"[A-Za-z_$][\w$]*")
+_CHANGE_KEYS = frozenset(
+    {"file_path", "notebook_path", "content", "new_source", "old_string", "new_string"}
 )
-"""A choice that opens a field for words of one's own."""
-_RULE = compile_pattern(r"[─━╌┄▔▁═╭╮╰╯┌┐└┘\s]+")
-_EDGES = "│┃ \t\xa0"
-_PATCHED = compile_pattern(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
+
+
+class DialogSubject(Struct, frozen=True):
+    """What a question is about, as the dialog of its program shows it: the proof that both are the same."""
+
+    kind: SubjectKind
+    text: str = ""
+    """The command; `key: value` for each field; what a file, or a part of it, becomes; a plan; a question."""
+    before: str | None = None
+    """What a change replaces; None where that is not known."""
+    place: str = ""
+    """The file of a change, or the tool, by the name that the dialog has for it."""
+    labels: tuple[str, ...] = ()
+    """The choices, where the question itself has some."""
+    headings: tuple[str, ...] = ()
+    """What its dialog begins with, one of these: no dialog about something else does."""
+    digest: str = ""
+    """Stands for a text that holds a secret."""
 
 
 class AskedQuestion(Struct, frozen=True):
     """What a hook reports of a question.
 
-    `shown` is what the program's dialog shows of it. `labels` are the choices, where the hook names
-    them.
+    `text` is tasuki's sentence, or where it is a `choice` the agent's question. `labels` are its
+    choices, where the hook names them.
     """
 
     text: str
     detail: str = ""
-    """The command, the file or the text that it is about, whole."""
+    """The command, the content or the text that it is about, whole."""
     kind: QuestionKind = "permission"
-    shown: str = ""
-    is_command: bool = False
-    """The dialog shows `shown` by itself, and nothing else with it."""
+    subject: DialogSubject | None = None
+    """None where no dialog proves that it is about the same."""
     labels: tuple[str, ...] = ()
+    file: str = ""
+    more: str = ""
+    """What else a tool is called with."""
+    words: str = ""
+    """What the agent itself says about it."""
 
 
 class ScreenChoice(Struct, frozen=True):
@@ -64,19 +75,23 @@ class ScreenChoice(Struct, frozen=True):
 class ScreenQuestion(Struct, frozen=True):
     """The question that a screen shows: the sentence, what stands above it, and the choices.
 
-    `command` is the command in it, where that stands by itself, with its lines as they are wrapped.
-    `text_keys` are the keys after which words of one's own can be typed; None where no choice
-    takes any. `is_whole` is false where the upper end of the dialog is not on the screen.
+    `subject` are the rows of what it is about, where these stand by themselves, and are no part of
+    `detail` then; `above` and `below` are the other rows of the dialog. `text_keys` are the keys after which words of one's own can be
+    typed; None where no choice takes any. `is_whole` is false where the upper end of the dialog is
+    not on the screen, `is_faithful` where the dialog may not show all that it asks about.
     `next_keys` are the keys that go on from a question with boxes, whose choices are ticked by
     theirs. `answers` is how many answers it shows before they are sent; 0 where it is no review.
     """
 
     text: str
     detail: str = ""
-    command: str = ""
     choices: tuple[ScreenChoice, ...] = ()
     text_keys: tuple[str, ...] | None = None
+    subject: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
     is_whole: bool = True
+    is_faithful: bool = True
     next_keys: tuple[str, ...] = ()
     answers: int = 0
 
@@ -86,27 +101,35 @@ class ScreenQuestion(Struct, frozen=True):
         return bool(self.next_keys)
 
 
-# -- hooks -----------------------------------------------------------------------------
+def describe_tool_call(tool: str, tool_input: Mapping[str, Any], cwd: str = "") -> AskedQuestion:
+    """Describe the question whether a tool may be called, with everything that it would do.
 
-
-def describe_tool_call(tool: str, tool_input: Mapping[str, Any]) -> AskedQuestion:
-    """Describe the question whether a tool may be called, with everything that it would do."""
-    file, about = get_text(tool_input, "file_path"), get_text(tool_input, "description")
-    words = ": ".join(filter(None, (f"Allow {tool or 'it'}", file or about)))
-    text = f"{words.rstrip(' ?.')}?"
-    command = _join_command(tool_input.get("command"))
-    if patched := _PATCHED.findall(command):
-        return AskedQuestion(text, command, shown=os.path.basename(patched[0].strip()))
-    if command:
-        return AskedQuestion(text, command, shown=command, is_command=True)
-    if file:
-        return AskedQuestion(text, _describe_edit(tool_input) or file, shown=os.path.basename(file))
-    if url := get_text(tool_input, "url"):
-        return AskedQuestion(text, url, shown=url)
+    `cwd` is the folder of the agent, from which dialogs name a file.
+    """
+    text, words = f"Allow {tool or 'it'}?", get_text(tool_input, "description")
+    is_own = "__" not in tool  # and none of an MCP server, whose fields may have any meaning
+    if is_own and (command := _join_command(tool_input.get("command"))):
+        subject = None if _PATCH.search(command) else DialogSubject("command", command)
+        more = _format_fields(tool_input, {"command", "description"})
+        return AskedQuestion(text, command, subject=subject, more=more, words=words)
+    notebook = get_text(tool_input, "notebook_path")
+    file = get_text(tool_input, "file_path") or notebook
+    detail, change = _describe_change(tool_input)
+    if is_own and file and change:
+        change = replace(change, place=notebook or name_file(file, cwd))
+        more = _format_fields(tool_input, _CHANGE_KEYS)
+        return AskedQuestion(text, detail, subject=change, file=file, more=more)
     import json
 
+    fields = FIELD_END.join(f"{key}: {_format_value(value)}" for key, value in tool_input.items())
+    place = " ".join(tool.split("__")[1:])
     detail = json.dumps(tool_input, indent=2, ensure_ascii=False) if tool_input else ""
-    return AskedQuestion(text, detail, shown=tool.rpartition("__")[2])
+    return AskedQuestion(text, detail, subject=DialogSubject("fields", fields, place=place))
+
+
+def name_file(path: str, cwd: str) -> str:
+    """Return the name of a file as seen from a folder, which is how dialogs name it."""
+    return os.path.relpath(path, cwd) if os.path.isabs(path) and os.path.isabs(cwd) else path
 
 
 def _join_command(command: object) -> str:
@@ -115,121 +138,43 @@ def _join_command(command: object) -> str:
     return command if isinstance(command, str) else ""
 
 
-def _describe_edit(tool_input: Mapping[str, Any]) -> str:
-    """Describe a change of a file: its new content, or the old and the new lines."""
-    if content := get_text(tool_input, "content"):
-        return content
+def _describe_change(tool_input: Mapping[str, Any]) -> tuple[str, DialogSubject | None]:
+    """Describe a change of a file: its new content, or the old and the new lines; None for none."""
+    if content := get_text(tool_input, "content") or get_text(tool_input, "new_source"):
+        return content, DialogSubject("change", content)
     old, new = get_text(tool_input, "old_string"), get_text(tool_input, "new_string")
-    lines = [f"- {line}" for line in old.splitlines()] + [f"+ {line}" for line in new.splitlines()]
-    return "\n".join(lines)
+    lines = [f"- {line}" for line in old.split("\n")] + [f"+ {line}" for line in new.split("\n")]
+    return "\n".join(lines), DialogSubject("change", new, before=old) if old or new else None
 
 
-# -- screens ---------------------------------------------------------------------------
+def _format_fields(values: Mapping[str, Any], known: Container[str]) -> str:
+    """Format what else a tool is called with, but for what is off."""
+    import json
 
-
-def read_dialog(
-    screen: str,
-    top: re.Pattern[str],
-    find_command: Callable[[Sequence[str]], Sequence[str]],
-    next_keys: tuple[str, ...] = (),
-) -> ScreenQuestion | None:
-    """Read the dialog with numbered choices at the end of a screen; None where there is none.
-
-    `top` matches the line above a dialog. `find_command` finds in the lines of one those of the
-    command that it is about. A digit takes a choice. Where several can be taken, a digit ticks its
-    box and `next_keys` go on; without these no choice is offered.
-    """
-    lines = screen.rstrip().splitlines()
-    found = _find_choices([line.strip(_EDGES) for line in lines])
-    if found is None:
-        return None
-    first, labels, marked = found
-    start = next((n for n in range(first - 1, -1, -1) if top.match(lines[n])), None)
-    above = lines[0 if start is None else start + 1 : first]
-    command = "\n".join(line.strip(_EDGES) for line in find_command(above))
-    text, detail = _split_body(above)
-    is_whole = start is not None
-    if any(_BOX.match(label) for label in labels):
-        boxes = _read_boxes(labels, marked) if next_keys else ()
-        keys = next_keys if boxes else ()
-        return ScreenQuestion(text, detail, command, boxes, None, is_whole, keys)
-    choices, text_keys = _sort_choices(labels)
-    return ScreenQuestion(text, detail, command, choices, text_keys, is_whole)
-
-
-def _find_choices(lines: Sequence[str]) -> tuple[int, list[str], int] | None:
-    """Find the last numbered choices: the line of the first one, the labels, which is marked."""
-    matches = {n: match for n, line in enumerate(lines) if (match := _CHOICE.fullmatch(line))}
-    if not matches:
-        return None
-    last = max(matches)
-    wanted = int(matches[last]["number"])
-    if not 2 <= wanted <= MOST_CHOICES:
-        return None
-    places: list[int] = []
-    for number in range(last, -1, -1):
-        if number in matches and int(matches[number]["number"]) == wanted:
-            places.insert(0, number)
-            wanted -= 1
-            if not wanted:
-                break
-    marked = [number for number, place in enumerate(places) if matches[place]["mark"]]
-    if wanted or len(marked) != 1:
-        return None
-    labels = [
-        _join_label(matches[place]["label"], lines[place + 1 : end])
-        for place, end in zip(places, [*places[1:], len(lines)], strict=True)
-    ]
-    below = [line for line in lines[last + 1 :] if line and not _RULE.fullmatch(line)]
-    return (places[0], labels, marked[0]) if len(below) <= MOST_BELOW else None
-
-
-def _join_label(label: str, below: Sequence[str]) -> str:
-    """Join a label with the lines below that continue it."""
-    words = [label]
-    for line in below:
-        if not line or _RULE.fullmatch(line):
-            break
-        words.append(line)
-    return " ".join(" ".join(words).split())
-
-
-def _sort_choices(
-    labels: Sequence[str],
-) -> tuple[tuple[ScreenChoice, ...], tuple[str, ...] | None]:
-    """Sort the choices: those that are taken by a key, and the keys of the one that takes words."""
-    choices: list[ScreenChoice] = []
-    text_keys: tuple[str, ...] | None = None
-    for number, label in enumerate(labels, 1):
-        if number > 9:
-            break
-        if _TEXT_CHOICE.match(label):
-            text_keys = (str(number),)
-        else:
-            choices.append(ScreenChoice(str(number), label, (str(number),)))
-    return tuple(choices), text_keys
-
-
-def _read_boxes(labels: Sequence[str], marked: int) -> tuple[ScreenChoice, ...]:
-    """Read the choices with boxes; none where digits would be typed into a field of its own."""
-    boxes = {number: box for number, label in enumerate(labels, 1) if (box := _BOX.match(label))}
-    boxes = {number: box for number, box in boxes.items() if not _TEXT_CHOICE.match(box["label"])}
-    if marked + 1 not in boxes or max(boxes) > 9:
-        return ()
-    return tuple(
-        ScreenChoice(str(number), box["label"], (str(number),), box["tick"] != " ")
-        for number, box in boxes.items()
+    return ", ".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+        if key not in known and value not in (None, False)
     )
 
 
-def _split_body(lines: Sequence[str]) -> tuple[str, str]:
-    """Split what stands above the choices: the sentence that asks, and the rest."""
-    body = [line.strip(_EDGES) for line in lines]
-    body = ["" if _RULE.fullmatch(line) else line for line in body]
-    asking = [n for n, line in enumerate(body) if line.endswith("?")]
-    filled = [n for n, line in enumerate(body) if line]
-    if not filled:
-        return "", ""
-    place = asking[-1] if asking else filled[-1]
-    rest = "\n".join(line for n, line in enumerate(body) if n != place and line)
-    return body[place], rest
+def _format_value(value: object, *, is_inner: bool = False) -> str:
+    """Format a value as JavaScript writes it; a text that is in no other value as it is."""
+    import json
+
+    if isinstance(value, Mapping):
+        pairs = (
+            f"{_format_key(key)}:{_format_value(one, is_inner=True)}" for key, one in value.items()
+        )
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(_format_value(one, is_inner=True) for one in value)}]"
+    if isinstance(value, str) and not is_inner:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _format_key(key: str) -> str:
+    import json
+
+    return key if _NAME.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -30,7 +30,7 @@ def test_the_story_of_a_session() -> None:
         "compacted manual", "started compact", "ended", "compacting auto", "compacted auto", "waiting",
     ]  # fmt: skip
     assert [event.interrupted for event in told("codex") if event.kind == "idle"] == [False, False, True]  # fmt: skip
-    assert told("codex")[-1].text == "permission for Bash: needs it"
+    assert told("codex")[-1].text == "permission for Bash"
 
 
 def test_what_it_may(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ ScreenCell = tuple[int, int]
 
 def redact_screen(text: str) -> str:
     """Return the text of a screen without secrets, also those that continue on the next line."""
-    return Redactor().redact(_hide_characters(text, _find_hidden(text)))
+    return Redactor().redact(replace_characters(text, _find_hidden(text)))
 
 
 def find_row_secrets(rows: Sequence[str], joins: Sequence[str]) -> list[dict[int, str]]:
@@ -65,7 +65,7 @@ def hide_rows(
         for position, place in enumerate(places)
         if place and place[1] in hidden[place[0]]
     }
-    return Redactor().redact(_hide_characters(text, kinds))
+    return Redactor().redact(replace_characters(text, kinds))
 
 
 def _join_rows(
@@ -93,7 +93,7 @@ def _find_hidden(text: str) -> dict[int, str]:
     return hidden
 
 
-def _hide_characters(text: str, hidden: dict[int, str]) -> str:
+def replace_characters(text: str, hidden: dict[int, str]) -> str:
     """Return the text with a mark for each run of hidden characters."""
     parts = []
     for position, letter in enumerate(text):

@@ -7,10 +7,15 @@ from msgspec.structs import replace
 from tasuki.errors import LaunchFailed
 from tasuki.fleet.delivery.prompt_delivery import get_control
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import AgentQuestion, FleetAgent
-from tasuki.fleet.store.questions import read_from_screen, replace_question
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.questions import (
+    keep_of_children,
+    read_from_screen,
+    replace_question,
+)
 from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.panes import TmuxPanes
 
@@ -36,11 +41,14 @@ class QuestionReader:
         if question != agent.question and replace_question(self.database, agent, question):
             self.changes.notify([agent.id])
 
-    def find_question(self, agent: FleetAgent) -> AgentQuestion | None:
-        """Find what the screen of an agent asks; None where it cannot be read."""
+    def find_question(self, agent: FleetAgent, *, is_waiting: bool) -> AgentQuestion | None:
+        """Find what the screen of an agent asks, or else what its sub-agents do; None for nothing."""
+        known = queries.load_agent(self.database, agent.id).question
+        if not is_waiting:
+            return keep_of_children(known)
         try:
             screenshot = self.panes.capture_screen(agent.pane) if agent.pane else None
         except LaunchFailed:
-            return None
+            return known
         seen = get_control(agent).read_question(screenshot) if screenshot else None
-        return read_from_screen(None, seen, time.time())
+        return read_from_screen(known, seen, time.time())

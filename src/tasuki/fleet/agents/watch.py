@@ -111,7 +111,7 @@ class AgentSignals:
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
         limit = read_limit(agent) if state == "idle" else None
-        question = self.questions.find_question(agent) if state == "waiting" else None
+        question = self.questions.find_question(agent, is_waiting=state == "waiting")
         state = "limited" if limit else state
         agents = tables.agents.c
         same = (agents.id == agent.id) & (agents.state == agent.state)
@@ -120,7 +120,7 @@ class AgentSignals:
         with self.database.write() as connection:
             values: dict[str, Any] = {
                 "state": state, "state_at": time.time(), "stuck_at": None, "stuck_with": "",
-                "waiting_for": shorten_to_line(question.text, 200) if question else "",
+                "waiting_for": shorten_to_line(question.text, 200) if question and state == "waiting" else "",
                 "question": dump_question(question),
             }  # fmt: skip
             if state in ("idle", "limited"):

@@ -30,9 +30,16 @@ from tasuki.fleet.delivery.prompt_delivery import (
     is_in_front,
 )
 from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.models import AgentQuestion, FleetAgent
-from tasuki.fleet.store.questions import is_on_screen, is_reviewed, replace_question
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.questions import (
+    is_on_screen,
+    is_reviewed,
+    read_from_screen,
+    replace_question,
+    take_next,
+)
 from tasuki.harness.protocol import ScreenState
 from tasuki.harness.questions import ScreenQuestion
 from tasuki.text_safety import clean_text, shorten_to_line
@@ -73,9 +80,9 @@ def answer_question(
     """Answer a question; return whether the agent took it: proven or uncertain, why, and what.
 
     Raises AgentNotFound; NotPossible, with nothing typed, where it asks nothing, or asks something
-    else by now, where its screen does not show the question, or the choice is none of its own. Also
-    where the screen shows something else once boxes are ticked, or the pane is gone: the question
-    is open again then.
+    else by now, where its screen does not show the question and all of it, or the choice is none of
+    its own. Also where the screen shows something else once boxes are ticked, or the pane is gone:
+    the question is open again then.
     """
     agent = queries.load_agent(database, agent_id)
     _check_open(agent, answer.mark)
@@ -84,7 +91,8 @@ def answer_question(
         agent = queries.load_agent(database, agent_id)
         question = _check_open(agent, answer.mark)
         time.sleep(min(max(question.asked_at + SETTLED_SECONDS - time.time(), 0), SETTLED_SECONDS))
-        planned = _plan_answer(question, answer, _check_screen(delivery, agent, question))
+        seen, question = _check_screen(delivery, agent, question)
+        planned = _plan_answer(question, answer, seen)
         answered = replace(question, answered_at=time.time(), answer=planned.label)
         if not replace_question(database, agent, answered):
             raise NotPossible(_describe_other(agent_id))
@@ -114,6 +122,8 @@ def _check_open(agent: FleetAgent, mark: str) -> AgentQuestion:
         raise NotPossible(
             f"This question was answered already: {agent.question.answer} Nothing was typed again."
         )
+    if agent.question.obstacle:
+        raise NotPossible(f"{agent.question.obstacle} Nothing was typed.")
     return agent.question
 
 
@@ -123,20 +133,25 @@ def _describe_other(agent_id: int) -> str:
 
 def _check_screen(
     delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
-) -> ScreenQuestion | None:
-    """Return what the screen asks. Raises NotPossible where that is not this question."""
+) -> tuple[ScreenQuestion, AgentQuestion]:
+    """Return what the screen asks, and the question with its choices there.
+
+    Raises NotPossible where that is not this question, with these choices, or not all of it is shown.
+    """
     if not is_in_front(agent):
         raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
     state, seen = _read_screen(delivery, agent)
-    is_there = state.state in ("waiting", "unknown") and (
-        is_on_screen(question, seen) if seen else not question.is_read
-    )
-    if not is_there:
+    shown = read_from_screen(question, seen, time.time())
+    is_there = seen and shown and shown.mark == question.mark and is_on_screen(shown, seen)
+    is_same = shown and (not question.is_read or shown.choices == question.choices)
+    if shown and shown.mark == question.mark and shown.obstacle:
+        raise NotPossible(f"{shown.obstacle} Nothing was typed.")
+    if not (seen and shown and is_there and is_same and state.state in ("waiting", "unknown")):
         raise NotPossible(
             f"The pane of agent {agent.id} does not show this question now. Nothing was typed. "
             "Look at it again."
         )
-    return seen
+    return seen, shown
 
 
 def _read_screen(
@@ -151,30 +166,28 @@ def _read_screen(
 
 
 def _plan_answer(
-    question: AgentQuestion, answer: AgentAnswer, seen: ScreenQuestion | None
+    question: AgentQuestion, answer: AgentAnswer, seen: ScreenQuestion
 ) -> _PlannedAnswer:
     """Plan the keys of an answer. Raises NotPossible for one that the question does not take."""
     text = clean_text(answer.text).strip()
     if chosen := answer.choices or tuple(filter(None, (answer.choice,))):
         return _plan_choices(question, chosen, seen)
-    if not text and seen and seen.takes_several:
+    if not text and seen.takes_several:
         raise NotPossible("Choose at least one of its choices: there is nothing to answer.")
     if not text:
         raise NotPossible("Name a choice, or write a text: there is nothing to answer.")
     if len(text) > MOST_CHARACTERS:
         raise NotPossible(f"A text of {len(text)} characters is too long for an answer.")
-    if seen and seen.text_keys is None:
+    if seen.text_keys is None:
         raise NotPossible("It takes one of its choices, and no words of your own.")
-    if seen and seen.text_keys is not None:
-        return _PlannedAnswer("words of your own", seen.text_keys, " ".join(text.split()))
-    return _PlannedAnswer("words of your own", (), text)
+    return _PlannedAnswer("words of your own", seen.text_keys, " ".join(text.split()))
 
 
 def _plan_choices(
-    question: AgentQuestion, chosen: Sequence[str], seen: ScreenQuestion | None
+    question: AgentQuestion, chosen: Sequence[str], seen: ScreenQuestion
 ) -> _PlannedAnswer:
     labels = {choice.key: choice.label for choice in question.choices}
-    keys = {choice.key: choice.keys for choice in seen.choices} if seen else {}
+    keys = {choice.key: choice.keys for choice in seen.choices}
     for key in chosen:
         if key not in labels or not keys.get(key):
             offered = ", ".join(key for key in labels if key in keys) or "none"
@@ -183,7 +196,7 @@ def _plan_choices(
             )
     boxes = tuple(key for key in labels if key in chosen)
     label = "; ".join(f"{key}. {labels[key]}" for key in boxes)
-    if seen and seen.takes_several:
+    if seen.takes_several:
         return _PlannedAnswer(label, boxes=boxes)
     if len(boxes) > 1:
         raise NotPossible("It takes one of its choices. Nothing was typed.")
@@ -250,7 +263,7 @@ def _record_outcome(
         _reopen(database, agent, answered)
         return {"state": "uncertain", "why": STILL_THERE, "answer": label}
     answered_agent = replace(agent, question=answered)
-    if replace_question(database, answered_agent, None) and shown.state == "busy":
+    if replace_question(database, answered_agent, take_next(answered)) and shown.state == "busy":
         query = sa.update(tables.agents).where(
             agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
         )

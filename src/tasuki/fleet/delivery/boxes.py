@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.store.models import AgentQuestion
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.questions import is_on_screen, is_reviewed
 from tasuki.harness.questions import ScreenChoice, ScreenQuestion
 

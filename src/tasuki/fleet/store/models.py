@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tasuki.harness.questions import QuestionKind
+from tasuki.fleet.store.agent_question import AgentQuestion
 
 AgentState = Literal[
     "starting", "idle", "busy", "waiting", "compacting", "limited", "stuck", "ended", "lost"
@@ -107,41 +107,6 @@ class QueuedGoal(Struct, frozen=True):
     agent_id: int | None = None
     """The agent to which it was typed."""
     typed_at: float | None = None
-
-
-class QuestionChoice(Struct, frozen=True):
-    """A choice that a question offers, by its key: the number in front of it."""
-
-    key: str
-    label: str
-
-
-class AgentQuestion(Struct, frozen=True):
-    """What an agent asks its user, without secrets, while it waits for the answer."""
-
-    text: str
-    mark: str
-    """16 hexadecimal digits that no other question has; an answer names them."""
-    asked_at: float
-    detail: str = ""
-    """The command, the file or the text that it is about."""
-    kind: QuestionKind = "permission"
-    choices: tuple[QuestionChoice, ...] = ()
-    takes_text: bool = False
-    """Words of one's own can be the answer."""
-    takes_several: bool = False
-    """Several of its choices can be the answer."""
-    is_review: bool = False
-    """It shows the answers to other questions, and asks whether to send them."""
-    is_read: bool = False
-    """Its choices were read from the screen."""
-    shown: str = ""
-    """What of it must be on the screen, without white space."""
-    is_command: bool = False
-    """That is a command, which the screen shows by itself."""
-    answered_at: float | None = None
-    """When it was answered; None again where that did not reach it."""
-    answer: str = ""
 
 
 class FleetAgent(Struct, frozen=True):

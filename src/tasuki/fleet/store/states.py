@@ -14,7 +14,14 @@ that is newer.
 from typing import Any
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.fleet.store.questions import build_question, dump_question
+from tasuki.fleet.store.questions import (
+    add_question,
+    build_question,
+    drop_child,
+    dump_question,
+    keep_of_children,
+    load_question,
+)
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.reading.usage_limits import find_limit
 from tasuki.model import UsageLimit
@@ -112,6 +119,8 @@ def _apply_children(agent: Row, event: AgentEvent) -> None:
     if event.kind == "child_started":
         children.append(event.child)
     agent["children"] = children
+    if event.kind == "child_ended" and (question := load_question(agent["question"])):
+        agent["question"] = dump_question(drop_child(question, event.child))
 
 
 def _apply_limit(agent: Row, event: AgentEvent, happened_at: float) -> str:
@@ -158,13 +167,15 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
     if now == "waiting":
         _apply_question(agent, event, happened_at, is_new=was != "waiting")
     elif now:
-        agent.update(waiting_for="", question=None)
+        kept = keep_of_children(load_question(agent["question"]))
+        agent.update(waiting_for="", question=dump_question(kept))
 
 
 def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new: bool) -> None:
     """Keep what it asks; a reminder that does not say what never replaces that."""
     if event.question is None and not is_new and agent["question"]:
         return
-    agent["question"] = dump_question(build_question(event, happened_at))
+    question = add_question(load_question(agent["question"]), build_question(event, happened_at))
+    agent["question"] = dump_question(question)
     agent["waiting_for"] = shorten_to_line(event.text, 200)
     agent["state_at"] = happened_at

@@ -11,20 +11,31 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.integration import get_text
-from tasuki.harness.questions import AskedQuestion, ScreenQuestion, read_dialog
+from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
 from tasuki.patterns import compile_pattern
 
 _TOP = compile_pattern(r"[─▔]{20,}")
 """The line above a dialog. It begins at the edge of the screen, where no words of the agent do."""
-_DASHES = compile_pattern(r" ?╌{20,}")
-"""The lines above and below a command, or a change of a file."""
-_BAR = compile_pattern(r"←\s.*✔ Submit\s+→")
-"""The questions of one call, by their headers."""
+_DASHES = compile_pattern(r"(?:  )?╌{20,}")
+"""The lines above and below a command, or a change of a file; above and below a plan indented."""
+_BAR = compile_pattern(r"←\s.*✔ Submit\s+→|[☐☒] .*")
+"""The header of a question, or of the questions of one call."""
 _ANSWER = compile_pattern(r"(?m)^\s*●")
+_HEADINGS = {
+    "AskUserQuestion": ("☐", "☒", "←"), "Bash": ("Bash command",), "Edit": ("Edit file",), "ExitPlanMode": ("Ready to code?",),
+    "NotebookEdit": ("Edit notebook",), "PowerShell": ("PowerShell command",), "Read": ("Read file",),
+    "WebFetch": ("Fetch",), "Write": ("Create file", "Overwrite file"),
+}  # fmt: skip
+"""What the dialog about a tool begins with; that of another one with `Tool use`."""
+_SHOWN = {"Read": ("Read", "file_path", False), "WebSearch": ("Web Search", "query", True)}
+"""Tools that a dialog shows as a call: by which name, with which of their fields, and whether quoted."""
 PLAN_QUESTION = "Carry out this plan?"
 REVIEW_QUESTION = "Submit these answers?"
 REVIEW_TITLE = "Review your answers"
+MOST_LINE_CHARACTERS = 300
+"""A longer question is shown whole below its beginning."""
 MANY = 99
 """Answers of a review that is longer than the screen."""
 _REVIEW_CHOICES = ("Submit answers", "Cancel")
@@ -37,10 +48,20 @@ def parse_question(payload: Mapping[str, Any], asked: AskedQuestion | None) -> A
         return asked
     tool = get_text(payload, "tool_name")
     if tool == "AskUserQuestion":
-        return _parse_choices(tool_input) or asked
-    if tool == "ExitPlanMode":
-        return AskedQuestion(PLAN_QUESTION, get_text(tool_input, "plan"), "plan", shown="plan")
-    return asked
+        asked = _parse_choices(tool_input) or asked
+    elif tool == "ExitPlanMode":
+        plan = get_text(tool_input, "plan")
+        subject = DialogSubject("plan", plan) if plan else None
+        asked = AskedQuestion(PLAN_QUESTION, plan, "plan" if plan else "free", subject)
+    elif asked and (shown := _SHOWN.get(tool)):
+        name, key, is_quoted = shown
+        value = get_text(tool_input, key)
+        words = f'"{value}"' if is_quoted else value
+        asked = replace(asked, subject=DialogSubject("fields", f"{name}({words})"))
+    if asked is None or asked.subject is None:
+        return asked
+    headings = _HEADINGS.get(tool, ("Tool use",))
+    return replace(asked, subject=replace(asked.subject, headings=headings))
 
 
 def _parse_choices(tool_input: Mapping[str, Any]) -> AskedQuestion | None:
@@ -55,19 +76,20 @@ def _parse_choices(tool_input: Mapping[str, Any]) -> AskedQuestion | None:
         for one in (options if isinstance(options, list) else [])
         if isinstance(one, Mapping)
     )
-    return AskedQuestion(text, "", "choice", shown=text, labels=labels)
+    detail = text if len(text) > MOST_LINE_CHARACTERS or "\n" in text else ""
+    return AskedQuestion(
+        text, detail, "choice", DialogSubject("choice", text, labels=labels), labels
+    )
 
 
 def read_question(screen: str) -> ScreenQuestion | None:
     """Read the dialog on a screen; None where there is none."""
-    question = read_dialog(screen, _TOP, _find_command, next_keys=("Right",))
+    question = read_dialog(screen, _TOP, _find_subject, next_keys=("Right",))
     if question is None:
         return None
     if tuple(one.label for one in question.choices) != _REVIEW_CHOICES:
-        detail = "\n".join(
-            line for line in question.detail.splitlines() if not _BAR.fullmatch(line)
-        )
-        return replace(question, detail=detail)
+        head, _, rest = question.detail.partition("\n")
+        return replace(question, detail=rest.lstrip("\n")) if _BAR.fullmatch(head) else question
     above, title, shown = screen.rpartition(REVIEW_TITLE)
     answers = (shown if title else above).partition("1. Submit answers")[0].rstrip(" \n❯")
     lines = [line.strip() for line in answers.splitlines() if line.strip()]
@@ -76,6 +98,9 @@ def read_question(screen: str) -> ScreenQuestion | None:
     return replace(question, text=REVIEW_QUESTION, detail=detail, answers=count or MANY)
 
 
-def _find_command(lines: Sequence[str]) -> Sequence[str]:
-    dashes = [number for number, line in enumerate(lines) if _DASHES.match(line)]
-    return lines[dashes[-2] + 1 : dashes[-1]] if len(dashes) > 1 else ()
+def _find_subject(rows: Sequence[str]) -> DialogRows:
+    dashes = [number for number, row in enumerate(rows) if _DASHES.fullmatch(row.rstrip())]
+    if len(dashes) < 2:
+        return DialogRows()
+    start, end = dashes[-2] + 1, dashes[-1]
+    return DialogRows(start, end, tuple(row.rstrip() for row in rows[start:end]))

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.harness.codex.head import find_rollout, get_home
+from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.install import toml_text
 from tasuki.harness.integration import (
     COMPACTION_MARK,
@@ -28,7 +29,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
-from tasuki.harness.questions import ScreenQuestion, read_dialog
+from tasuki.harness.questions import ScreenQuestion
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -195,16 +196,16 @@ class CodexControl(BaseControl):
         return ScreenState("unknown" if typed is None else "ready", typed or "")
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
-        """Read its dialog; a digit takes a choice."""
-        return read_dialog(screenshot.text, _ABOVE_DIALOG, _find_command)
+        """Read its dialog; a digit takes a choice. It shows neither tabs nor the lines of a patch."""
+        found = read_dialog(screenshot.text, _ABOVE_DIALOG, _find_subject)
+        return replace(found, is_faithful=False) if found else None
 
 
-def _find_command(lines: Sequence[str]) -> Sequence[str]:
-    """Find the command of a dialog: its last lines, from the one with the prompt of a shell on."""
-    start = next(
-        (number for number, line in enumerate(lines) if line.startswith("  $ ")), len(lines)
-    )
-    return [line.removeprefix("  $ ") for line in lines[start:]]
+def _find_subject(rows: Sequence[str]) -> DialogRows:
+    """Find the command of a dialog: its last rows, from the one with the prompt of a shell on."""
+    start = next((n for n, row in enumerate(rows) if row.startswith("  $ ")), len(rows))
+    command = (rows[start].removeprefix("  $ "), *rows[start + 1 :]) if rows[start:] else ()
+    return DialogRows(start, len(rows), tuple(command))
 
 
 def _has_ended(session: str) -> bool:

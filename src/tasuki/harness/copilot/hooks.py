@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tasuki.files import get_data_folder
 from tasuki.harness.copilot.head import get_home
+from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.integration import (
     COMPACTION_KINDS,
     COMPACTION_MARK,
@@ -38,7 +39,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
-from tasuki.harness.questions import ScreenQuestion, read_dialog
+from tasuki.harness.questions import ScreenQuestion
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -199,7 +200,7 @@ class CopilotControl(BaseControl):
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read what its dialog asks; which key takes a choice was not tried."""
-        found = read_dialog(screenshot.text, _ABOVE_DIALOG, lambda _: ())
+        found = read_dialog(screenshot.text, _ABOVE_DIALOG, lambda _: DialogRows())
         return replace(found, choices=(), text_keys=None) if found else None
 
 

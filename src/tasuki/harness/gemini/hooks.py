@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
+from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
     COMPACTION_KINDS,
@@ -40,9 +41,10 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.questions import (
     AskedQuestion,
+    DialogSubject,
     ScreenQuestion,
     describe_tool_call,
-    read_dialog,
+    name_file,
 )
 from tasuki.patterns import compile_pattern
 
@@ -77,6 +79,9 @@ _INPUT = compile_pattern(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
 _EMPTY = compile_pattern(r"\s*Type your message.*")
 _ABOVE_DIALOG = compile_pattern(r"╭─")
 """The upper edge of a dialog; that of a box in it is indented."""
+_FRAME = compile_pattern(r" *│ *│ *$")
+_ASKS = "Answer Questions"
+"""The title of a dialog in which the agent itself asks something."""
 
 
 DEFAULT_RETENTION_DAYS = 30.0
@@ -226,7 +231,7 @@ class GeminiControl(BaseControl):
             path=get_text(payload, "transcript_path"),
             cwd=get_text(payload, "cwd"),
             text=get_text(payload, WORDS.get(kind, "")),
-            question=_parse_question(payload.get("details")) if kind == "waiting" else None,
+            question=_parse_question(payload) if kind == "waiting" else None,
             turn=_derive_turn_id(get_text(payload, "prompt")),
             source=get_text(payload, "source"),
         )
@@ -257,28 +262,41 @@ class GeminiControl(BaseControl):
         return ScreenState("ready" if boxes else "unknown", typed)
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
-        """Read its dialog; a digit takes a choice."""
-        return read_dialog(screenshot.text, _ABOVE_DIALOG, _find_command)
+        """Read its dialog; a digit takes a choice. Only a question of the agent is shown as it is."""
+        found = read_dialog(screenshot.text, _ABOVE_DIALOG, _find_subject)
+        return structs.replace(found, is_faithful=_ASKS in "".join(found.above)) if found else None
 
 
-def _find_command(lines: Sequence[str]) -> Sequence[str]:
-    """Find the command of a dialog: what stands in a box of its own."""
-    return [line for line in lines if line.startswith("│ │ ")]
+def _find_subject(rows: Sequence[str]) -> DialogRows:
+    """Find what stands in a box of its own within a dialog: a command, or a change of a file."""
+    boxed = [number for number, row in enumerate(rows) if row.startswith("│ │ ")]
+    if not boxed:
+        return DialogRows()
+    subject = tuple(
+        _FRAME.sub("", row.removeprefix("│ │ ")) for row in rows[boxed[0] : boxed[-1] + 1]
+    )
+    return DialogRows(boxed[0], boxed[-1] + 1, subject)
 
 
-def _parse_question(details: object) -> AskedQuestion | None:
+def _parse_question(payload: Mapping[str, Any]) -> AskedQuestion | None:
     """Parse what a tool may not do unasked; None for a question whose words only the screen has."""
+    details = payload.get("details")
     if not isinstance(details, Mapping) or details.get("type") == "ask_user":
         return None
-    title = get_text(details, "title").removeprefix("Confirm ") or "a tool"
+    title = get_text(details, "title").removeprefix("Confirm ").partition(":")[0] or "a tool"
+    text = f"Allow {title}?"
     if command := get_text(details, "command"):
-        return AskedQuestion(f"Allow {title}?", command, shown=command, is_command=True)
-    if name := get_text(details, "fileName"):
-        change = get_text(details, "fileDiff") or get_text(details, "newContent")
-        return AskedQuestion(f"Allow {title}?", change, shown=name)
-    tool = get_text(details, "toolName")
+        return AskedQuestion(text, command, subject=DialogSubject("command", command))
+    if diff := get_text(details, "fileDiff"):
+        file = get_text(details, "filePath") or get_text(details, "fileName")
+        place = name_file(file, get_text(payload, "cwd"))
+        lines = diff.partition("\n@@")[2].split("\n")[1:]
+        new, old = ("\n".join(x[1:] for x in lines if x[:1] in (" ", sign)) for sign in "+-")
+        return AskedQuestion(
+            text, diff, subject=DialogSubject("change", new, old, place), file=file
+        )
     rest = {key: value for key, value in details.items() if key not in ("type", "title")}
-    return structs.replace(describe_tool_call(tool, rest), text=f"Allow {title}?")
+    return structs.replace(describe_tool_call(get_text(details, "toolName"), rest), text=text)
 
 
 def _derive_turn_id(prompt: str) -> str:

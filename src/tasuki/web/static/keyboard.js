@@ -54,10 +54,12 @@
     if (link) link.click();
     else if (item && item.dataset.group !== undefined) openForm(`/agents/${item.id.slice("agent-".length)}/handoff`);
   };
+  const isPassed = (control) => control.localName === "summary" && control.parentElement.open;
+  const findAnswer = (place) => $$("[data-answer]", place).find((control) => !isPassed(control)); // what is to be read first
   const answer = () => {
     if (isUnchosen()) return;
     const place = current() || $("#main");
-    const control = $("[data-answer]", place);
+    const control = findAnswer(place);
     if (control) { control.focus(); return; }
     const link = $("[data-open]", place);
     if (link) link.click();
@@ -81,7 +83,7 @@
   };
   const PEEKED = {
     " ": () => dialog.close(), j: () => peekOn(1), k: () => peekOn(-1),
-    a: () => { const control = $("#peek [data-answer]"); if (control) control.focus(); },
+    a: () => { const control = findAnswer($("#peek")); if (control) control.focus(); },
     Enter: () => $("#peek [data-open]").click(),
   };
   const steerPeek = (event) => {

@@ -107,7 +107,7 @@
       if (isSame(fresh) || old.dataset.keep !== undefined) return false;
       if (old.dataset.refused && old.dataset.refused === fresh.parentElement?.id) return false; // of the same question
       if (old.matches("input, textarea, select") && isTouched(old)) return false;
-      if (old.localName === "details") keepOpen(old, fresh);
+      if (old.localName === "details" && old.id === fresh.id) keepOpen(old, fresh);
       if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
       return true;
     },

@@ -17,7 +17,6 @@ from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
-from tasuki.fleet.store.questions import redact_question
 from tasuki.harness.reading.usage_limits import describe_reset
 
 
@@ -201,6 +200,6 @@ def _redact_fields(row: msgspec.Struct, fields: tuple[str, ...]) -> dict[str, An
     for name in fields:
         if view[name]:
             view[name] = redactor.redact_data(view[name])
-    if view.get("question"):
-        view["question"] = redact_question(view["question"], redactor)
+    if question := view.get("question"):  # it is kept without secrets
+        del question["subject"], question["behind"]
     return view

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from msgspec import Struct
 
 from tasuki.errors import UsageError
@@ -419,6 +419,14 @@ def is_lasting(label: str) -> bool:
     return bool(_LASTING.search(label))
 
 
+_SIGN = compile_pattern(r"\u27e8[^\u27e9]*\u27e9|[\u2423\u21e5\u23ce]+")
+
+
+def mark_signs(shown: str) -> Markup:
+    """Mark the signs in a text that `show_hidden` made: they are tasuki's, and not of the text."""
+    return Markup(_SIGN.sub(r'<b class="sign">\g<0></b>', str(escape(shown))))  # noqa: S704
+
+
 ENVIRONMENT = Environment(
     loader=PackageLoader("tasuki.web"),
     autoescape=True,
@@ -430,6 +438,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.fleet.store.models import AgentQuestion
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.web.views.display import StateBadge
 
 Place = Literal["card", "row", "page"]
@@ -85,7 +85,7 @@ def _build_handoff(facts: ActionFacts, key: str) -> AgentAction:
 def _build_answer(facts: ActionFacts, place: Place) -> AgentAction:
     """Build the link to where an agent is answered; a card has the choices of its question itself."""
     page = f"/agents/{facts.id}"
-    if not facts.question:
+    if not facts.question or facts.question.obstacle:
         return AgentAction("do", "Answer", f"{page}#screen", is_main=True)
     if place == "row":
         return AgentAction("do", "Answer", page, is_main=True)

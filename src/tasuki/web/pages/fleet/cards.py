@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +15,8 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.models import (
-    AgentQuestion,
     FleetAgent,
     FleetHandoff,
     Persona,
@@ -29,7 +28,6 @@ from tasuki.fleet.store.queries import (
     list_recent_agents,
     load_personas,
 )
-from tasuki.fleet.store.questions import redact_question
 from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
@@ -246,7 +244,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     if host and asleep and not has_failed:
         sentence = _describe_sleep(host, shown)
         shown, since = HOST_AWAY, host.since or since
-    question = _choose_question(agent, shown, redactor)
+    question = _choose_question(agent, shown)
     group = "needs" if question else _choose_group(shown)
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
     persona_note = () if agent.persona else ("No persona",)
@@ -340,9 +338,7 @@ def _describe_activity(agent: FleetAgent) -> str:
     return "Its program is being started" if agent.state == "starting" else ""
 
 
-def _choose_question(
-    agent: FleetAgent, shown: StateBadge, redactor: Redactor
-) -> AgentQuestion | None:
+def _choose_question(agent: FleetAgent, shown: StateBadge) -> AgentQuestion | None:
     """Choose the question that a card shows, also in the middle of a handoff.
 
     None where its agent cannot be answered from here.
@@ -350,8 +346,7 @@ def _choose_question(
     is_shown = shown is display.HANDING_OFF or shown.icon == "wait"
     if agent.question is None or agent.state != "waiting" or not is_managed(agent) or not is_shown:
         return None
-    data = redact_question(msgspec.to_builtins(agent.question), redactor)
-    return msgspec.convert(data, AgentQuestion)
+    return agent.question
 
 
 def is_managed(agent: FleetAgent) -> bool:
