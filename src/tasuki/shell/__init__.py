@@ -13,10 +13,10 @@ line. Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7
 import re
 
 from tasuki.patterns import compile_pattern
-from tasuki.shell.posix import PosixSplitter, SimpleCommand, strip_variables
+from tasuki.shell.posix import PosixSplitter, SimpleCommand, split_words, strip_variables
 from tasuki.shell.powershell import PowerShellSplitter, strip_variable
 
-__all__ = ["SimpleCommand", "is_powershell", "split_commands", "strip_assignments"]
+__all__ = ["SimpleCommand", "is_powershell", "split_commands", "split_words", "strip_assignments"]
 
 
 def split_commands(line: str, *, powershell: bool | None = None) -> list[SimpleCommand]:

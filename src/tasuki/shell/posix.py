@@ -3,6 +3,7 @@
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.patterns import compile_pattern
 
@@ -25,6 +26,8 @@ class SimpleCommand(Struct, frozen=True):
     """Nothing waits for its end: a `&` follows."""
     output_to: str = ""
     """The file into which it prints, as in the line."""
+    source: str = ""
+    """The command with its line breaks; empty where it has none."""
 
     @property
     def is_piped(self) -> bool:
@@ -49,7 +52,9 @@ class CommandSplitter:
         self.is_negated = False
         self.output_to = ""
         self.blocks = 0
-        """How many blocks of an `if`, a loop or a `case` are open."""
+        """How many blocks of an `if`, a loop, a `case` or a function are open."""
+        self.group_start: int | None = None
+        """Number of the first command of the group that was closed just now."""
 
     @property
     def at_start(self) -> bool:
@@ -77,7 +82,11 @@ class CommandSplitter:
 
         A newline that follows an operator does not replace it.
         """
-        text = " ".join("".join(self.parts).split())
+        source = "".join(self.parts).strip()
+        text = " ".join(source.split())
+        if operator == "&" and not text and self.group_start is not None:
+            for n in range(self.group_start, len(self.commands)):
+                self.commands[n] = replace(self.commands[n], in_background=True)
         if text:
             found = SimpleCommand(
                 text,
@@ -86,9 +95,12 @@ class CommandSplitter:
                 self.blocks > 0,
                 operator == "&",
                 self.output_to,
+                source if "\n" in source else "",
             )
             self.commands.append(found)
             self.is_negated, self.output_to = False, ""
+        if text or operator != "\n":
+            self.group_start = None
         if text or self.in_head or operator != "\n" or self.operator in (";", "&"):
             self.operator = operator
         self.parts.clear()
@@ -163,6 +175,9 @@ class PosixSplitter(CommandSplitter):
         super().__init__(line)
         self.groups: list[str] = []
         """What is open around the current command: `(` or `case`."""
+        self.starts: list[tuple[int, bool]] = []
+        """Of each open group and block: the number of its first command, and whether it is a function."""
+        self.begins_function = False
         self.pending_documents: list[tuple[str, bool]] = []
         """Here-documents that begin at the next newline.
 
@@ -188,6 +203,11 @@ class PosixSplitter(CommandSplitter):
             and word != "2"
         ):
             self.output_to = word.strip("\"'")
+            if self.group_start is not None:  # It is that of the group before it.
+                for n in range(self.group_start, len(self.commands)):
+                    target = self.commands[n].output_to or self.output_to
+                    self.commands[n] = replace(self.commands[n], output_to=target)
+                self.output_to = ""
 
     def take_operator(self, match: re.Match[str]) -> None:
         ends_branch = match[0] in (";;", ";&", ";;&")
@@ -202,9 +222,11 @@ class PosixSplitter(CommandSplitter):
             self.take_word(self.line[begin:end])
         elif self.at_start:
             self.groups.append("(")
+            self.open_group()
         elif self.line.startswith(")", self.position) and self.is_function():
             self.position += 1
             self.parts.clear()
+            self.begins_function = True
         else:
             self.position = self.skip_nested(self.position, "(")
             self.take_word(self.join_without_holes(begin))
@@ -217,8 +239,19 @@ class PosixSplitter(CommandSplitter):
         if self.groups[-1:] == ["("]:
             self.groups.pop()
             self.end_command(";")
+            self.close_group()
         else:
             self.take_word(")")
+
+    def open_group(self) -> None:
+        self.blocks += self.begins_function
+        self.starts.append((len(self.commands), self.begins_function))
+        self.begins_function = False
+
+    def close_group(self) -> None:
+        if self.starts:
+            self.group_start, is_function = self.starts.pop()
+            self.blocks -= is_function
 
     def take_word(self, word: str) -> None:
         if self.in_test:
@@ -229,13 +262,20 @@ class PosixSplitter(CommandSplitter):
             self.is_negated ^= word == "!"
             self.blocks += word in ("if", "while", "until")
             self.blocks -= self.blocks > 0 and word in ("fi", "done", "esac")
+            if word in ("{", "if", "while", "until"):
+                self.open_group()
+            elif word in ("}", "fi", "done", "esac"):
+                self.close_group()
             return
         elif self.at_start:
             self.in_test = word == "[["
             self.in_head = word in ("for", "select")
-            self.blocks += word in ("for", "select", "case")
+            if word in ("for", "select", "case"):
+                self.blocks += 1
+                self.open_group()
             if word == "function" and (name := _FUNCTION.match(self.line, self.position)):
                 self.position = name.end()
+                self.begins_function = True
                 return
             if word == "case":
                 self.skip_case()
@@ -265,6 +305,7 @@ class PosixSplitter(CommandSplitter):
             if word == "esac":
                 self.groups.pop()
                 self.blocks -= self.blocks > 0
+                self.close_group()
                 return
             self.skip_match(_BAR)
         if self.line.startswith(")", self.position):
@@ -386,6 +427,16 @@ def _match_brackets(line: str) -> dict[int, int]:
         elif open_at:
             closed[open_at.pop()] = match.start()
     return closed
+
+
+def split_words(text: str) -> list[str]:
+    """Split a simple command into its words, with their quotes."""
+    words, splitter = [], PosixSplitter(text)
+    while splitter.position < len(text):
+        word = splitter.read_word() or splitter.read_character()
+        if not word.isspace():
+            words.append(word)
+    return words
 
 
 def strip_variables(text: str) -> str:

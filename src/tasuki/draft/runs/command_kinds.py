@@ -1,7 +1,10 @@
 """What a shell command line does: which checks it runs, and whether it only looks around."""
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
+from tasuki.draft.runs.programs import list_started
 from tasuki.draft.runs.runners import JUDGED, CheckKind, Runner, find_runner
 from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
@@ -17,31 +20,6 @@ MAX_SCRIPT = 20_000
 
 
 _ENV = compile_pattern(r"env\s+(?:-\S+\s+)*(?:\w+=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+(?=\S)")
-_LITERAL_ARGUMENT = compile_pattern(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
-"""A text or an address that is an argument of a command: `./notify "make lint"` checks
-nothing.
-"""
-_RUNS_A_STRING = compile_pattern(
-    r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b"
-)
-_ACTS_ON_OTHERS = compile_pattern(
-    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|(?:\S*python[\d.]*\s+-m\s+)?pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
-    r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
-    r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
-)
-"""Programs that do something to files or packages whose names may be those of a check."""
-_BENCHMARK = compile_pattern(
-    r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)"
-)
-"""Go's way to run benchmarks and no test."""
-_ENDING = compile_pattern(r"^(\S+)\.(?:exe|cmd|bat)(?=\s|$)")
-"""The ending of a program's name on Windows."""
-_ONLY_LISTS = compile_pattern(
-    r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry-run|setup-plan|showConfig|print-config)(?:[= ]|$)"
-    r"|go test\b.*\s-(?:c|list)\b|ctest\b.*\s-N\b|pytest\b.*\s--version|(?:vitest|playwright test) list\b"
-    r"|(?:make|ninja|just)\b.*\s(?:-n|--just-print|--recon|-q|--question|-t|--touch)(?:\s|$)|gradlew?\b.*\s-m(?:\s|$)|mvnw?\b.*\s-D(?:skipTests|maven\.test\.skip)(?!=false)"
-)
-"""Options with which a runner only lists, compiles or packs."""
 
 
 @lru_cache(maxsize=50_000)
@@ -70,14 +48,15 @@ def drop_here_documents(line: str) -> str:
 @lru_cache(maxsize=50_000)
 def list_check_kinds(command: str) -> tuple[CheckKind, ...]:
     """Return which of `commit`, `test`, `lint` and `build` a command line runs, in this order."""
-    found = {identify_check_kind(c.text) for c in list_simple_commands(command) if not c.is_piped}
+    started = (identify_started(c) for c in list_simple_commands(command) if not c.is_piped)
+    found = {one.runner.kind for one in started if one}
     return tuple(kind for kind in ("commit", *JUDGED) if kind in found)
 
 
 def runs_project_script(command: str) -> bool:
     """Return whether a line runs a check by a name that the project gave: it may run any other, too."""
-    runners = (identify_runner(c.text) for c in list_simple_commands(command))
-    return any(runner and runner.is_wrapper for runner in runners)
+    started = map(identify_started, list_simple_commands(command))
+    return any(one and one.runner.is_wrapper for one in started)
 
 
 def strip_variables(text: str) -> str:
@@ -92,23 +71,21 @@ def find_check_kind(command: str) -> CheckKind:
     return next(iter(list_check_kinds(command)), "")
 
 
+class StartedRunner(NamedTuple):
+    """A runner that a simple command starts, with its arguments, its path first."""
+
+    runner: Runner
+    words: Sequence[str]
+    hides_code: bool
+
+
 @lru_cache(maxsize=50_000)
-def identify_runner(text: str) -> Runner | None:
-    """Return the runner of checks, or the commit, that one simple command runs; None for others."""
-    text = _ENDING.sub(r"\1", strip_variables(text), count=1)
-    if _ACTS_ON_OTHERS.match(text) or NAVIGATION.match(text) or is_help_or_version(text):
-        return None
-    if _BENCHMARK.search(text) or _ONLY_LISTS.search(text):
-        return None
-    if not _RUNS_A_STRING.match(text):
-        text = _LITERAL_ARGUMENT.sub(" ", text)
-    return find_runner(text)
-
-
-def identify_check_kind(text: str) -> CheckKind:
-    """Return what one simple command checks, judged by the program that it runs."""
-    runner = identify_runner(text)
-    return runner.kind if runner else ""
+def identify_started(command: SimpleCommand) -> StartedRunner | None:
+    """Return the runner of checks, or the commit, that a simple command starts; None for others."""
+    for started in list_started(command.source or command.text):
+        if runner := find_runner(started.words):
+            return StartedRunner(runner, *started)
+    return None
 
 
 @lru_cache(maxsize=50_000)

@@ -4,7 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasuki.draft.runs.command_kinds import identify_runner, list_simple_commands, strip_variables
+from tasuki.draft.runs.command_kinds import (
+    StartedRunner,
+    identify_started,
+    list_simple_commands,
+    strip_variables,
+)
 from tasuki.draft.runs.runners import JUDGED, Runner
 from tasuki.model import ToolCall
 from tasuki.patterns import compile_pattern
@@ -16,7 +21,12 @@ class LineStep(NamedTuple):
 
     command: SimpleCommand
     filters: tuple[SimpleCommand, ...]
-    runner: Runner | None
+    started: StartedRunner | None
+
+    @property
+    def runner(self) -> Runner | None:
+        """The runner that it starts; None for another program, and for a commit."""
+        return self.started.runner if self.started and self.started.runner.kind in JUDGED else None
 
 
 class EndedLine(NamedTuple):
@@ -27,12 +37,14 @@ class EndedLine(NamedTuple):
     rows: Sequence[str]
     output: str
     is_whole: bool
-    stops_at_failure: bool
+    stops: Sequence[bool]
+    """Of each step: the shell goes on to it only if the one before did not fail."""
     passes_codes_on: bool
     """An exit code comes through a pipe."""
 
 
-_SETTINGS = compile_pattern(r"set\s+(?:-\w+\s+)*-\w*e")
+_SETTING = compile_pattern(r"set\s+(?:[-+]\w+\s+(?:pipefail\s+)?)*(?:(-\w*e|-o\s+errexit)|\+\w*e)")
+_TRAP = compile_pattern(r"trap\b.*\bexit\b")
 _PIPEFAIL = compile_pattern(r"set\s+.*\bpipefail\b")
 _ADDED = compile_pattern(
     r"\(Bash completed with no output\)|\(no output\)|Shell cwd was reset to |Exit code \d+$"
@@ -59,8 +71,7 @@ def list_steps(command: str) -> list[LineStep]:
         if part.is_piped and steps:
             steps[-1] = steps[-1]._replace(filters=(*steps[-1].filters, part))
             continue
-        runner = identify_runner(part.text)
-        steps.append(LineStep(part, (), runner if runner and runner.kind in JUDGED else None))
+        steps.append(LineStep(part, (), identify_started(part)))
     return steps
 
 
@@ -73,13 +84,18 @@ def read_line(steps: Sequence[LineStep], call: ToolCall) -> EndedLine:
         for row in call.output.split("\n")
         if not (_ADDED.match(row) or any(one.fullmatch(row.strip()) for one in said))
     ]
+    stops, is_set = [], False
+    for text in texts:
+        stops.append(is_set)
+        if match := _SETTING.match(text):
+            is_set = bool(match[1])
     return EndedLine(
         steps,
-        find_exit_code(call),
+        None if any(map(_TRAP.match, texts)) else find_exit_code(call),
         rows,
         call.output,
         len(call.output) >= call.output_size and not _CUTS.search(call.output),
-        any(map(_SETTINGS.match, texts)),
+        stops,
         any(map(_PIPEFAIL.match, texts)),
     )
 

@@ -20,7 +20,7 @@ def find_own_code(
     step, code = line.steps[number], line.code
     if step.command.is_negated or step.command.in_block or step.command.in_background:
         return None
-    if _HIDES_CODE.search(step.command.text):
+    if (step.started and step.started.hides_code) or _HIDES_CODE.search(step.command.text):
         return None
     printed = _find_printed_code(line, number)
     if printed is not None or (
@@ -32,7 +32,7 @@ def find_own_code(
         return marked
     if code is None:
         return None
-    after = [_find_operator(line, one) for one in line.steps[number + 1 :]]
+    after = [_find_operator(line, n) for n in range(number + 1, len(line.steps))]
     if code == 0:
         return 0 if all(one == "&&" for one in after) else None
     return code if _has_made_code(line, number, after, found) else None
@@ -54,7 +54,7 @@ def _has_made_code(
 def was_reached(line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]) -> bool:
     """Return whether everything that a step waited for with `&&` has passed."""
     for n in range(number, 0, -1):
-        if _find_operator(line, line.steps[n]) != "&&":
+        if _find_operator(line, n) != "&&":
             break
         before = line.steps[n - 1]
         if not is_harmless(before) and all(s.verdict != "passed" for s in found.get(n - 1, ())):
@@ -62,10 +62,10 @@ def was_reached(line: EndedLine, number: int, found: Mapping[int, Sequence[Summa
     return True
 
 
-def _find_operator(line: EndedLine, step: LineStep) -> str:
+def _find_operator(line: EndedLine, number: int) -> str:
     """Return what stands before a step, `&&` where the shell stops at a failure anyway."""
-    operator = step.command.operator
-    return "&&" if line.stops_at_failure and operator in (";", "\n") else operator
+    operator = line.steps[number].command.operator
+    return "&&" if line.stops[number] and operator in (";", "\n") else operator
 
 
 _CODE_NAMES = r"\$\?|\$\{\?\}|\$LASTEXITCODE"
@@ -75,10 +75,9 @@ _OWN = compile_pattern(rf"({_CODE_NAMES})|{_PIPED_CODES}")
 
 
 _HIDES_CODE = compile_pattern(
-    r"\A(?:\S*/)?(?:bash|sh|zsh|eval|ssh|docker|podman|su|sudo|timeout|env|nix\S*|cmd|pwsh|powershell)\b.*(?:\"[^\"]*(?:[|;\n]|[^&]&[^&])[^\"]*\"|'[^']*(?:[|;\n]|[^&]&[^&])[^']*')"
-    r"|\s--if-present\b"
+    r"\s--(?:if-present|exit-zero|soft-fail|ignore-errors|no-fail|passWithNoTests|(?:issues-)?exit-code[= ]0)(?:\s|$)|\s-Dmaven\.test\.failure\.ignore(?!=false)|^g?make\s(?:.*\s)?-(?!-|C|j|f)\w*i"
 )
-"""A line inside a command whose own last program ends it, and an option that may run nothing."""
+"""Options with which a runner ends well although something failed, or may run nothing."""
 
 
 def _find_printed_code(line: EndedLine, number: int) -> int | None:
@@ -93,6 +92,8 @@ def _find_printed_code(line: EndedLine, number: int) -> int | None:
             return None
         name = rf"\$\{{?{assigned[1]}\}}?"
         texts = rest[1:]
+        if any(re.match(rf"{assigned[1]}=", text) for text in texts):
+            return None
         if re.fullmatch(rf"exit\s+[\"']?(?:{name})[\"']?", rest[-1]):
             return line.code
     else:
@@ -117,7 +118,7 @@ def _find_marked_code(
     """Find how a step ended by what stands behind it: `&& echo OK || echo BAD`, or `&& go test`."""
     marks = {}
     for n in range(number + 1, len(line.steps)):
-        if _find_operator(line, line.steps[n]) != "&&":
+        if _find_operator(line, n) != "&&":
             break
         if found.get(n):
             return 0

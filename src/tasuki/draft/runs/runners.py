@@ -4,8 +4,11 @@ The table is the only place that names them. A wrapper (`npm test`, `make lint`,
 them.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
+from tasuki.draft.runs.programs import PACKAGE_OPTIONS, find_name, skip_options, unquote
 from tasuki.patterns import compile_pattern
 
 CheckKind = str
@@ -27,79 +30,146 @@ class Runner(Struct, frozen=True):
     shows_parts: bool = False
 
 
-_JS = r"(?:npm|pnpm|yarn|bun)\s+(?:(?:--?(?:prefix|filter|workspace|cwd|dir|C|w|F)\s+\S+|-\S+|workspace\s+\S+)\s+)*"
-_TASK = r"(?:make|mise|just|task|rake|composer|nx|turbo|lerna|rush)\s+(?:-\S+\s+)*(?:run\s+)?"
-_FIRST = r"\A(?:(?:npx|bunx|(?:pnpm|yarn|bundle)\s+exec|(?:uv|poetry|hatch)\s+run|python[\d.]*\s+-m)\s+)?(?:\S*/)?"
-"""What stands before a program whose name is an everyday word."""
 RUNNERS = (
-    Runner("commit", r"git\s+(?:-\S+\s+)*commit"),
-    # Those whose names others contain come first.
+    Runner("commit", r"git\s+(?:(?:-C|-c)\s+\S+\s+|-\S+\s+)*commit"),
     Runner("test", r"bun\s+(?:-\S+\s+)*test(?!\S)"),
     Runner("test", r"pytest|py\.test|hatch\s+(?:run\s+)?test"),
-    Runner("test", r"tox", r"congratulations :\)", r"evaluation failed :\(", is_wrapper=True),
-    Runner("test", r"nox", r"nox > Session \S+ was successful.*", r"nox > Session \S+ failed.*", is_wrapper=True),
-    Runner("test", rf"unittest|manage\.py\s+test|nose2|{_FIRST}trial", r"OK(?: \(.*\))?", r"FAILED \(.*\)"),
+    Runner("lint", r"(?:tox|nox)\s(?:.*\s)?-(?:e|s|-sessions?|-env)[ =]?\S*(?:lint|type|mypy|flake|ruff|style|check|pre-commit)\S*"),
+    Runner("test", r"tox(?:\s+(?:run|r|p|run-parallel))?(?=\s+-|$)(?!.*\s-e\s*\S*doc)", r"congratulations :\)", r"evaluation failed :\(", is_wrapper=True),
+    Runner("test", r"nox(?=\s+-|$)(?!.*\s-(?:s|-sessions?)\s*\S*doc)", r"nox > Session \S+ was successful.*", r"nox > Session \S+ failed.*", is_wrapper=True),
+    Runner("test", r"unittest|(?:manage\.py|django-admin)\s+test|nose2|trial", r"OK(?: \(.*\))?", r"FAILED \(.*\)"),
     Runner("test", r"go\s+test|gotestsum", r"ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)(?!.*\[no tests to run\]).*|DONE \d+ tests?(?:, \d+ skipped)? in .*",
            r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*", shows_parts=True),
-    Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest)", r"test result: ok\. (?!0 passed).*",
+    Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest\s+run)", r"test result: ok\. (?!0 passed).*",
            r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*", shows_parts=True),
     Runner("test", r"dotnet\s+test|vstest", r"\S+!\s+[-–] [^:,]+:\s+0, [^:,]+:\s+[1-9].*|Test Run Successful\.|Test summary: total: [1-9].*, failed: 0,.*",
            r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\.", shows_parts=True),
-    Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?\S*(?:test|verify)", r"BUILD SUCCESS", r"BUILD FAILURE"),
-    Runner("test", r"gradlew?\s+(?:-x\s+\S+\s+|(?!-x)\S+\s+){0,6}?(?!build|-x)\S*(?:[Tt]est|check)\S*", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
+    Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
+    Runner("test", r"gradlew?\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
-    Runner("test", rf"phpunit|{_FIRST}pest|artisan\s+test", r"OK(?: \(.*\)|, but .*)", r"FAILURES!|ERRORS!"),
-    Runner("test", r"rspec|rails\s+test|minitest|ruby\s+\S*test\S*\.rb"),
-    Runner("test", rf"{_FIRST}prove", r"All tests successful\.|Result: PASS", r"Result: FAIL"),
+    Runner("test", r"phpunit|pest|artisan\s+test", r"OK(?: \(.*\)|, but .*)", r"FAILURES!|ERRORS!"),
+    Runner("test", r"rspec|rails\s+test|minitest|ruby\s+(?:-\S+\s+)*\S*test\S*\.rb"),
+    Runner("test", r"prove", r"All tests successful\.|Result: PASS", r"Result: FAIL"),
     Runner("test", r"swift\s+test|xcodebuild\s+(?:.*\s)?test", r"TEST SUCCEEDED", r"TEST FAILED"),
     Runner("test", r"(?:flutter|dart)\s+test", r".*\bAll tests passed!", r".*\bSome tests failed\."),
-    Runner("test", r"(?:sbt|mill)\s+\S*test\S*", r"All tests passed\.", r".*\bTests unsuccessful"),
+    Runner("test", r"(?:sbt|mill)\s+(?:\S+\s+)*[\"']?(?:\S*[/.:])?test(?:Only|Quick)?(?!:)(?=[\s\"']|$)", r"All tests passed\.", r".*\bTests unsuccessful"),
     Runner("test", r"cypress\s+run", r".*\bAll specs passed!.*", r".*\b[1-9]\d* of \d+ failed\b.*"),
-    Runner("test", rf"(?:zig(?:\s+build)?|dune|stack|cabal|lein|bazel(?:isk)?)\s+(?:run)?test|{_FIRST}(?:busted|behave|cucumber\S*|karma)",
+    Runner("test", r"(?:zig(?:\s+build)?|dune|stack|cabal|lein|bazel(?:isk)?)\s+(?:run)?test|busted|behave|cucumber\S*|karma",
            r"All \d+ tests passed.*|Test Successful in .*", r".*\bFAILED in .*"),
-    Runner("test", rf"node\s+(?:-\S+\s+)*--test|(?:deno|mix)\s+test|Invoke-Pester|{_FIRST}(?:bats|jasmine|ava|uvu)"),
-    Runner("test", r"vitest|jest|mocha|playwright\s+test|npx\s+playwright"),
+    Runner("test", r"node\s+(?:-\S+\s+)*--test|(?:deno|mix)\s+test|Invoke-Pester|bats|jasmine|ava|uvu"),
+    Runner("test", r"vitest|jest|mocha|playwright\s+test"),
     Runner("lint", r"ruff\s+format\s+(?:.*\s)?--(?:check|diff)|black\s+(?:.*\s)?--check|isort\s+(?:.*\s)?--check\S*", r"\d+ files? already formatted|All done!.*|\d+ files? would be left unchanged\.",
            r"\d+ files? would be reformatted.*|Oh no!.*|would reformat .*|Would reformat: .*|ERROR: .*incorrectly sorted.*"),
-    Runner("lint", r"ruff(?!\s+format)", r"All checks passed!"),
-    Runner("lint", rf"mypy|pyright|pyrefly|{_FIRST}ty\s+check", r"Success: no issues found.*|All checks passed!"),
+    Runner("lint", r"ruff(?!\s+(?:format|rule|clean|config|linter|server|version|analyze))", r"All checks passed!"),
+    Runner("lint", r"mypy|d?mypy\s+run|(?:based)?pyright|pyrefly(?:\s+check)?|ty\s+check", r"Success: no issues found.*|All checks passed!"),
     Runner("lint", r"prettier\s+(?:.*\s)?(?:-c|--check)", r"All matched files use Prettier code style!", r".*Code style issues (?:were )?found in .*"),
-    Runner("lint", r"biome|oxlint", r"Checked \d+ files? in .*\. No fixes (?:applied|needed)\.", r"Found \d+ errors?.*"),
+    Runner("lint", r"biome\s+(?:check|lint|ci|format)|oxlint", r"Checked \d+ files? in .*\. No fixes (?:applied|needed)\.", r"Found \d+ errors?.*"),
     Runner("lint", r"rubocop|standardrb", r".*\bno offenses detected", r".*\b[1-9]\d* offenses? detected.*"),
-    Runner("lint", r"clippy|cargo\s+fmt\s+.*--check", r"Finished .*\btarget\(s\).*", r"error: could not compile .*|Diff in .*"),
-    Runner("lint", r"phpstan|psalm", r"No errors(?: found!)?"),
+    Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy|cargo\s+fmt\s+.*--check", r"Finished .*\btarget\(s\).*", r"error: could not compile .*|Diff in .*"),
+    Runner("lint", r"phpstan(?:\s+analy[sz]e)?|psalm", r"No errors(?: found!)?"),
     Runner("lint", r"terraform\s+validate", r"Success! The configuration is valid.*"),
     Runner("lint", r"pre-commit\s+run", r"\S.*\.{3,}(?:\(.*\))?Passed", r"\S.*\.{3,}Failed", shows_parts=True),
     Runner("lint", r"tsc|vue-tsc", "", r".*\berror TS\d+.*", is_silent=True),
-    Runner("lint", r"golangci-lint|eslint|flake8|pyflakes|shellcheck|stylelint|go\s+vet|gofmt\s+-[ld]\S*|yamllint|markdownlint\S*|actionlint|hadolint", is_silent=True),
+    Runner("lint", r"golangci-lint\s+(?:-\S+\s+)*run|eslint|flake8|pyflakes|shellcheck|stylelint|go\s+vet|gofmt\s+-[ld]\S*|yamllint|markdownlint\S*|actionlint|hadolint", is_silent=True),
     Runner("build", r"go\s+build", is_silent=True),
-    Runner("build", r"cargo\s+(?:build|check|b|c)", r"Finished .*\btarget\(s\).*", r"error: could not compile .*"),
+    Runner("build", r"cargo\s+(?:\+\S+\s+)?(?:build|check|b|c)", r"Finished .*\btarget\(s\).*", r"error: could not compile .*"),
     Runner("build", r"dotnet\s+(?:build|publish)", r"Build succeeded\.?.*", r"Build FAILED\.?.*|Build failed with .*"),
     Runner("build", r"mvnw?\s+(?:\S+\s+){0,8}?(?:package|compile|install)|gradlew?\s+(?:\S+\s+){0,6}?\S*(?:build|assemble)\S*", r"BUILD SUCCESS(?:FUL.*)?", r"BUILD FAIL(?:URE|ED.*)"),
     Runner("build", r"vite\s+build|webpack|next\s+build|rollup|esbuild|parcel\s+build|ng\s+build",
            r".*\b[Cc]ompiled successfully\b.*|(?:\W+)?(?:built|Built|Done) in .*",
            r"error during build:.*|Failed to compile\.?|Build failed\b.*|.*\bcompiled with [1-9]\d* errors?.*"),
     Runner("build", r"docker\s+(?:buildx\s+)?build|podman\s+build", r"(?:\d+ )?naming to .*done|Successfully (?:built|tagged) .*", r"ERROR: failed to .*"),
-    Runner("build", r"cmake", r"Build files have been written to: .*|\[100%\] Built target .*", r"CMake Error.*|gmake.*\*\*\* .*"),
+    Runner("build", r"cmake\s+--build|ninja", r"Build files have been written to: .*|\[100%\] Built target .*", r"CMake Error.*|gmake.*\*\*\* .*"),
     Runner("build", r"swift\s+build|xcodebuild(?!\s+(?:.*\s)?test)", r"Build complete!.*|BUILD SUCCEEDED", r"BUILD FAILED|error: .*"),
-    # Names that a project gives.
-    Runner("test", rf"{_JS}(?:run\s+)?test\S*|{_JS}(?:run\s+)?\S+:test\S*|{_TASK}\S*test\S*|\S{{0,200}}/tests?\S{{0,200}}\.sh|(?:scripts|bin|script)/tests?|run_tests?", is_wrapper=True),
-    Runner("lint", rf"{_JS}run\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check|types)\S*|(?:pnpm|yarn)\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|"
-                   rf"{_TASK}\S*(?:lint|check|typecheck)\S*|(?:scripts|bin|script)/(?:check|lint)", is_wrapper=True),
-    Runner("build", rf"{_JS}run\s+(?:-\S+\s+)*build\S*|(?:pnpm|yarn)\s+build|make(?:\s+(?:-\S+\s+)*(?:all|build))?$|(?:mise|just|task|composer|nx|turbo)\s+(?:run\s+)?build\S*", is_wrapper=True),
 )  # fmt: skip
 """All runners; the first whose command is in a simple command is the one that it runs."""
 JUDGED = ("test", "lint", "build")
 """Kinds that have an outcome, by what is more important."""
 
 _COMMAND = compile_pattern(
-    r"(?<![\w.-])(?:"
+    r"(?:"
     + "|".join(f"(?P<r{number}>{one.command})" for number, one in enumerate(RUNNERS))
-    + r")(?![\w/-]|\.(?!(?:exe|cmd|bat|js|sh)\b)\w)"
+    + r")(?![\w/:.-])"
 )
+_HELP = compile_pattern(r"\s(?:--help|--version|version|help|-h)(?:\s|$)|^pytest\s(?:.*\s)?-V\b")
+_CHECKS_NOTHING = compile_pattern(
+    r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry-run|setup-plan|showConfig|print-config|fixtures|markers|cache-show|clearCache|init|clean|env-info|rules|nobuild|show-bin-path|watch|watchAll)(?:[= ]|$)"
+    r"|^go test\b.*\s-(?:c|list)\b|^ctest\b.*\s-N\b|^(?:vitest|playwright test) (?:list|init|watch)\b|^mocha init\b|^vitest\b.*\s--ui\b"
+    r"|^(?:make|ninja|just)\b.*\s(?:-n|--just-print|--recon|-q|--question|-t|--touch)(?:\s|$)|^gradlew?\b.*\s-m(?:\s|$)|^mvnw?\b.*\s-D(?:skipTests|maven\.test\.skip)(?!=false)"
+    r"|^go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)"
+)
+"""Options with which a runner only lists, compiles, packs, prepares or watches; Go's way to run benchmarks alone."""
+
+_TASK_RUNNERS = frozenset(
+    "make gmake mise just task rake composer nx turbo lerna rush npm pnpm yarn bun deno hatch poe invoke inv gulp grunt".split()
+)
+_OF_PACKAGES = frozenset(("npm", "bun", "composer", "deno", "hatch"))
+"""Those that run a task only after a word such as `run`."""
+_RUN_WORDS = frozenset(("run", "run-script", "run-many", "affected", "task", "test", "t", "tst"))
+_TASK_WORDS = {
+    "test": frozenset(("test", "tests", "e2e", "spec", "specs", "unittest")),
+    "lint": frozenset(("lint", "check", "typecheck", "types")),
+    "build": frozenset(("build",)),
+}
+_NO_CHECK = frozenset(
+    "install compile deps dep clean setup prepare up down init env fixtures data db seed image images watch report results updates update upgrade server serve "
+    "ui open docs gen generate list help staged start stop logs publish deploy push pull format fmt".split()
+)
+"""Words in the name of a task that say that it checks nothing."""
+_TASK_PART = compile_pattern(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
+_SCRIPT = compile_pattern(
+    r"(?:.*/)?(?:(?:scripts?|bin|ci|hack|tools|dev)/(?P<name>tests?|check|lint)|(?P<run>run[-_]?tests?)|tests?/(?P<all>run|all)|(?P<test>tests?(?:[-_]\w+)*)(?=\.sh|\.ps1))(?:\.(?:sh|bash|py|ps1))?"
+)
+_WRAPPERS = {kind: Runner(kind, f"({kind})", is_wrapper=True) for kind in JUDGED}
+"""What a project gives a name to: it may run any runner."""
+ALL_RUNNERS = (*RUNNERS, *_WRAPPERS.values())
 
 
-def find_runner(command: str) -> Runner | None:
-    """Return the runner that stands first in a simple command, None for another program."""
-    match = _COMMAND.search(command)
-    return RUNNERS[int((match.lastgroup or "r0")[1:])] if match else None
+def find_runner(words: Sequence[str]) -> Runner | None:
+    """Return the runner that a program with its arguments is, None for another program."""
+    path = unquote(words[0]).replace("\\", "/")
+    text = " ".join((find_name(path), *words[1:]))
+    if len(text) < 200 and _HELP.search(text):
+        return None
+    if _CHECKS_NOTHING.search(text):
+        return None
+    if match := _COMMAND.match(text):
+        return RUNNERS[int((match.lastgroup or "r0")[1:])]
+    if text.partition(" ")[0] in _TASK_RUNNERS:
+        kinds = {kind for task in _list_tasks(text.split()) for kind in _list_task_kinds(task)}
+    elif script := _SCRIPT.fullmatch(path):
+        kinds = set(_list_task_kinds(script["name"] or "test"))
+    else:
+        return None
+    return next((_WRAPPERS[kind] for kind in JUDGED if kind in kinds), None)
+
+
+def _list_tasks(words: Sequence[str]) -> Sequence[str]:
+    """List the tasks that a runner of tasks is given; `build` for the one that it takes without."""
+    name, named = (
+        words[0],
+        [word for word in words[1:] if not word.startswith("-") and "=" not in word],
+    )
+    if name in ("make", "gmake"):
+        return [word for word in named if word != "all"] or ["build"]
+    if name in _OF_PACKAGES:
+        at = skip_options(words, 1, frozenset(PACKAGE_OPTIONS.split()))
+        if words[at : at + 1] and words[at] in ("test", "t", "tst"):
+            return ["test"]
+        task = skip_options(words, at + 1, frozenset())
+        return words[task : task + 1] if words[at : at + 1] and words[at] in _RUN_WORDS else ()
+    if name in ("yarn", "pnpm"):
+        rest = [word for word in named if word not in _RUN_WORDS or word == "test"]
+        return (
+            rest[:3]
+            if any(word.startswith("-") for word in words) or "workspace" in rest
+            else rest[:1]
+        )
+    return named
+
+
+def _list_task_kinds(task: str) -> list[CheckKind]:
+    parts = {part.lower() for part in _TASK_PART.split(task)}
+    if parts & _NO_CHECK:
+        return []
+    return [kind for kind, words in _TASK_WORDS.items() if parts & words]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from tasuki.draft.runs.runners import JUDGED, RUNNERS, CheckKind, Runner
+from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, CheckKind, Runner
 from tasuki.patterns import compile_pattern
 
 Verdict = Literal["passed", "failed", "nothing"]
@@ -139,9 +139,9 @@ def clean_line(line: str) -> str:
 
 def _join_patterns(kind: CheckKind, wanted: Verdict) -> dict[str, re.Pattern[str]]:
     """Build for each runner of a kind the pattern of a verdict; that of a wrapper has all of them."""
-    own = {one.command: getattr(one, wanted) for one in RUNNERS if one.kind == kind}
+    own = {one.command: getattr(one, wanted) for one in ALL_RUNNERS if one.kind == kind}
     every = "|".join(filter(None, own.values()))
-    wrappers = {one.command for one in RUNNERS if one.is_wrapper}
+    wrappers = {one.command for one in ALL_RUNNERS if one.is_wrapper}
     texts = {name: every if name in wrappers else text for name, text in own.items()}
     return {name: compile_pattern(rf"^(?:{text})$") for name, text in texts.items() if text}
 
