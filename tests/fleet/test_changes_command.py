@@ -11,6 +11,7 @@ from tasuki.fleet.changes.commands import find_command
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.process_tree import read_process_tree
 
+SCRIPT = "exec -a /x/fleet/hook.sh bash -c 'sleep 30.7; :'"
 HOOK = "exec -a 'curl -q -s http://127.0.0.1:8787/api/hooks/claude' sleep 30"
 pytestmark = pytest.mark.skipif(
     read_process_tree() is None, reason="this system tells no processes"
@@ -34,9 +35,11 @@ def command_of(pid: int) -> str:
     return find_command(agent, read_process_tree())
 
 
-@pytest.mark.parametrize("program", [(HOOK, "exec sleep 31.5")], indirect=True)
+@pytest.mark.parametrize(
+    "program", [(HOOK, "exec sleep 31.5"), (SCRIPT, "sleep 0.3; exec sleep 31.5")], indirect=True
+)
 def test_a_hook_is_passed_over(program: subprocess.Popen[bytes]) -> None:
-    """What it runs beside it is named."""
+    """What it runs beside it is named, not what the hook itself starts."""
     retry_until(lambda: command_of(program.pid) == "sleep 31.5", 10)
 
 

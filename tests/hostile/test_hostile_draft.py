@@ -94,7 +94,7 @@ for hard in HARD:
 for hard in HARD:
     for line in (hard[:100_000], f"cat <<E\\n{hard[:100_000]}", f"$({hard[:100_000]}", f"case x in {hard[:100_000]}", f"Get-Item '{hard[:100_000]}"):
         split_commands(line), split_commands(line, powershell=True), strip_assignments(line)
-    command_kinds.strip_variables(f"env {hard}"), command_kinds.identify_check_kind(hard[:20_000]), command_kinds.drop_here_documents(f"<<E {hard}")
+    command_kinds.strip_variables(f"env {hard}"), command_kinds.find_check_kind(hard[:20_000]), command_kinds.drop_here_documents(f"<<E {hard}")
 """,
     "repository": """
 for hard in HARD:

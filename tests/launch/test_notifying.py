@@ -110,7 +110,7 @@ def test_a_wait_is_one_alert(database: FleetDatabase, hooks: Hooks) -> None:
     hooks.tell(works(), asks())
 
     assert (once, told(database)) == ([WAITS], [WAITS, WAITS])
-    assert alerts.list_newest_alerts(database, 1)[0].text == "May it run rm?"
+    assert alerts.list_newest_alerts(database, 1)[0].text == "“May it run rm?”"
 
 
 def test_a_passed_threshold_is_one_alert(database: FleetDatabase, hooks: Hooks) -> None:

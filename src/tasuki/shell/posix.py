@@ -21,11 +21,14 @@ class SimpleCommand(Struct, frozen=True):
     is_negated: bool = False
     """A `!` before it turns its exit code around."""
     in_block: bool = False
-    """It is inside an `if`, a loop or a `case`: it may not run, or run often."""
+    """It is inside an `if`, a loop, a `case` or a function: it may not run, or run often."""
+    in_loop: bool = False
     in_background: bool = False
     """Nothing waits for its end: a `&` follows."""
     output_to: str = ""
     """The file into which it prints, as in the line."""
+    errors_to: str = ""
+    """The file into which it prints its errors."""
     source: str = ""
     """The command with its line breaks; empty where it has none."""
 
@@ -50,7 +53,8 @@ class CommandSplitter:
         self.in_test = False
         """Whether this is inside `[[ … ]]`, where operators separate nothing."""
         self.is_negated = False
-        self.output_to = ""
+        self.output_to = self.errors_to = ""
+        self.loops = 0
         self.blocks = 0
         """How many blocks of an `if`, a loop, a `case` or a function are open."""
         self.group_start: int | None = None
@@ -93,12 +97,14 @@ class CommandSplitter:
                 self.operator,
                 self.is_negated,
                 self.blocks > 0,
+                self.loops > 0,
                 operator == "&",
                 self.output_to,
+                self.errors_to,
                 source if "\n" in source else "",
             )
             self.commands.append(found)
-            self.is_negated, self.output_to = False, ""
+            self.is_negated, self.output_to, self.errors_to = False, "", ""
         if text or operator != "\n":
             self.group_start = None
         if text or self.in_head or operator != "\n" or self.operator in (";", "&"):
@@ -197,11 +203,11 @@ class PosixSplitter(CommandSplitter):
             return
         self.skip_match(_BLANK)
         word = self.read_word()
-        if (
-            match["kind"] not in ("<", "<&", "<<<")
-            and match[0][0] not in "23456789"
-            and word != "2"
-        ):
+        if match["kind"] in ("<", "<&", "<<<") or word in ("1", "2"):
+            return
+        if match[0][0] == "2" or match["kind"].startswith("&"):
+            self.errors_to = word
+        if match[0][0] not in "23456789":
             self.output_to = word.strip("\"'")
             if self.group_start is not None:  # It is that of the group before it.
                 for n in range(self.group_start, len(self.commands)):
@@ -262,6 +268,8 @@ class PosixSplitter(CommandSplitter):
             self.is_negated ^= word == "!"
             self.blocks += word in ("if", "while", "until")
             self.blocks -= self.blocks > 0 and word in ("fi", "done", "esac")
+            self.loops += word in ("while", "until")
+            self.loops -= self.loops > 0 and word == "done"
             if word in ("{", "if", "while", "until"):
                 self.open_group()
             elif word in ("}", "fi", "done", "esac"):
@@ -272,6 +280,7 @@ class PosixSplitter(CommandSplitter):
             self.in_head = word in ("for", "select")
             if word in ("for", "select", "case"):
                 self.blocks += 1
+                self.loops += word != "case"
                 self.open_group()
             if word == "function" and (name := _FUNCTION.match(self.line, self.position)):
                 self.position = name.end()

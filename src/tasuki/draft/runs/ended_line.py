@@ -41,6 +41,8 @@ class EndedLine(NamedTuple):
     """Of each step: the shell goes on to it only if the one before did not fail."""
     passes_codes_on: bool
     """An exit code comes through a pipe."""
+    has_error: bool
+    """Its program says that something went wrong, and not with which code."""
 
 
 _SETTING = compile_pattern(r"set\s+(?:[-+]\w+\s+(?:pipefail\s+)?)*(?:(-\w*e|-o\s+errexit)|\+\w*e)")
@@ -97,6 +99,7 @@ def read_line(steps: Sequence[LineStep], call: ToolCall) -> EndedLine:
         len(call.output) >= call.output_size and not _CUTS.search(call.output),
         stops,
         any(map(_PIPEFAIL.match, texts)),
+        call.status == "error" and call.exit_code is None,
     )
 
 

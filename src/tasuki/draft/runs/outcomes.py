@@ -14,7 +14,15 @@ from typing import NamedTuple
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
 from tasuki.draft.runs.exit_codes import find_own_code, was_reached
 from tasuki.draft.runs.runners import CheckKind
-from tasuki.draft.runs.summaries import Summary, has_failure_mark, list_summaries
+from tasuki.draft.runs.summaries import (
+    Part,
+    Summary,
+    find_bad_end,
+    find_needed_part,
+    has_failure_mark,
+    is_other_part,
+    list_summaries,
+)
 from tasuki.model import RunResult, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -97,31 +105,86 @@ def _judge_step(
         summaries = ()
     telling = [one for one in summaries if one.verdict != "nothing"]
     failed = [one for one in telling if one.verdict == "failed"]
-    if failed and not (code == 0 and telling[-1].verdict == "passed"):
+    counted = [one for one in telling if one.tests] or telling
+    if failed and not (code == 0 and counted[-1].verdict == "passed"):
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
     best = max(telling, key=lambda one: one.tests, default=None)
-    has_part = step.runner.shows_parts or step.runner.is_wrapper
-    empty = (one.line for one in summaries if one.verdict == "nothing")
-    nothing = "" if any(one.tests or has_part for one in telling) else next(empty, "")
+    nothing = _find_nothing(line, step, summaries)
     if code == 0:
-        return (
-            Judgement("did not run", nothing)
-            if nothing
-            else Judgement("passed", best.line if best else "")
+        return Judgement(
+            "did not run" if nothing else "passed", nothing or (best.line if best else "")
         )
     if reason := _find_why_not_started(line.steps[: number + 1], line.output):
         return Judgement("did not run", reason)
+    if _CUT_OFF.search(line.output[-600:]):
+        return NOT_SHOWN
     if code is not None:
         return _judge_code(step, code, nothing)
-    if best and not nothing and (not step.runner.shows_parts or _shows_bad_parts(line, step)):
-        return NOT_SHOWN if _PREVIEW.match(line.output) else Judgement("passed", best.line)
     if nothing:
         return Judgement("did not run", nothing)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
-    if not best and is_alone and has_failure_mark(step.runner, line.output):
-        return Judgement("failed")
+    bad_end = find_bad_end(line.output)
+    if bad_end or (not best and has_failure_mark(step.runner, line.output)):
+        return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
+    if best:
+        return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
     is_silent = _is_silent(line, step) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
+
+
+_CUT_OFF = compile_pattern(
+    r"(?im)^\W*(?:(?:error: )?(?:the )?command (?:timed out|was (?:aborted|interrupted|cancelled|killed))|command aborted|operation (?:timed out|aborted)\b.*|terminated|killed)\b"
+)
+"""How an output ends of what was stopped before its end."""
+_NO_SCRIPT = compile_pattern(r"(?m)^> (?:echo\b[^&;|\n]*(?:&& exit 0)?|exit 0|true|:)$")
+"""The script of a package, as npm prints it, that does nothing."""
+_NO_PROOF = compile_pattern(r"BUILD SUCCESS|OK\b")
+_GRADLE_TESTS = compile_pattern(r"(?m)^> Task \S*[tT]est\w*(?: UP-TO-DATE| FROM-CACHE)?$")
+
+
+def _find_nothing(line: EndedLine, step: LineStep, summaries: Sequence[Summary]) -> str:
+    """Return the line that says that a step had nothing to run; empty where something ran."""
+    assert step.runner
+    if any(
+        one.verdict != "nothing" and (one.tests or not _NO_PROOF.match(one.line))
+        for one in summaries
+    ):
+        return ""
+    nothing = next((one.line for one in summaries if one.verdict == "nothing"), "")
+    if nothing:
+        return "" if _GRADLE_TESTS.search(line.output) else nothing
+    script = _NO_SCRIPT.search(line.output) if step.runner.is_wrapper and not summaries else None
+    return script[0] if script else ""
+
+
+def _proves(
+    line: EndedLine, step: LineStep, best: Summary, found: Mapping[int, Sequence[Summary]]
+) -> bool:
+    """Return whether a good line proves that a step passed, of which no exit code is known.
+
+    Each step of its kind needs a line of its own, and all that may have failed must be in view.
+    """
+    assert step.runner
+    if step.command.in_loop or line.has_error or _PREVIEW.match(line.output):
+        return False
+    if _COUNTS_WARNINGS.search(step.command.text) and _WARNINGS.search(best.line):
+        return False
+    alike = [n for n in found if (one := line.steps[n].runner) and one.kind == step.runner.kind]
+    lines = {one.line for n in alike for one in found[n] if one.verdict == "passed"}
+    if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
+        return False
+    needed = find_needed_part(best.line, line.rows)
+    if _MANY.search(step.command.text):
+        needed = "whole"
+    return not needed or _shows_part(line, step, needed)
+
+
+_COUNTS_WARNINGS = compile_pattern(r"\s--max-warnings[= ]0\b")
+_WARNINGS = compile_pattern(r"[1-9]\d* warnings?\b")
+_MANY = compile_pattern(
+    r"\s(?:--workspaces|-ws|-r|--recursive|run-many|affected|workspaces)(?:\s|$)|^(?:npx\s+)?(?:turbo|lerna)\s"
+)
+"""Runs in several packages, each of which sums up."""
 
 
 _TIMED_OUT = (124, 137, 143)
@@ -192,9 +255,11 @@ def _is_misspelt(match: re.Match[str], words: set[str]) -> bool:
 
 
 _PRINTS_FILE = compile_pattern(
-    r"(?:cat|tail|head|less|more|bat|grep|rg|sed|awk|type|Get-Content|gc)\b(.*)"
+    r"(?:cat|tail|head|less|more|bat|grep|rg|sed|awk|type|Get-Content|gc)\b.*|git\s+(?:log|show)\b(?!.*--(?:oneline|stat)).*"
 )
-_OF_A_RUN = compile_pattern(r"(?i)\.(?:log|out|txt|xml|tap)\b|result|report|output")
+_OF_A_RUN = compile_pattern(
+    r"(?i)\.(?:log|out|txt|xml|tap|md|rst|adoc|json|ya?ml)\b|result|report|output|^git\s"
+)
 
 
 def _may_be_printed(line: EndedLine, step: LineStep) -> bool:
@@ -204,7 +269,7 @@ def _may_be_printed(line: EndedLine, step: LineStep) -> bool:
     that the line prints may be of any run.
     """
     target = step.command.output_to
-    shown = [m[1] for one in line.steps if (m := _PRINTS_FILE.match(one.command.text))]
+    shown = [m[0] for one in line.steps if (m := _PRINTS_FILE.match(one.command.text))]
     if target:
         return target != "/dev/null" and any(target in text for text in shown)
     teed = " ".join(one.text for one in step.filters if one.text.startswith(("tee", "Tee")))
@@ -218,23 +283,23 @@ _REWRITES = compile_pattern(
 )
 """Filters whose output is no longer that of the check."""
 _GREP = compile_pattern(r"(?:e?grep|rg)\b(?:.*\s-\w*(v))?(?!.*\s-\w*[coqlm])")
-_HEAD = compile_pattern(r"head(?:\s+-(?:n\s*|-lines=)?(\d+))?$")
+_CUTS_ROWS = compile_pattern(r"(head|tail)(?:\s+-(?:n\s*|-lines=)?(\d+))?$")
 _NAMES_FAILURE = compile_pattern(r"(?i)fail|falha|fehl|\u00e9chou|fall[o\u00f3]|error")
 _KEEPS_START = compile_pattern(r"(?:head|tee|tail|cat|less|more|Select-Object)\b")
 
 
-def _shows_bad_parts(line: EndedLine, step: LineStep) -> bool:
-    """Return whether a part that failed would be in the output: its filters keep the end, or name it."""
-    if _PREVIEW.match(line.output):
-        return False
+def _shows_part(line: EndedLine, step: LineStep, needed: Part) -> bool:
+    """Return whether a part of what a check printed is in view, or else what names a failure in it."""
     printed = sum(bool(row.strip()) for row in line.rows)
+    if needed == "whole" and not line.is_whole:
+        return False
     for one in step.filters:
-        head, grep = _HEAD.match(one.text), _GREP.match(one.text)
-        if head and printed < int(head[1] or 10):
+        cut, grep = _CUTS_ROWS.match(one.text), _GREP.match(one.text)
+        if cut and printed < int(cut[2] or 10):
             continue
         if grep and bool(grep[1]) != bool(_NAMES_FAILURE.search(one.text)):
             continue
-        if not _KEEPS_END.match(one.text):
+        if not _KEEPS_END.match(one.text) or (cut and needed == "whole"):
             return False
     return True
 
@@ -246,7 +311,7 @@ def _is_silent(line: EndedLine, step: LineStep) -> bool:
         step.runner.is_silent
         and line.is_whole
         and line.code == 0
-        and not step.command.output_to
+        and not (step.command.output_to or step.command.errors_to)
         and not (step.command.in_background or step.command.in_block)
         and all(_KEEPS_START.match(one.text) for one in step.filters)
         and not any(row.strip() for row in line.rows)

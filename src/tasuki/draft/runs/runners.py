@@ -17,8 +17,7 @@ CheckKind = str
 class Runner(Struct, frozen=True):
     """One runner. The patterns match a whole line of its output that sums up; empty for none.
 
-    `is_silent`: it prints nothing where it finds nothing. `shows_parts`: it prints a verdict for each
-    part, so that a good one proves nothing where the end of the output is missing.
+    `is_silent`: it prints nothing where it finds nothing.
     """
 
     kind: CheckKind
@@ -27,7 +26,6 @@ class Runner(Struct, frozen=True):
     failed: str = ""
     is_wrapper: bool = False
     is_silent: bool = False
-    shows_parts: bool = False
 
 
 RUNNERS = (
@@ -39,11 +37,11 @@ RUNNERS = (
     Runner("test", r"nox(?=\s+-|$)(?!.*\s-(?:s|-sessions?)\s*\S*doc)", r"nox > Session \S+ was successful.*", r"nox > Session \S+ failed.*", is_wrapper=True),
     Runner("test", r"unittest|(?:manage\.py|django-admin)\s+test|nose2|trial", r"OK(?: \(.*\))?", r"FAILED \(.*\)"),
     Runner("test", r"go\s+test|gotestsum", r"ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)(?!.*\[no tests to run\]).*|DONE \d+ tests?(?:, \d+ skipped)? in .*",
-           r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*", shows_parts=True),
+           r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*"),
     Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest\s+run)", r"test result: ok\. (?!0 passed).*",
-           r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*", shows_parts=True),
+           r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*"),
     Runner("test", r"dotnet\s+test|vstest", r"\S+!\s+[-–] [^:,]+:\s+0, [^:,]+:\s+[1-9].*|Test Run Successful\.|Test summary: total: [1-9].*, failed: 0,.*",
-           r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\.", shows_parts=True),
+           r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\."),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
     Runner("test", r"gradlew?\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
@@ -55,20 +53,21 @@ RUNNERS = (
     Runner("test", r"(?:sbt|mill)\s+(?:\S+\s+)*[\"']?(?:\S*[/.:])?test(?:Only|Quick)?(?!:)(?=[\s\"']|$)", r"All tests passed\.", r".*\bTests unsuccessful"),
     Runner("test", r"cypress\s+run", r".*\bAll specs passed!.*", r".*\b[1-9]\d* of \d+ failed\b.*"),
     Runner("test", r"(?:zig(?:\s+build)?|dune|stack|cabal|lein|bazel(?:isk)?)\s+(?:run)?test|busted|behave|cucumber\S*|karma",
-           r"All \d+ tests passed.*|Test Successful in .*", r".*\bFAILED in .*"),
+           r"All [1-9]\d* tests passed.*|Test Successful in .*", r".*\bFAILED in .*"),
     Runner("test", r"node\s+(?:-\S+\s+)*--test|(?:deno|mix)\s+test|Invoke-Pester|bats|jasmine|ava|uvu"),
     Runner("test", r"vitest|jest|mocha|playwright\s+test"),
     Runner("lint", r"ruff\s+format\s+(?:.*\s)?--(?:check|diff)|black\s+(?:.*\s)?--check|isort\s+(?:.*\s)?--check\S*", r"\d+ files? already formatted|All done!.*|\d+ files? would be left unchanged\.",
            r"\d+ files? would be reformatted.*|Oh no!.*|would reformat .*|Would reformat: .*|ERROR: .*incorrectly sorted.*"),
     Runner("lint", r"ruff(?!\s+(?:format|rule|clean|config|linter|server|version|analyze))", r"All checks passed!"),
-    Runner("lint", r"mypy|d?mypy\s+run|(?:based)?pyright|pyrefly(?:\s+check)?|ty\s+check", r"Success: no issues found.*|All checks passed!"),
+    Runner("lint", r"ty\s+check", r"All checks passed!"),
+    Runner("lint", r"mypy|dmypy\s+run|(?:based)?pyright|pyrefly(?:\s+check)?", r"Success: no issues found.*"),
     Runner("lint", r"prettier\s+(?:.*\s)?(?:-c|--check)", r"All matched files use Prettier code style!", r".*Code style issues (?:were )?found in .*"),
     Runner("lint", r"biome\s+(?:check|lint|ci|format)|oxlint", r"Checked \d+ files? in .*\. No fixes (?:applied|needed)\.", r"Found \d+ errors?.*"),
     Runner("lint", r"rubocop|standardrb", r".*\bno offenses detected", r".*\b[1-9]\d* offenses? detected.*"),
     Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy|cargo\s+fmt\s+.*--check", r"Finished .*\btarget\(s\).*", r"error: could not compile .*|Diff in .*"),
     Runner("lint", r"phpstan(?:\s+analy[sz]e)?|psalm", r"No errors(?: found!)?"),
     Runner("lint", r"terraform\s+validate", r"Success! The configuration is valid.*"),
-    Runner("lint", r"pre-commit\s+run", r"\S.*\.{3,}(?:\(.*\))?Passed", r"\S.*\.{3,}Failed", shows_parts=True),
+    Runner("lint", r"pre-commit\s+run", r"\S.*\.{3,}(?:\(.*\))?Passed", r"\S.*\.{3,}Failed"),
     Runner("lint", r"tsc|vue-tsc", "", r".*\berror TS\d+.*", is_silent=True),
     Runner("lint", r"golangci-lint\s+(?:-\S+\s+)*run|eslint|flake8|pyflakes|shellcheck|stylelint|go\s+vet|gofmt\s+-[ld]\S*|yamllint|markdownlint\S*|actionlint|hadolint", is_silent=True),
     Runner("build", r"go\s+build", is_silent=True),

@@ -36,7 +36,7 @@ _NO_WORK = compile_pattern(r"make(?:\[\d+\])?: (?:Nothing to be done for .*|.* i
 _NOTHING = compile_pattern(
     r"(?i)^(?:(?:error: )?no tests? (?:modules? found|ran|found|were|executed|matche?[sd]?|to run|files? found|is available)\b.*|no test (?:files?|cases?|suites?) .*|"
     r"testing: warning: no tests to run|ok\s+\S+\s.*\[no tests to run\]|\?\s+\S+\s+\[no test files\]|ran 0 tests\b.*|collected 0 items.*|tests are skipped\.?|> task \S*test\S* no-source|"
-    r"\d+ deselected in .*|test result: ok\. 0 passed; 0 failed;.*|"
+    r"there are no tests to run\b.*|tasks:\s+0 successful, 0 total|no (?:tasks were run|projects? \S.*)|\d+ deselected in .*|test result: ok\. 0 passed; 0 failed;.*|"
     r"no matching (?:tests|projects)\b.*|error: no test files found\b.*)$"
 )
 """Say that nothing was run, and that no test was."""
@@ -67,7 +67,7 @@ class _Counts(NamedTuple):
 
 def _build_counts(words: str) -> re.Pattern[str]:
     return compile_pattern(
-        rf"(?i)(?<![\d.])(\d[\d,]*)\s+{_NOUN}(?:{words})(?!\s*[:=]\s*\d|\w)|(?<![a-z])(?:{words})(?:\s+tests?)?\s*[:=]\s*(\d+)"
+        rf"(?i)(?<![\d.,])(\d+(?:,\d{{3}})*)\s+{_NOUN}(?:{words})(?!\s*[:=]\s*\d|\w)|(?<![a-z])(?:{words})(?:\s+tests?)?\s*[:=]\s*(\d+)"
         rf"|(?<![a-z])(?:{words})\s+(\d+)(?=\s*(?:[,|\])]|$))"
     )
 
@@ -121,9 +121,10 @@ def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | Non
         return Summary("failed", text, bad)
     if good:
         return Summary("passed", text, good)
+    if kind == "test" and (good == 0 or (bad is None and good is None and _SKIPPED.search(text))):
+        return Summary("nothing", text)
     if bad is None:
-        is_empty = good == 0 or (good is None and _SKIPPED.search(text))
-        return Summary("nothing", text) if is_empty and kind == "test" else None
+        return None
     ran = _add_up(_RUN_COUNT, text)
     if kind != "test":
         return Summary("passed", text)
@@ -172,6 +173,35 @@ def list_summaries(
             yield Summary("passed", line)
 
 
+_PARTS = (
+    (compile_pattern(r"Tests:?\s"), compile_pattern(r"Test (?:Suites|Files)\b.*")),  # jest, vitest
+    (compile_pattern(r"(?:tests|pass) \d+$"), compile_pattern(r"fail \d+$")),  # node
+    (compile_pattern(r"\d+ pass$"), compile_pattern(r"\d+ fail$")),  # bun
+    (
+        compile_pattern(r"\d+ passed \([\d.]+m?s\)$|\S+!\s+[-\u2013] |Test Run Successful"),
+        None,
+    ),  # playwright, dotnet
+)
+"""Lines that are a part of a summary, and the other part without which they do not tell what failed."""
+_AT_END = compile_pattern(r"\d+ passing\b|test result: ok|ok\s+\S")
+"""Lines behind which stands what failed: of mocha, cargo and Go."""
+Part = Literal["", "end", "whole"]
+
+
+def find_needed_part(line: str, rows: Iterable[str]) -> Part:
+    """Return which part of an output must be there for a good line of it to prove that nothing failed."""
+    for part, other in _PARTS:
+        if part.match(line):
+            is_there = other and any(other.match(clean_line(row)) for row in rows)
+            return "" if is_there else "whole"
+    return "end" if _AT_END.match(line) else ""
+
+
+def is_other_part(line: str) -> bool:
+    """Return whether a line sums up what another line of the same run sums up, too."""
+    return any(other and other.match(line) for _, other in _PARTS)
+
+
 _MARKS = {
     "test": compile_pattern(
         r"(?m)^\s*(?:--- FAIL: |FAILED \S+(?:::| -)|ERROR \S+(?:::\S+)?(?: - |$)|not ok \d+(?!.*# (?:TODO|SKIP|todo|skip))|FAIL\s+\S+\.\w+|"
@@ -187,9 +217,20 @@ _MARKS = {
 """Marks of something that failed, which count where nothing sums up."""
 _WRAPPER_FAILED = compile_pattern(
     r"(?m)^(?:npm (?:ERR!|error) (?:Test failed|code ELIFECYCLE|Lifecycle script .* failed|command failed)|\s*ELIFECYCLE\b.*|error Command failed with exit code \d+"
-    r"|error: script \"\S+\" exited with code \d+|make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+|error: Recipe `.*` failed.*|task: Failed to run task .*|(?:\[\S+\] )?ERROR task failed)"
+    r"|error: script \"\S+\" exited with code \d+|make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+|make(?:\[\d+\])?: .*Error \d+ \(ignored\)|error: Recipe `.*` failed.*|task: Failed to run task .*|(?:\[\S+\] )?ERROR task failed)"
 )
 """Marks that a wrapper's script failed."""
+
+
+_COVERAGE = compile_pattern(
+    r"(?m)^.*\b(?:[Cc]overage threshold .* not met|FAIL Required test coverage|Coverage failure: total|ERROR: Coverage for .* does not meet).*"
+)
+
+
+def find_bad_end(output: str) -> str:
+    """Return the line by which a wrapper or a rule of coverage says that a run failed; empty for none."""
+    found = _WRAPPER_FAILED.search(output) or _COVERAGE.search(output)
+    return found[0].strip() if found else ""
 
 
 def has_failure_mark(runner: Runner, output: str) -> bool:

@@ -26,8 +26,14 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     if tree is None or not program or agent.turn_at is None:
         return ""
     since = _convert_to_ticks(agent.turn_at - EARLY_SECONDS)
-    commands = [read_command(p.pid) for p in tree.list_below(program) if p.started >= since]
-    commands = [command for command in commands if command and not _is_own_hook(command)]
+    begun = [
+        (one, read_command(one.pid)) for one in tree.list_below(program) if one.started >= since
+    ]
+    hooks = {one.pid for one, command in begun if _is_own_hook(command)}
+    for one, _ in begun:  # The oldest first: what a hook started is a part of it.
+        if one.parent in hooks:
+            hooks.add(one.pid)
+    commands = [command for one, command in begun if command and one.pid not in hooks]
     chosen = next((command for command in commands if not _is_shell(command)), "")
     chosen = chosen or (commands[-1] if commands else "")
     return shorten_to_line(Redactor().redact(clean_for_display(chosen)), COMMAND_CHARACTERS)

@@ -123,7 +123,6 @@ class ClaudeLine(Struct):
     textNotTyped: bool = False
     handedOff: bool = False
     queueTranscriptOnly: bool = False
-    toolDenialKind: str = ""
     origin: ClaudeOrigin | None = None
     thinkingMetadata: ClaudeThinking | None = None
     message: ClaudeMessage | None = None
@@ -235,7 +234,28 @@ class ClaudeResultLine(Struct, Generic[Results], gc=False):
     version: str = ""
     gitBranch: str = ""
     isSidechain: bool = False
+
+
+class ClaudeJob(Struct):
+    """The copy of a shell's result for the screen."""
+
+    backgroundTaskId: str = ""
+
+
+class ClaudeCopy(Struct):
+    """What a row of results says besides its message."""
+
     toolDenialKind: str = ""
+    toolUseResult: Raw = Raw()
+
+
+class CopiedFacts(NamedTuple):
+    """What a row of results says of its call besides the result itself."""
+
+    denial: str = ""
+    """Who did not let the call begin, as the program names it."""
+    job: str = ""
+    """The id of the background job that the call has become."""
 
 
 LINE = msgspec.json.Decoder(ClaudeLine)
@@ -245,6 +265,8 @@ LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
 INPUT = msgspec.json.Decoder(ClaudeInput)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 TEXT = msgspec.json.Decoder(str)
+_COPY = msgspec.json.Decoder(ClaudeCopy)
+_JOB = msgspec.json.Decoder(ClaudeJob)
 _PARTS = msgspec.json.Decoder(list[ClaudePart])
 
 
@@ -369,3 +391,15 @@ def decode_text(raw: Raw) -> str:
         return extract_text(decode_nested(_PARTS, raw))
     except UNDECODABLE:
         return ""
+
+
+def read_copied_facts(line: bytes) -> CopiedFacts:
+    """Read what a row of results says of its call besides the result; nothing from a broken row."""
+    try:
+        copy = _COPY.decode(line)
+    except UNDECODABLE:
+        return CopiedFacts()
+    try:
+        return CopiedFacts(copy.toolDenialKind, _JOB.decode(copy.toolUseResult).backgroundTaskId)
+    except UNDECODABLE:  # The copy of another tool, or none.
+        return CopiedFacts(copy.toolDenialKind)

@@ -24,6 +24,7 @@ from tasuki.harness.claude.format import (
     ClaudeReplyLine,
     ClaudeResultLine,
     ClaudeUsage,
+    CopiedFacts,
     count_context_tokens,
     decode_text,
     extract_text,
@@ -33,6 +34,7 @@ from tasuki.harness.claude.format import (
     find_quota_reset,
     parse_version,
     read_channel_message,
+    read_copied_facts,
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
@@ -50,6 +52,7 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
+_COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"')
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
@@ -175,7 +178,7 @@ class ClaudeReader:
 
         Their copy for the screen, which follows them, is not decoded.
         """
-        cut = line.find(_RESULT)
+        cut = self._find_copy(line, _RESULT)
         try:
             parsed = RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
         except UNDECODABLE:
@@ -200,7 +203,7 @@ class ClaudeReader:
 
     def _leave_result_line(self, line: bytes) -> bool:
         """Read a line of results, and leave the text of a single one in the file."""
-        cut = line.find(_RESULT)
+        cut = self._find_copy(line, _RESULT)
         try:
             parsed = LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
         except UNDECODABLE:
@@ -213,6 +216,7 @@ class ClaudeReader:
         start = line.find(_TEXT_KEY, line.find(_CONTENT_KEY)) + len(_TEXT_KEY) - 1
         if (
             block.is_error
+            or self.log.copied.job
             or size <= 2
             or not line.startswith(bytes(block.content), start)  # It is elsewhere, or no text.
             or line.startswith(_SPECIAL, start)
@@ -222,6 +226,13 @@ class ClaudeReader:
         self.tree.add_line(parsed.uuid, parsed.parentUuid)
         self._record_state(parsed)
         return True
+
+    def _find_copy(self, line: bytes, mark: bytes) -> int:
+        """Find where the copy of a result for the screen begins; note what it alone says of the call."""
+        cut = line.find(mark)
+        has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
+        self.log.copied = read_copied_facts(line) if has_facts else CopiedFacts()
+        return cut
 
     def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:
         """Keep what shows the state at the end."""
@@ -256,7 +267,7 @@ class ClaudeReader:
         elif has_only_link(line) and self.tree.read_link_ends(line):
             return None
         try:
-            if (cut := line.find(b'"toolUseResult":')) > 0:
+            if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:
                 parsed = LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed

@@ -8,7 +8,13 @@ from typing import Any
 
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.claude.format import ClaudeInput, ClaudeLine, ClaudeReplyLine, ClaudeResultLine
+from tasuki.harness.claude.format import (
+    ClaudeInput,
+    ClaudeLine,
+    ClaudeReplyLine,
+    ClaudeResultLine,
+    CopiedFacts,
+)
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import (
@@ -31,6 +37,10 @@ _FOREIGN = ("other", "agent")
 _SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
 _CLARIFIES = "The user wants to clarify these questions"
 """Words of the program, after which it repeats the questions."""
+_MOVED = compile_pattern(
+    r"(?m)^Command [^\n]{0,160}\bbackground(?:ed)?\b[^\n]{0,80}\bID: ?([\w-]+)"
+)
+"""What a result says of a command that goes on in the background, perhaps behind what it printed."""
 _ANSWERS = ("ask", "todo")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
 _NEEDED = (*_ANSWERS, "agent")
@@ -60,10 +70,12 @@ class ClaudeCallLog:
         self.artifacts: dict[str, None] = {}
         self._keep = choose_keep_limit(path)
         self._far = find_far_offset(path)
+        self.copied = CopiedFacts()
+        """What the row that is read says of its results besides their text."""
         self._call_class: type[ToolCall] = UnreadToolCall if leaves_outputs else ToolCall
         self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
         self._calls: dict[str, Entry] = {}
-        self._early: dict[str, tuple[str, bool | None, ResultLine]] = {}
+        self._early: dict[str, tuple[str, bool | None, ResultLine, CopiedFacts]] = {}
         self._questions: dict[str, list[OfferedQuestion]] = {}
         self._tasks: dict[str, Todo] = {}
         self._paths: dict[str, tuple[str]] = {}
@@ -158,7 +170,10 @@ class ClaudeCallLog:
                 id, "agent", arguments.description or arguments.prompt, ref
             )
         if self._early and id in self._early:
-            self.add_result(id, *self._early.pop(id), offset)
+            output, error, early, copied = self._early.pop(id)
+            now, self.copied = self.copied, copied
+            self.add_result(id, output, error, early, offset)
+            self.copied = now
 
     def add_result(
         self, id: str, output: str, error: bool | None, line: ResultLine, offset: int
@@ -166,22 +181,27 @@ class ClaudeCallLog:
         """Add the result of a call, perhaps before the call."""
         entry = self._calls.get(id)
         if entry is None:
-            self._early[id] = (output, error, line)
+            self._early[id] = (output, error, line, self.copied)
             return
-        self.finish(entry, output, error, line.toolDenialKind)
+        self.finish(entry, output, error, self.copied)
         call = entry.tool
         if call and (call.kind in _ANSWERS or call.status == "refused"):
             self._add_answer(entry, call, output, line, offset)
 
-    def finish(self, entry: Entry, output: str, error: bool | None, denial: str = "") -> None:
-        """Put a result into the entry of its call; `denial` says who did not let it begin."""
+    def finish(
+        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = CopiedFacts()
+    ) -> None:
+        """Put a result into the entry of its call."""
         call = entry.tool
         if call is None:
             return
         status: ToolStatus = "ok"
         code = 0 if call.kind == "shell" else None
-        if error or call.kind == "agent" or output.startswith(_ASYNC):
-            status, code = self._find_outcome(entry, call, output, error, denial)
+        job = ""
+        if call.kind == "shell":
+            job = copied.job or (moved[1] if (moved := _MOVED.search(output)) else "")
+        if error or call.kind == "agent" or job or output.startswith(_ASYNC):
+            status, code = self._find_outcome(entry, call, output, error, copied.denial, job)
         put_output(call, output, self._keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
         if call.kind == "shell":
@@ -200,16 +220,18 @@ class ClaudeCallLog:
         return True
 
     def _find_outcome(
-        self, entry: Entry, call: ToolCall, output: str, error: bool | None, denial: str
+        self, entry: Entry, call: ToolCall, output: str, error: bool | None, denial: str, job: str
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
         status, code = _read_failure(call, output, denial) if error else ("ok", None)
-        if output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
+        if not job and output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
+            job = started[1]
+        if job:
             if call.kind == "agent":
-                self.background.add_alias(call.id, started[1])
+                self.background.add_alias(call.id, job)
             else:
-                self.background.record_start(started[1], call.kind, call.command, entry.ref)
-            put(call, "background", started[1])
+                self.background.record_start(job, call.kind, call.command, entry.ref)
+            put(call, "background", job)
             if call.kind != "agent":
                 return "running", code
         elif call.kind == "agent":
@@ -241,7 +263,7 @@ class ClaudeCallLog:
             words = format_answers(questions, _split_answers(output, questions))
         elif (
             call.status == "refused"
-            and (line.toolDenialKind or call.kind not in _FOREIGN)
+            and (self.copied.denial or call.kind not in _FOREIGN)
             and (match := _SAID.search(output))
         ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
