@@ -258,6 +258,8 @@ class CopiedFacts(NamedTuple):
     """The id of the background job that the call has become."""
 
 
+NO_COPY = CopiedFacts()
+
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
@@ -398,7 +400,7 @@ def read_copied_facts(line: bytes) -> CopiedFacts:
     try:
         copy = _COPY.decode(line)
     except UNDECODABLE:
-        return CopiedFacts()
+        return NO_COPY
     try:
         return CopiedFacts(copy.toolDenialKind, _JOB.decode(copy.toolUseResult).backgroundTaskId)
     except UNDECODABLE:  # The copy of another tool, or none.

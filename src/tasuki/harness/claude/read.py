@@ -15,6 +15,7 @@ from tasuki.harness.claude.format import (
     INPUT,
     LEFT_RESULTS,
     LINE,
+    NO_COPY,
     REPLY,
     RESULTS,
     SKIPPED,
@@ -24,7 +25,6 @@ from tasuki.harness.claude.format import (
     ClaudeReplyLine,
     ClaudeResultLine,
     ClaudeUsage,
-    CopiedFacts,
     count_context_tokens,
     decode_text,
     extract_text,
@@ -231,7 +231,7 @@ class ClaudeReader:
         """Find where the copy of a result for the screen begins; note what it alone says of the call."""
         cut = line.find(mark)
         has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
-        self.log.copied = read_copied_facts(line) if has_facts else CopiedFacts()
+        self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
 
     def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.claude.format import (
+    NO_COPY,
     ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
@@ -70,7 +71,7 @@ class ClaudeCallLog:
         self.artifacts: dict[str, None] = {}
         self._keep = choose_keep_limit(path)
         self._far = find_far_offset(path)
-        self.copied = CopiedFacts()
+        self.copied = NO_COPY
         """What the row that is read says of its results besides their text."""
         self._call_class: type[ToolCall] = UnreadToolCall if leaves_outputs else ToolCall
         self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
@@ -189,7 +190,7 @@ class ClaudeCallLog:
             self._add_answer(entry, call, output, line, offset)
 
     def finish(
-        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = CopiedFacts()
+        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = NO_COPY
     ) -> None:
         """Put a result into the entry of its call."""
         call = entry.tool
