@@ -9,16 +9,16 @@ from tasuki.draft.redact.calls import (
     find_argument_secret,
     find_element_secrets,
     find_fallback_secret,
+    find_named_call,
 )
 from tasuki.draft.redact.finders import (
     BY_NAME,
-    SecretSpan,
     find_authorization,
     find_command_secret,
     find_piped_secret,
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
-from tasuki.draft.redact.patterns import compile_once
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -72,9 +72,11 @@ def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
         return []
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
-    found = _find_at_word(text, start, end, name)
-    if found is not None:
+    if found := find_named_call(text, name, end):
         return found
+    at_word = _find_at_word(text, start, end, name)
+    if at_word is not None:
+        return at_word
     if plural := shapes.find_plural_kind(name):
         found = find_element_secrets(text, end, plural)
         if found or shapes.find_secret_kind(name) != "credentials":
@@ -241,7 +243,7 @@ def _judge_literal(value: str, position: int, name: str, kind: str) -> list[Secr
     """Return a span for a quoted value, if it is a secret."""
     if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
         return find_authorization(value, position, name)
-    good = shapes.is_literal_secret(value, kind)
+    good = shapes.is_literal_secret(value, kind) and not (name.lower() == "pass" and " " in value)
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
 
@@ -335,7 +337,7 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
     )
 
 
-_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
+_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?(?:\s{0,9}[/:]\s{0,9}|\s{0,9},\s{1,9}|\s{1,9}and\s{1,9})(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
 
 
 def _find_pair(text: str, end: int) -> list[SecretSpan]:

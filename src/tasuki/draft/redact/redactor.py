@@ -13,10 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.calls import CALLS, find_call_secrets, find_inserted_secrets
-from tasuki.draft.redact.finders import ANCHORED, SecretSpan, find_commands, find_tokens
+from tasuki.draft.redact.calls import find_calls, find_inserted_secrets
+from tasuki.draft.redact.finders import ANCHORED, find_commands
+from tasuki.draft.redact.issuers import find_tokens
 from tasuki.draft.redact.lines import replace_diff_marks
 from tasuki.draft.redact.names import find_named
+from tasuki.draft.redact.patterns import SecretSpan
 from tasuki.patterns import compile_pattern
 
 MARK = compile_pattern(r"\[REDACTED:[a-z0-9-]+\]")
@@ -189,11 +191,5 @@ def _detect_secrets(text: str) -> Iterator[SecretSpan]:
             yield from finder(text, position)
             position = lower.find(anchor, position + step)
     yield from find_commands(text, lower)
-    for name in CALLS if "(" in lower else ():
-        if name not in lower:
-            continue
-        position = lower.find(name)
-        while position >= 0:
-            yield from find_call_secrets(text, name, position)
-            position = lower.find(name, position + len(name))
+    yield from find_calls(text, lower)
     yield from find_named(text, lower)
