@@ -7,10 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tasuki.draft.redact.redactor import redact, strip_tokens
+from tasuki.draft.redact.redactor import Redactor, find_unusual_words
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
+from tasuki.text_safety import cut_ends
 from tasuki.threads.catalog import read_whole_thread
 from tasuki.threads.query import separate_cjk
 
@@ -22,17 +23,11 @@ KEPT = 6_000
 """Characters of one output, or of one changed text, that are indexed; two thirds are its head."""
 FIRST_WORDS = 600
 """Characters of a first prompt that are kept, redacted; lists cut them further."""
-BEYOND = 4_096
-"""Characters after them that redaction sees, so that a secret at the cut is recognized."""
 MAX_PATH = 1_000
 
 
 class IndexBlock(Struct, gc=False):
-    """Entries `first` to `last` as one text, whose words the index keeps, and its digest.
-
-    Tokens of a known issuer are left out. Complete redaction would take three times as long as
-    building the index.
-    """
+    """Entries `first` to `last` as one text, and its digest. `clean_blocks` gives what of it is kept."""
 
     first: int
     last: int
@@ -59,10 +54,25 @@ def split_blocks(entries: Iterable[Entry]) -> Iterator[IndexBlock]:
 
 
 def _build_block(first: int, last: int, texts: list[str]) -> IndexBlock:
-    text = separate_cjk(strip_tokens("\n".join(texts)))
-    data = text.encode("utf-8", "replace")
+    data = "\n".join(texts).encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
     return IndexBlock(first, last, data.decode(), digest)
+
+
+def clean_blocks(new: Sequence[IndexBlock], known: Sequence[IndexBlock]) -> list[str]:
+    """Return the texts of the new blocks of a thread without secrets, as the index keeps them.
+
+    A value that is secret in one block is hidden in all of them. Of `known` blocks, which are in the
+    index already, only those are read that share an unusual word with a new one.
+    """
+    redactor = Redactor()
+    for word in find_unusual_words("\n".join(b.text for b in new)) if known else ():
+        for block in known:
+            if word in block.text:
+                redactor.redact(block.text)
+                break
+    texts = [redactor.redact(block.text) for block in new]
+    return [separate_cjk(redactor.hide_known(text)) for text in texts]
 
 
 def extract_searchable_text(entry: Entry) -> str:
@@ -81,7 +91,7 @@ def extract_searchable_text(entry: Entry) -> str:
 def _keep_ends(text: str) -> str:
     if len(text) <= KEPT:
         return text
-    return f"{text[: KEPT * 2 // 3]}\n{text[-KEPT // 3 :]}"
+    return "\n".join(cut_ends(text, KEPT * 2 // 3, KEPT // 3))
 
 
 def list_touched_paths(thread: Thread) -> set[str]:
@@ -102,7 +112,7 @@ def extract_first_words(thread: Thread) -> str:
     """Return the beginning of what the user typed first, without secrets."""
     for entry in thread.entries:
         if entry.kind == "user" and entry.origin in ("typed", "queued"):
-            return " ".join(redact(entry.text[: FIRST_WORDS + BEYOND])[0].split())[:FIRST_WORDS]
+            return Redactor().redact_line(entry.text, FIRST_WORDS)
     return ""
 
 

@@ -11,12 +11,12 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness import registry as harnesses
@@ -28,6 +28,7 @@ from tasuki.threads.blocks import (
     IndexedThread,
     IndexHit,
     IndexUpdate,
+    clean_blocks,
     extract_first_words,
     list_touched_paths,
     read_ahead_threads,
@@ -38,8 +39,8 @@ from tasuki.threads.query import Query
 
 APPLICATION = 0x7461_7375
 """Marks a database as ours: `tasu`."""
-VERSION = 2
-"""Version of the tables; an index of another version is rebuilt."""
+VERSION = 3
+"""Version of the content; an index of another version is rebuilt. 3: no secrets are in it."""
 MAX_PASSES = 8
 """How often to search for threads that a pass missed because long ones filled it."""
 BUSY_SECONDS = 15.0
@@ -269,12 +270,13 @@ class ThreadIndex:
     def _put_thread(
         self, file: ThreadFile, harness: str, thread: Thread | TasukiError, result: IndexUpdate
     ) -> None:
-        path = str(file.path)
+        path, redactor = str(file.path), Redactor()
         self._db.execute("INSERT OR IGNORE INTO thread (path) VALUES (?)", (path,))
         (key,) = self._db.execute("SELECT key FROM thread WHERE path = ?", (path,)).fetchone()
         if isinstance(thread, TasukiError):
             result.problems.append(str(thread))
-            columns: tuple[Any, ...] = (harness, "", "", "", "", "", "", 0, str(thread))
+            problem = redactor.redact(str(thread))
+            columns: tuple[Any, ...] = (harness, "", "", "", "", "", "", 0, problem)
             parts: Iterable[IndexBlock] = ()
             files: set[str] = set()
         else:
@@ -282,10 +284,10 @@ class ThreadIndex:
                 harness,
                 thread.id,
                 thread.cwd,
-                redact(thread.name)[0],
+                redactor.redact(thread.name),
                 extract_first_words(thread),
-                thread.started,
-                thread.updated,
+                redactor.redact(thread.started),
+                redactor.redact(thread.updated),
                 len(thread.entries),
                 "",
             )
@@ -297,27 +299,24 @@ class ThreadIndex:
         )
         self._put_blocks(key, parts)
         self._db.execute("DELETE FROM touched WHERE thread = ?", (key,))
-        self._db.executemany("INSERT INTO touched VALUES (?, ?)", [(key, p) for p in files])
+        touched = {(key, redactor.redact(path)) for path in files}
+        self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
     def _put_blocks(self, key: int, parts: Iterable[IndexBlock]) -> None:
         """Add the blocks that are new; unchanged ones are kept."""
-        old = deque(
-            self._db.execute(
-                "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
-            ).fetchall()
-        )
-        for block in parts:
-            if old and old[0][1] == block.digest:
-                old.popleft()
-                continue
-            self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old])
-            old.clear()
-            row = self._db.execute("INSERT INTO words (text) VALUES (?)", (block.text,)).lastrowid
+        old = self._db.execute(
+            "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
+        ).fetchall()
+        blocks = list(parts)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0][1] == pair[1].digest, zip(old, blocks, strict=False)))
+        self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
+        new = blocks[same:]
+        for block, text in zip(new, clean_blocks(new, blocks[:same]), strict=True):
+            row = self._db.execute("INSERT INTO words (text) VALUES (?)", (text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
                 (row, key, block.first, block.last, block.digest),
             )
-        self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old])
 
     # -- searching ---------------------------------------------------------------------
 

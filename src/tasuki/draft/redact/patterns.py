@@ -197,7 +197,7 @@ _TECHNICAL = (
     r"|#[0-9a-f]{3,8}|[a-z]{2,12}\?|x-[a-z]+(?:-[a-z0-9]+)+|[\w.]*[a-z0-9](?:PrivateKey|PublicKey|Token|Secret|Password|Credential)s?(?:Types?)?"
     r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
-_UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$"
+UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$"
 HASH = r"(?i)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$"
 _COMMON = frozenset(
     "todo tbd password passwd passphrase pass secret token string str none null true false required optional undefined changeme"
@@ -314,7 +314,7 @@ def is_weak_key_value(value: str) -> bool:
     return (
         len(value) >= 20
         and is_random(value)
-        and not compile_once(_UUID).match(value)
+        and not compile_once(UUID).match(value)
         and not compile_once(HASH).match(value)
     )
 
