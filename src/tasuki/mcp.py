@@ -171,16 +171,15 @@ def _wrap_tool(function: Callable[P, str]) -> Callable[P, str]:
     @wraps(function)
     def call_tool(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
-            return function(*args, **kwargs)
+            return EntryCleaner().clean_text(function(*args, **kwargs))
         except TasukiError as error:
             raise ToolError(EntryCleaner().clean_text(str(error))) from error
         except Exception as error:  # A tool is a boundary: the agent goes on, with a message.
             if os.environ.get("TASUKI_TRACEBACK"):
                 traceback.print_exception(error)
-            message = f"This is a bug in tasuki: {type(error).__name__}: {str(error)[:300]}."
-            raise ToolError(
-                EntryCleaner().clean_text(f"{message} No thread was changed.")
-            ) from error
+            reason = EntryCleaner().clean_line(str(error), 300)
+            message = f"This is a bug in tasuki: {type(error).__name__}: {reason}."
+            raise ToolError(f"{message} No thread was changed.") from error
 
     return call_tool
 

@@ -98,7 +98,9 @@ class _SummaryComposer:
         return [*rules, *lines], words
 
 
-def _list_other_words(thread: Thread, said: SaidText, redactor: QuoteRedactor, limit: int) -> list[str]:
+def _list_other_words(
+    thread: Thread, said: SaidText, redactor: QuoteRedactor, limit: int
+) -> list[str]:
     """Return what else the user said, as a section within a limit of characters.
 
     The newest messages are chosen first.

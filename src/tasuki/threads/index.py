@@ -308,7 +308,12 @@ class ThreadIndex:
             "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
         ).fetchall()
         blocks = list(parts)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0][1] == pair[1].digest, zip(old, blocks, strict=False)))
+        same = sum(
+            1
+            for _ in takewhile(
+                lambda pair: pair[0][1] == pair[1].digest, zip(old, blocks, strict=False)
+            )
+        )
         self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
         new = blocks[same:]
         for block, text in zip(new, clean_blocks(new, blocks[:same]), strict=True):

@@ -166,7 +166,9 @@ def _redact_quality(quality: DocumentQuality, redactor: QuoteRedactor) -> Docume
     def redact_points(shown_points: tuple[QualityPoint, ...]) -> tuple[QualityPoint, ...]:
         return tuple(
             replace(
-                p, text=redactor.redact_quote(p.text, p.refs), why=redactor.redact_quote(p.why, p.refs)
+                p,
+                text=redactor.redact_quote(p.text, p.refs),
+                why=redactor.redact_quote(p.why, p.refs),
             )
             for p in shown_points
         )
