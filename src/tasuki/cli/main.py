@@ -201,8 +201,9 @@ def main() -> None:
         click.echo(f"\n{_INTERRUPTION_MESSAGES.get(_find_command(), 'Interrupted.')}", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.message = _redact(error.message)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(_redact(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except TasukiError as error:
         _print_error(str(error))

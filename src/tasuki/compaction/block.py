@@ -171,7 +171,7 @@ def _fit_sections(
     for name, share in _CUTS:
         while len(_join_block(thread, lines)) > limit and _measure(lines[name]) > share * limit:
             lines[name].pop()
-    return redactor.redact(_join_block(thread, lines)) if any(lines.values()) else ""
+    return redactor.redact_document(_join_block(thread, lines)) if any(lines.values()) else ""
 
 
 _CUTS = (

@@ -65,7 +65,7 @@ def write_summary(
     needed = tokens("\n".join(words)) + 1
     if room * WORDS_SHARE - needed > room * MIN_LEFT:
         lines, words = composer.write(needed)
-    return composer.redactor.redact("\n".join([*head, *lines, *words, FENCE_CLOSE]))
+    return composer.redactor.redact_document("\n".join([*head, *lines, *words, FENCE_CLOSE]))
 
 
 class _SummaryComposer:

@@ -80,7 +80,7 @@ def fit_draft(
     draft = trim_to_budget(
         redact_draft(draft, redactor), handoff_id, settings.budget, preamble=preamble
     )
-    context = redactor.redact(render_context(draft, handoff_id, preamble=preamble))
+    context = redactor.redact_document(render_context(draft, handoff_id, preamble=preamble))
     return draft, context, citations
 
 

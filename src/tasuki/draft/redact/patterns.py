@@ -197,8 +197,8 @@ _TECHNICAL = (
     r"|#[0-9a-f]{3,8}|[a-z]{2,12}\?|x-[a-z]+(?:-[a-z0-9]+)+|[\w.]*[a-z0-9](?:PrivateKey|PublicKey|Token|Secret|Password|Credential)s?(?:Types?)?"
     r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
-UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$"
-HASH = r"(?i)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$"
+UUID = r"(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$"
+HASH = r"(?i:(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}))$"
 _COMMON = frozenset(
     "todo tbd password passwd passphrase pass secret token string str none null true false required optional undefined changeme"
     " example postgres admin root test guest user username minio mysql redis default disabled enabled invalid missing"

@@ -19,6 +19,8 @@ from tasuki.text_safety import clean_for_display
 
 MOST_WORDS, MOST_ENTRIES = 20, 3
 """Words of a document that are looked for in the thread, and entries with one that are read."""
+HUGE = 3_000
+"""Entries of a thread beyond which outputs are not searched for the words of a document."""
 _REFERENCE = r"#(\d{1,7})"
 _NEAR = 4
 """Characters on either side of a plain word that show that it is the same place."""
@@ -45,8 +47,11 @@ class QuoteRedactor(Redactor):
 
     @cached_property
     def _texts(self) -> list[tuple[int, str]]:
-        """The entries as texts, the newest first."""
-        return [(entry.ref, format_entry(entry)) for entry in reversed(self._entries.values())]
+        """The entries as texts, the newest first; of a huge thread only what was said."""
+        entries = [
+            e for e in self._entries.values() if e.tool is None or len(self._entries) <= HUGE
+        ]
+        return [(entry.ref, format_entry(entry)) for entry in reversed(entries)]
 
     def redact_entry(self, ref: int) -> str:
         """Return the whole entry of a ref as text, redacted; '' if there is none."""
@@ -66,9 +71,10 @@ class QuoteRedactor(Redactor):
 
         These are `refs` and what the text itself names, `#12`.
         """
-        return self._redact_cited(clean_for_display(text), refs)
+        return self.redact_cited(clean_for_display(text), refs)
 
-    def _redact_cited(self, text: str, refs: Iterable[int] = ()) -> str:
+    def redact_cited(self, text: str, refs: Iterable[int] = ()) -> str:
+        """Return the same of a text that is sent on, with every other character."""
         spans: list[SecretSpan] = []
         for ref in dict.fromkeys((*refs, *map(int, compile_once(_REFERENCE).findall(text)))):
             self.redact_entry(ref)
@@ -84,7 +90,7 @@ class QuoteRedactor(Redactor):
             found = (ref for ref, entry in self._texts if word in entry)
             for ref in islice(found, MOST_ENTRIES):
                 self.redact_entry(ref)
-        return self._redact_cited(text)
+        return self.redact_cited(text)
 
 
 def _find_plain(text: str, plain: PlainSecret) -> Iterator[SecretSpan]:

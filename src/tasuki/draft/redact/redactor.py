@@ -178,14 +178,18 @@ def _list_values(value: str, kind: str) -> list[str]:
     return [value]
 
 
-_UNUSUAL = r"(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])[A-Za-z0-9_.+/~%!@#$^&*?=-]{8,512}"
+_UNUSUAL = r"(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
+
+
+_ID = rf"{shapes.HASH}|{shapes.UUID}|\W*[0-9a-f]{{7,}}(?:\W|$)"
 
 
 def find_unusual_words(text: str) -> Iterator[str]:
     """Yield the words of a text, each once, that would be secrets after a name: no hashes, ids and paths."""
     for word in dict.fromkeys(compile_once(_UNUSUAL).findall(text)):
-        known = compile_once(shapes.HASH).match(word) or compile_once(shapes.UUID).match(word)
-        if not known and shapes.is_bare_secret(word.rstrip(".,:;!?"), "password"):
+        if not compile_once(_ID).match(word) and shapes.is_bare_secret(
+            word.rstrip(".,:;!?"), "password"
+        ):
             yield word
 
 

@@ -263,7 +263,7 @@ def _assemble_handoff(
         draft=draft,
         added=assemble.redact_draft(document.added, redactor),
     )
-    body = redactor.redact(session_document.render_body(redacted, id, extra_lines))
+    body = redactor.redact_document(session_document.render_body(redacted, id, extra_lines))
     context = _build_context(body, settings, has_goal=bool(draft.goal.text))
     handoff = assemble.build_handoff(
         draft,
