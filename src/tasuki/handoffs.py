@@ -448,8 +448,17 @@ def format_now() -> str:
 
 
 def create_event(kind: str, **detail: str) -> HandoffEvent:
-    """Create an event that happens now; empty details are left out."""
-    return HandoffEvent(at=format_now(), kind=kind, detail={k: v for k, v in detail.items() if v})
+    """Create an event that happens now, without secrets; empty details are left out."""
+    shown = {
+        name: text if name in _PLACES else Redactor().redact(text)
+        for name, text in detail.items()
+        if text
+    }
+    return HandoffEvent(at=format_now(), kind=kind, detail=shown)
+
+
+_PLACES = ("successor_path", "successor_thread")
+"""Details of an event by which files are found."""
 
 
 def build_resume_command(thread: Thread) -> tuple[str, ...]:

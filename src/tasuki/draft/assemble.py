@@ -75,11 +75,10 @@ def fit_draft(
 
     The context is redacted once more as a whole: its lines may complete each other.
     """
+    redacted = redact_draft(draft, redactor)
     citations = tuple(build_citations(thread, draft, redactor))
     preamble = settings.include_handoff_preamble
-    draft = trim_to_budget(
-        redact_draft(draft, redactor), handoff_id, settings.budget, preamble=preamble
-    )
+    draft = trim_to_budget(redacted, handoff_id, settings.budget, preamble=preamble)
     context = redactor.redact_document(render_context(draft, handoff_id, preamble=preamble))
     return draft, context, citations
 
@@ -89,6 +88,8 @@ def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
 
     Invisible characters are removed first, since one may be in the middle of a secret.
     """
+    items = (item for s in (*_SECTIONS, "left_out", "dropped") for item in getattr(draft, s))
+    redactor.learn_document("\n".join(item.text for item in items))
     clean = redactor.redact_quote
 
     def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
@@ -139,7 +140,7 @@ def build_citations(thread: Thread, draft: Draft, redactor: QuoteRedactor) -> It
                     join_entry_text(entry).encode("utf-8", "replace")
                 ).hexdigest(),
                 kind=entry.kind,
-                text=clip(redactor.redact_entry(ref), CITED_CHARACTERS),
+                text=clip(redactor.hide_known(redactor.redact_entry(ref)), CITED_CHARACTERS),
             )
 
 

@@ -127,12 +127,12 @@ def test_what_stands_near_an_aws_key_is_left_alone() -> None:
 
 
 def test_lookalikes_are_left_alone() -> None:
-    """At most 2 of 100 texts that only look like secrets are altered."""
-    alike = texts()
+    """No text that only looks like a secret is altered."""
+    alike = texts() + texts(78)
     altered = [text for text in alike if redact(text)[0] != text]
 
     assert len(alike) >= 1000
-    assert len(altered) / len(alike) <= 0.02, altered[:5]
+    assert altered == []
 
 
 def test_redacting_again_changes_nothing() -> None:

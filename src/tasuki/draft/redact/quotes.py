@@ -82,15 +82,16 @@ class QuoteRedactor(Redactor):
         return self.redact(self.hide_spans(text, spans) if spans else text)
 
     def redact_document(self, text: str) -> str:
-        """Return a text that somebody wrote about the thread, without the secrets it repeats.
+        """Return a text that somebody wrote about the thread, without the secrets it repeats."""
+        self.learn_document(text)
+        return self.redact_cited(text)
 
-        It cites nothing: the entries that hold the unusual words of it are read.
-        """
+    def learn_document(self, text: str) -> None:
+        """Read the entries that hold the unusual words of a text, which cites nothing itself."""
         for word in islice(find_unusual_words(text), MOST_WORDS):
             found = (ref for ref, entry in self._texts if word in entry)
             for ref in islice(found, MOST_ENTRIES):
                 self.redact_entry(ref)
-        return self.redact_cited(text)
 
 
 def _find_plain(text: str, plain: PlainSecret) -> Iterator[SecretSpan]:

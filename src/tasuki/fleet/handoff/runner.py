@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
 from tasuki.fleet.exchange.host_list import describe_gone
@@ -352,11 +351,9 @@ def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
     vault = Vault()
     with suppress(HandoffNotFound):  # it could not be kept, or was pruned
         try:
-            redactor = Redactor()
-            redacted = {name: redactor.redact(text) for name, text in detail.items()}
             events = vault.load_events(handoff_id)
             if not events or events[-1].kind != kind:
-                vault.append_event(handoff_id, create_event(kind, **redacted))
+                vault.append_event(handoff_id, create_event(kind, **detail))
         except StoreFailed as error:
             logger.warning("The record of handoff %s: %s", handoff_id[:8], error)
 

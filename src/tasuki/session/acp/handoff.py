@@ -283,7 +283,9 @@ class AcpHandoff:
         separator = (
             "\n\n" if self._answers or self.session.agent in self.connection.own_turns else ""
         )
-        self.connection.replies.send_text(self.session, f"{separator}{text}")
+        from tasuki.draft.redact.redactor import redact
+
+        self.connection.replies.send_text(self.session, separator + redact(text)[0])
         outcome_meta = {"handoff": {"outcome": outcome, **meta}}
         self.connection.replies.end_prompt(self.session, self.prompt, stop, outcome_meta)
 

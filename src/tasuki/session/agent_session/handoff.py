@@ -255,8 +255,8 @@ def _assemble_handoff(
 ) -> SessionHandoff:
     redactor = QuoteRedactor(analysis.thread)
     text = redactor.redact_document(document.document)
-    citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
     draft = assemble.redact_draft(document.draft, redactor)
+    citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
     redacted = replace(
         document,
         document=text,
