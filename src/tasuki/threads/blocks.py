@@ -4,10 +4,11 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 from msgspec import Struct
 
-from tasuki.draft.redact.redactor import Redactor, find_unusual_words
+from tasuki.draft.redact.redactor import BEYOND, Redactor, find_unusual_words
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
@@ -24,10 +25,12 @@ KEPT = 6_000
 FIRST_WORDS = 600
 """Characters of a first prompt that are kept, redacted; lists cut them further."""
 MAX_PATH = 1_000
+MOST_READ = 3
+"""Blocks with the same unusual word that are read for what is secret in them."""
 
 
 class IndexBlock(Struct, gc=False):
-    """Entries `first` to `last` as one text, and its digest. `clean_blocks` gives what of it is kept."""
+    """Entries `first` to `last` as one text, and its digest."""
 
     first: int
     last: int
@@ -59,19 +62,19 @@ def _build_block(first: int, last: int, texts: list[str]) -> IndexBlock:
     return IndexBlock(first, last, data.decode(), digest)
 
 
-def clean_blocks(new: Sequence[IndexBlock], known: Sequence[IndexBlock]) -> list[str]:
-    """Return the texts of the new blocks of a thread without secrets, as the index keeps them.
+def learn_blocks(known: Sequence[IndexBlock], text: str, redactor: Redactor) -> None:
+    """Let a redactor know the secrets of blocks that the index has already, as far as a new text repeats them.
 
-    A value that is secret in one block is hidden in all of them. Of `known` blocks, which are in the
-    index already, only those are read that share an unusual word with a new one.
+    Only blocks that share an unusual word with it are read.
     """
-    redactor = Redactor()
-    for word in find_unusual_words("\n".join(b.text for b in new)) if known else ():
-        for block in known:
-            if word in block.text:
-                redactor.redact(block.text)
-                break
-    texts = [redactor.redact(block.text) for block in new]
+    for word in find_unusual_words(text) if known else ():
+        for block in islice((block for block in known if word in block.text), MOST_READ):
+            redactor.redact(block.text)
+
+
+def clean_blocks(blocks: Sequence[IndexBlock], redactor: Redactor) -> list[str]:
+    """Return the texts of the blocks as the index keeps them; what is secret in one is in none."""
+    texts = [redactor.redact(block.text) for block in blocks]
     return [separate_cjk(redactor.hide_known(text)) for text in texts]
 
 
@@ -109,10 +112,10 @@ def list_touched_paths(thread: Thread) -> set[str]:
 
 
 def extract_first_words(thread: Thread) -> str:
-    """Return the beginning of what the user typed first, without secrets."""
+    """Return the beginning of what the user typed first."""
     for entry in thread.entries:
         if entry.kind == "user" and entry.origin in ("typed", "queued"):
-            return Redactor().redact_line(entry.text, FIRST_WORDS)
+            return entry.text[: 8 * FIRST_WORDS + BEYOND]
     return ""
 
 

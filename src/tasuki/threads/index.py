@@ -23,13 +23,16 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
 from tasuki.threads.blocks import (
+    FIRST_WORDS,
     IndexBlock,
     IndexedThread,
     IndexHit,
     IndexUpdate,
     clean_blocks,
     extract_first_words,
+    learn_blocks,
     list_touched_paths,
     read_ahead_threads,
     separate_odd_names,
@@ -275,48 +278,38 @@ class ThreadIndex:
         (key,) = self._db.execute("SELECT key FROM thread WHERE path = ?", (path,)).fetchone()
         if isinstance(thread, TasukiError):
             result.problems.append(str(thread))
-            problem = redactor.redact(str(thread))
-            columns: tuple[Any, ...] = (harness, "", "", "", "", "", "", 0, problem)
-            parts: Iterable[IndexBlock] = ()
-            files: set[str] = set()
+            texts: tuple[str, ...] = ("", "", "", "", "", "")
+            problem, count, files = str(thread), 0, set[str]()
+            self._put_blocks(key, [], "", redactor)
         else:
-            columns = (
-                harness,
-                thread.id,
-                thread.cwd,
-                redactor.redact(thread.name),
-                extract_first_words(thread),
-                redactor.redact(thread.started),
-                redactor.redact(thread.updated),
-                len(thread.entries),
-                "",
-            )
-            parts, files = split_blocks(thread.entries), list_touched_paths(thread)
+            said = extract_first_words(thread)
+            texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
+            problem, count, files = "", len(thread.entries), list_touched_paths(thread)
+            self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)
+        shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
+        shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
         self._db.execute(
             "UPDATE thread SET harness=?, id=?, cwd=?, name=?, said=?, started=?, updated=?,"
             " entries=?, problem=?, modified=?, bytes=? WHERE key=?",
-            (*columns, file.modified, file.bytes, key),
+            (harness, *shown, file.modified, file.bytes, key),
         )
-        self._put_blocks(key, parts)
         self._db.execute("DELETE FROM touched WHERE thread = ?", (key,))
         touched = {(key, redactor.redact(path)) for path in files}
         self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
-    def _put_blocks(self, key: int, parts: Iterable[IndexBlock]) -> None:
-        """Add the blocks that are new; unchanged ones are kept."""
+    def _put_blocks(
+        self, key: int, blocks: list[IndexBlock], said: str, redactor: Redactor
+    ) -> None:
+        """Add the blocks that are new, without secrets; unchanged ones are kept."""
         old = self._db.execute(
             "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
         ).fetchall()
-        blocks = list(parts)
-        same = sum(
-            1
-            for _ in takewhile(
-                lambda pair: pair[0][1] == pair[1].digest, zip(old, blocks, strict=False)
-            )
-        )
+        pairs = zip(old, blocks, strict=False)
+        same = len(list(takewhile(lambda pair: pair[0][1] == pair[1].digest, pairs)))
         self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
         new = blocks[same:]
-        for block, text in zip(new, clean_blocks(new, blocks[:same]), strict=True):
+        learn_blocks(blocks[:same], "\n".join([said, *(block.text for block in new)]), redactor)
+        for block, text in zip(new, clean_blocks(new, redactor), strict=True):
             row = self._db.execute("INSERT INTO words (text) VALUES (?)", (text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",

@@ -165,14 +165,23 @@ def find_passages(
     newest = max(ref for ref, (score, _) in best.items() if score >= NOTABLE_SHARE * top)
     if newest not in chosen:
         chosen[-1] = newest
-    return [_build_answer(clean(best[ref][1]), term_values, best[ref][0]) for ref in sorted(chosen)]
+    answers = (
+        _build_answer(clean(best[ref][1]), term_values, best[ref][0]) for ref in sorted(chosen)
+    )
+    return [answer for answer in answers if answer]
 
 
-def _build_answer(entry: Entry, term_values: Mapping[str, float], score: float) -> Passage:
-    """Build a passage from the best piece of an entry that is already clean."""
+def _build_answer(entry: Entry, term_values: Mapping[str, float], score: float) -> Passage | None:
+    """Build a passage from the best piece of an entry that is already clean.
+
+    None where the words of the question were secrets: that they are in the thread is not confirmed.
+    """
     pieces = list(_split_pieces(entry)) or [""]
-    text = max(pieces, key=lambda piece: _score_text(fold_accents(piece).lower(), term_values))
-    return _build_passage(entry, _cut_around_terms(text, term_values), score)
+    scores = [_score_text(fold_accents(piece).lower(), term_values) for piece in pieces]
+    text = pieces[scores.index(max(scores))]
+    return (
+        _build_passage(entry, _cut_around_terms(text, term_values), score) if any(scores) else None
+    )
 
 
 def _extract_stems(question: str) -> dict[str, float]:
