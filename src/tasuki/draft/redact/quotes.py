@@ -14,7 +14,7 @@ from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
 from tasuki.draft.redact.redactor import Redactor, find_unusual_words
 from tasuki.draft.text.entries import format_entry
-from tasuki.model import Thread
+from tasuki.model import Entry, Thread
 from tasuki.text_safety import clean_for_display
 
 MOST_WORDS, MOST_ENTRIES = 20, 3
@@ -41,9 +41,14 @@ class QuoteRedactor(Redactor):
 
     def __init__(self, thread: Thread | None = None) -> None:
         super().__init__()
-        self._entries = {entry.ref: entry for entry in thread.entries} if thread else {}
+        self.open_entries(thread.entries if thread else ())
+
+    def open_entries(self, entries: Iterable[Entry]) -> None:
+        """Take these as the entries that texts are part of; what was found before stays known."""
+        self._entries = {entry.ref: entry for entry in entries}
         self._redacted: dict[int, str] = {}
         self._plain: dict[int, list[PlainSecret]] = {}
+        self.__dict__.pop("_texts", None)
 
     @cached_property
     def _texts(self) -> list[tuple[int, str]]:

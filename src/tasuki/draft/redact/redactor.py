@@ -178,18 +178,16 @@ def _list_values(value: str, kind: str) -> list[str]:
     return [value]
 
 
-_UNUSUAL = r"(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
-
-
+_WORD = r"[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
+_MIXED = r"[A-Za-z].*\d|\d.*[A-Za-z]"
 _ID = rf"{shapes.HASH}|{shapes.UUID}|\W*[0-9a-f]{{7,}}(?:\W|$)"
 
 
 def find_unusual_words(text: str) -> Iterator[str]:
     """Yield the words of a text, each once, that would be secrets after a name: no hashes, ids and paths."""
-    for word in dict.fromkeys(compile_once(_UNUSUAL).findall(text)):
-        if not compile_once(_ID).match(word) and shapes.is_bare_secret(
-            word.rstrip(".,:;!?"), "password"
-        ):
+    for word in dict.fromkeys(compile_once(_WORD).findall(text)):
+        may_be = compile_once(_MIXED).search(word) and not compile_once(_ID).match(word)
+        if may_be and shapes.is_bare_secret(word.rstrip(".,:;!?"), "password"):
             yield word
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
 from tasuki.fleet.exchange.host_list import describe_gone
@@ -40,7 +41,6 @@ from tasuki.fleet.store.failures import (
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetHandoff, StepFailure
 from tasuki.handoffs import create_event
-from tasuki.text_safety import shorten_to_line
 from tasuki.vault import Vault
 
 RETRY_SECONDS = 1.0
@@ -195,7 +195,8 @@ class StepRunner:
     def _end_step(self, handoff: FleetHandoff, name: str, note: str) -> None:
         with self.database.write() as connection:
             connection.execute(
-                _END_STEP, _build_end(handoff, name, "ok", shorten_to_line(note, NOTE_CHARACTERS))
+                _END_STEP,
+                _build_end(handoff, name, "ok", Redactor().redact_line(note, NOTE_CHARACTERS)),
             )
             self._note(connection, handoff, f"{name} is done", name)
         self.changes.notify([handoff.agent_id])
@@ -206,7 +207,7 @@ class StepRunner:
         A move that fails before the agent has ended is undone on the other host first.
         """
         sentence = self._undo(handoff, name, code, sentence)
-        sentence = shorten_to_line(sentence, NOTE_CHARACTERS)
+        sentence = Redactor().redact_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)
         state = "uncertain" if code in UNCERTAIN_CODES else "failed"
         failure = StepFailure(code, name, sentence, remedy)

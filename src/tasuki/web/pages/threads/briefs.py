@@ -25,12 +25,11 @@ from tasuki.harness import registry as harnesses
 from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
-from tasuki.threads import references
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import brief_agents, brief_view
+from tasuki.web.pages.threads import brief_agents, brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
@@ -280,8 +279,7 @@ def show_entry(request: AnyRequest, id: FromPath[str], ref: FromPath[int]) -> Pa
 @get("/briefs/{id:str}/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
 def show_whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
     """Show that entry in full, without secrets, as text."""
-    (reading,) = references.read_entries(brief_view.open_thread(Vault().get(id)), [ref])
-    text = EntryCleaner().clean_text(clean_for_display(reading.text))
+    text = remote.clean_entry_alone(brief_view.open_thread(Vault().get(id)), ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 
