@@ -26,7 +26,7 @@ _BEFORE, _AFTER = "here is the key ", "\nPlease use it for the deploy.\n"
 
 def make_block(rng: random.Random, label: str, head: str = "") -> tuple[str, list[str]]:
     """A key with marks around it, and its lines."""
-    lines = [b64(rng, 48) for _ in range(6)] + [b64(rng, 29)]
+    lines = [b64(rng, 48) for _ in range(6)] + [b64(rng, 8)]
     kind = f"{label} KEY" + (" BLOCK" if label.startswith("PGP") else "")
     return "\n".join(
         [f"-----BEGIN {kind}-----", *([head] if head else []), *lines, f"-----END {kind}-----"]
@@ -209,14 +209,13 @@ def _list_samples(rng: random.Random, places: dict[str, Callable[[str], str]]) -
             for name, put in places.items():
                 block, lines = make_block(rng, label, head)
                 text = _BEFORE + ("\n" if "\n" in put(block) else "") + put(block) + _AFTER
-                for line in (lines[3], lines[5]):
-                    if line in block and (line in text or "base64" in name or name == "url"):
-                        yield Sample(
-                            "private-key",
-                            f"{label}{' with a head' * bool(head)} / {name}",
-                            text,
-                            line,
-                        )
+                context = f"{label}{' with a head' * bool(head)} / {name}"
+                for line in (lines[3], lines[5], lines[6]):
+                    shown = line.replace("+", "%2B") if name == "url" else line
+                    if shown in text:
+                        yield Sample("private-key", context, text, shown)
+                if "base64" in name:
+                    yield Sample("private-key", context, text, text[-120:][:64])
 
 
 def words_stay(sample: Sample, output: str) -> bool:

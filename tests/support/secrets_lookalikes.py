@@ -307,6 +307,7 @@ def identifiers(rng: random.Random) -> Iterator[str]:
     yield f"golang.org/x/net v0.24.0/go.mod h1:{b64(rng, 32)}"
     yield f'<script integrity="sha384-{b64(rng, 48)}" crossorigin>'
     yield f"data:image/png;base64,{b64(rng, 300)}"
+    yield f"image: {b64(rng, 60)}+AKIAQ3EGRJ7XK2LMNOP4/{b64(rng, 60)}"
     yield f"session id: {uuid.UUID(int=rng.getrandbits(128))}"
     yield f'"sessionId": "{uuid.UUID(int=rng.getrandbits(128))}"'
     yield f'"tool_use_id": "toolu_01{pick(rng, ALNUM, 22)}"'

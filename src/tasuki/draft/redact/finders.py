@@ -245,8 +245,8 @@ def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
 
 # What to search for, how far to move on before searching again, and the finder for the place.
 ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
-    ("begin ", 6, private_keys.find_armoured_key),
-    ("-----end ", 9, private_keys.find_key_end),
+    ("begin", 5, private_keys.find_armoured_key),
+    ("-----end", 8, private_keys.find_key_end),
     ("private-lines:", 14, private_keys.find_putty_key),
     ('"kty', 4, private_keys.find_web_key),
     ("'kty", 4, private_keys.find_web_key),

@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
-_LABEL = r"(?:[A-Z0-9]+ ){0,4}(?:PRIVATE|SECRET) KEY(?: BLOCK)?|OpenVPN Static key V1"
-_BEGIN = rf"-{{4,5}} ?BEGIN (?:{_LABEL}) ?-{{4,5}}"
-_END = rf"-{{4,5}} ?END (?:{_LABEL}) ?-{{4,5}}"
-_ANY_MARK = r"-{4,5} ?(?:BEGIN|END) [A-Za-z0-9 ]{1,60}-{4,5}"
+_BLANK = r"(?:[ +]|%20)"  # also in an address
+_LABEL = rf"(?:[A-Z0-9]+{_BLANK}){{0,4}}(?:PRIVATE|SECRET){_BLANK}KEY(?:{_BLANK}BLOCK)?|OpenVPN Static key V1"
+_BEGIN = rf"-{{4,5}} ?BEGIN{_BLANK}(?:{_LABEL}) ?-{{4,5}}"
+_END = rf"-{{4,5}} ?END{_BLANK}(?:{_LABEL}) ?-{{4,5}}"
+_ANY_MARK = r"-{4,5} ?(?:BEGIN|END)[ +%][A-Za-z0-9 +%]{1,60}-{4,5}"
 _HEADER = (
     r"(?:\s|\\+[nrt]|[\"'`,>|#*+-]|\d{1,6}[→:|\t])*"
     r"(?:Proc-Type: ?4,ENCRYPTED|DEK-Info: ?[A-Z0-9-]{3,30}(?:,[0-9A-Fa-f]{8,64})?|(?:Version|Comment|Charset|Hash|Subject|MessageID|x-[\w-]{1,30}): ?(?:(?!\s{2}|[A-Za-z0-9+/=]{40})[^\n\\]){0,200})"
 )
-_RUN = r"[A-Za-z0-9+/=]+"
-_GAP = r"(?:\s|\\+[nrtu]|[\"'`,>|#*;.:→\\\[\]()+-]){0,80}"
+_RUN = r"(?:[A-Za-z0-9+/]|%2[BFbf])+(?:=|%3[Dd]){0,2}"
+_GAP = r"(?:\s|%0[AD]|\\+[nrtu]|[\"'`,>|#*;.:→\\\[\]()+-]){0,80}"
 """What is between two lines of a key: its break, also an escaped one, and marks of a list, a quotation, a string, a diff."""
 _LINE = 16  # characters of a line of a key at least, but for its last one
 _LONGEST = 200_000  # characters of a key
@@ -99,7 +100,9 @@ def find_key_end(text: str, position: int) -> Iterator[SecretSpan]:
     if not mark:
         return
     start = position
-    words = compile_once(r"(?:(?!\\n)[^\s])+").finditer(text, max(0, position - 8000), position)
+    words = compile_once(r"(?:(?!\\n|%0[AD])[^\s])+").finditer(
+        text, max(0, position - 8000), position
+    )
     for word in reversed(list(words)):
         bare = word.group().removesuffix("\\").strip("\"'`,+>|#*-:→")
         line = compile_once(_RUN + "$").search(bare)

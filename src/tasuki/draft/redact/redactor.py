@@ -162,7 +162,12 @@ class KnownSecrets:
             public = compile_once(_PUBLIC).match(word)
             private = word[public.end() :] if public else word
             whole = next((value for value in self.kinds if word in value), "")
-            if whole and shapes.is_memorable(private if whole.startswith(word) else word):
+            piece = private if whole.startswith(word) else word
+            if (
+                whole
+                and len(piece) >= _PIECE
+                and (shapes.is_memorable(piece) or shapes.is_random(piece))
+            ):
                 yield SecretSpan(found.start(), found.start() + len(word), self.kinds[whole])
 
 
@@ -178,14 +183,14 @@ def _list_values(value: str, kind: str) -> list[str]:
     return [value]
 
 
-_WORD = r"[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
+_UNUSUAL = r"[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
 _MIXED = r"[A-Za-z].*\d|\d.*[A-Za-z]"
 _ID = rf"{shapes.HASH}|{shapes.UUID}|\W*[0-9a-f]{{7,}}(?:\W|$)"
 
 
 def find_unusual_words(text: str) -> Iterator[str]:
     """Yield the words of a text, each once, that would be secrets after a name: no hashes, ids and paths."""
-    for word in dict.fromkeys(compile_once(_WORD).findall(text)):
+    for word in dict.fromkeys(compile_once(_UNUSUAL).findall(text)):
         may_be = compile_once(_MIXED).search(word) and not compile_once(_ID).match(word)
         if may_be and shapes.is_bare_secret(word.rstrip(".,:;!?"), "password"):
             yield word
