@@ -68,7 +68,7 @@ def make_token(rng: random.Random, spec: str) -> tuple[str, str]:
     made = prefix
     for part in parts:
         known = part[:1] in _ALPHABETS and part[1:].isdigit()
-        made += pick(rng, _ALPHABETS[part[0]], int(part[1:])) if known else str(uuid.UUID(int=rng.getrandbits(128))) if part == "U" else part  # fmt: skip
+        made += "".join(rng.choices(_ALPHABETS[part[0]], k=int(part[1:]))) if known else str(uuid.UUID(int=rng.getrandbits(128))) if part == "U" else part  # fmt: skip
     return made, prefix
 
 

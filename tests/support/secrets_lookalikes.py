@@ -41,6 +41,28 @@ max_tokens=4096
 Client(credentials=None, retries_left=30)
 raise InvalidGrantError('Invalid credentials given.', request=request_v2)
 local all all "md5", "password", "scram-sha-256"
+backends = ["vfox:plugins/vfox-1password", "aqua:1password/cli"]
+"Resource": "arn:aws:lambda:*:*:function:report-builder2-*"
+"Resource": ["arn:aws:rds:*:*:db:autoscaled-reader3*", "arn:aws:redshift:*:*:dbuser:*/etl_api_user2"]
+"SecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:Billing2Db-a1b2c3"
+Value: arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/billing-Ca8JGt
+"AWS::ApiGateway::ApiKey": "48205d4ffd7feba3", "AWS::IAM::AccessKey": "62d91b17309e76c8"
+"SessionKeys": {"$ref": "#/definitions/SessionKeysV11"}
+"PaginationToken": "efgh5678ijkl", --starting-token Z3M3LMPQ7abc
+"DkimTokens": ["vvjuipp74whm76gqoni7qmwwn4w4qusj"]
+it replicates the secret to eu-west-3 and us-gov-east-1
+Authorization: AWS4-HMAC-SHA256
+C: A1 AUTH=CRAM-MD5
+derive_key("secret", "Ed25519")
+GROUP_PAT = "fr.comp.lang2.*"
+def make(api_key: ApiGatewayApiKey, token: Token=None):
+it passes --pass `strict=False` on
+auth("AddApiKeyRequiredToCorsPreflight")
+printf(&quot;The password is correct.&quot;);
+options `username`, `_password`, `certfile2`
+"Credentials": [{"CredentialId": "8LApgk4-lNUFHbhm2w6Und7-uxcc8coJ", "UserName": "developer-at-12"}]
+"Credentials": {"Policy": {"Sid": "DenyAllOtherActionsOnAnyResource", "Action": "s3:ListAllMyBuckets2"}}
+'tokens': [(words(('_Bool', '_Decimal32', '_Decimal64')), Keyword.Type)]
 required = ["username", "password", "certfile"]
 the machine learning login flow password reset
 db:5432:ready:yes:healthy
@@ -226,6 +248,8 @@ secret_manager_access_token_was_not_found_in_2_requests
 """.strip().splitlines()
 
 LINES = [line.replace("\\n", "\n") for line in r"""
+"splitnport",\n                     "splitpasswd", "splitport2",
+Bad key, though the certificate is\nOK\n-----END RSA PRIVATE KEY-----
 curl https://a.example\ncurl -u "$USER:$PASS" https://b.example
 redis-cli ping\nredis-cli -h localhost -p 6379 info
 docker login -u bob r1\ndocker run -p 8080:80 nginx

@@ -46,6 +46,10 @@ _ELEMENT = (
     + _QUOTED
     + r"(?=\\{0,8}[\"'`]\s{0,9}(?:\\[nrt]\s{0,9}){0,4}[,\]})]|[\"'`](?:\n|\\n))"
 )
+_OTHER_KEY = (
+    r"(?i:id|name|user|arn|type|action|effect|resource|region|status|url|date)\\{0,8}[\"']?\s{0,9}$"
+)
+"""Before the `:` of a value that is about a secret in the same mapping."""
 _BLOCK = 400  # characters of a list or mapping that are read
 
 
@@ -63,7 +67,8 @@ def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan
     end = start + _BLOCK if end < 0 else end + 1
     spans: list[SecretSpan] = []
     for found in compile_once(_ELEMENT).finditer(text, start, end):
-        spans += _judge_literal(found, kind)
+        if not compile_once(_OTHER_KEY).search(text, max(start, found.start() - 40), found.start()):
+            spans += _judge_literal(found, kind)
     return spans
 
 

@@ -218,7 +218,13 @@ def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
     found = compile_once(_PGPASS).match(
         text, position if text[position] == ":" else max(0, position - 2)
     )
-    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+    is_arn = found and compile_once(r"\barn:[\w*:-]{1,80}$").search(text, max(0, position - 90), found.start())  # fmt: skip
+    if (
+        found
+        and not is_arn
+        and not shapes.is_placeholder(found["v"])
+        and not shapes.is_reference(found["v"])
+    ):
         yield SecretSpan(*found.span("v"), "password")
 
 

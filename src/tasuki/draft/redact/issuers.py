@@ -61,6 +61,7 @@ twitter-token      *AA{19,21}(?:(?!AAA)[A-Za-z0-9%]){70,110}$
 private-key        MII[A-Za-z0-9+/]{2,8}IBA(?:AKC|DANBgkqhkiG9w0BAQEFAAS)<b20+> b3BlbnNzaC1rZXktdjEA<b20+>
 private-key        M[CIH][A-Za-z0-9+/]{1,10}(?:QEEI|AwBQYDK2V|BBD[A-D]|ByqGSM49)<b20+> RW(?:RTY0Iy|QAAEIy|RCSw)<b40+>
 private-key        nsec1<l58> [xyzt]prv<a100+> *LS0tLS1CRUdJTi<b20+>
+service-token      pk_<d6+>_<a32>$
 service-token?     lin_(?:api|oauth)_<a20+> ntn_<a20+> secret_<a20+> gsk_<a20+> xai-<w20+> pplx-<a20+> r8_<w20+>
 service-token?     rubygems_<l20+> cio<a32>$ fig[a-z]{1,2}_<w20+> nvapi-<w20+> tvly-<w20+> ph[xs]_<w20+> tfp_<w20+>
 service-token?     sq0[a-z]{3}-<w20+> NR(?:AK|II|IQ|AA|RA|SP)-<w20+> PMA[KT]-<w20+> pul-<l20+> EAAA<w20+> EAA[A-Z]<a80+>
@@ -68,7 +69,7 @@ service-token?     pscale_(?:tkn|pw|oauth)_<x20+> lsv2_(?:pt|sk)_<w20+> ls__<a20
 service-token?     re_<a24+> dt0[a-z]<d2>[.]<a20+>[.]<a20+> f[mo][12][ar]?_<b20+> jina_<a20+> e2b_<l20+> sk_e2b_<l20+>
 service-token?     rnd_<a20+> LTAI<a16+> STS[.]<a16+> CFPAT-<w20+> napi_<a20+> nf[a-z]_<a20+> ctx7sk-<x20+> fc-<h32>$
 service-token?     cf(?:ut|at|k)_<a20+> v1[.]0-<h20+>-<h100+> sl[.](?:u[.])?<w60+> key-<h32>$ vc[aciprk]_<w20+>
-service-token?     vercel_(?:blob_rw_)?<w20+> pcsk_<a4+>_<w30+> csk-<l40+> tgp_v<d1>_<w20+> pat<a14>[.]<h40+> pk_<d6+>_<a32>$
+service-token?     vercel_(?:blob_rw_)?<w20+> pcsk_<a4+>_<w30+> csk-<l40+> tgp_v<d1>_<w20+> pat<a14>[.]<h40+>
 service-token?     pk_<l34>$ pk_<a6>_<h34>$ pk[.]<h32>$ sk[.]<x60+> bk[a-z]{2,3}_<w36+> xa[ap]t-<U> dtn_<h40+> signkey-[a-z]+-<h32+> sk_<h40+>$
 service-token?     sk_[a-z0-9]{2,7}_<w20+> sk_<a28>$ sk_<a40+>$ sk_<U> shippo_(?:live|test)_<H20+> bb_[a-z]{2,4}_<w20+>
 service-token?     tr_(?:prod|dev|stg|preview|pat|oat)_<w16+> pn[ub]_<a30+> fw_<a20+> fpk_<w20+> llx-<w30+> apify_api_<w24+>
@@ -207,9 +208,10 @@ def _find_coded(text: str, narrow: bytes) -> Iterator[SecretSpan]:
     mask, by_head = narrow.translate(_CODED_CHARS), _load_shapes()
     position = mask.find(_NEEDLE * 2)
     while position >= 0:
-        known = by_head.get(text[position : position + 2])
-        if known and (token := _match_shapes(text, position, *known)):
-            yield token
+        for start in _list_starts(text, position):
+            known = by_head.get(text[start : start + 2])
+            if known and (token := _match_shapes(text, start, *known)):
+                yield token
         end = mask.find(b" ", position)
         position = mask.find(_NEEDLE * 2, end) if end >= 0 else -1
 
@@ -218,11 +220,7 @@ def _find_in_run(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     """Yield tokens at the start of the run, after each separator in it, and with a mark inside."""
     by_head = _load_shapes()
     separators = compile_once(r"[-_.~]+").finditer(text, start, end)
-    first = (
-        (start, *_find_after_escape(text, start))
-        if text[start - 1 : start] in _ESCAPES
-        else (start,)
-    )
+    first = _list_starts(text, start)
     last = 0
     for position in (*first, *(found.end() for found in islice(separators, _MOST_PARTS))):
         known = by_head.get(text[position : position + 2]) if position >= last else None
@@ -280,8 +278,9 @@ def _is_token(value: str, shape: TokenShape) -> bool:
         any(map(str.isdigit, value)) or compile_once(r"[A-Za-z]{30}|[A-Z]{20}").search(value)
     ):
         return True
-    if not any(map(str.isdigit, value)):
-        return False
+    if not any(map(str.isdigit, value)):  # one token of twenty letters and digits in thirty
+        runs = compile_once(r"[A-Za-z]{16,}").findall(value)
+        return any(shapes.is_random(run, often=8) for run in runs)
     return shapes.is_random(value, often=10) or compile_once(_ONE_CASE).search(value) is not None
 
 
@@ -357,10 +356,11 @@ _ESCAPES = ("\\", "%", "[")
 _ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u[0-9a-fA-F]{4}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
 
 
-def _find_after_escape(text: str, position: int) -> tuple[int, ...]:
-    """Return where the run continues after an escape at its start.
+def _list_starts(text: str, position: int) -> tuple[int, ...]:
+    """Return where a run begins, and where it continues after an escape at its start.
 
     The escape is that of a newline, a percent escape or a terminal colour.
     """
-    found = compile_once(_ESCAPE).match(text, position)
-    return (found.end(),) if found else ()
+    is_escaped = text[position - 1 : position] in _ESCAPES
+    found = compile_once(_ESCAPE).match(text, position) if is_escaped else None
+    return (position, found.end()) if found else (position,)

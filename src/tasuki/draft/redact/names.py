@@ -65,10 +65,17 @@ def _find_foreign(text: str, lower: str) -> Iterator[SecretSpan]:
         )
 
 
+_RESOURCE = r"\barn:[\w*:${}./-]{1,150}:$|\b[A-Z]\w{1,20}(?:::\w{1,60}){1,2}::$"
+"""Before a word that is a part of a resource's name, `arn:aws:secretsmanager:…:secret:` or `AWS::IAM::AccessKey`."""
+
+
 def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
     if text[start - 1 : start] == "\\" and text[start] in "ntr":
         start += 1
-    if text.startswith("[REDACTED:", max(0, start - 10)):
+    if text.startswith("[REDACTED:", max(0, start - 10)) or (
+        text[start - 1 : start] == ":"
+        and compile_once(_RESOURCE).search(text, max(0, start - 160), start)
+    ):
         return []
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
@@ -223,13 +230,13 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
     )
 
 
-_LISTED = r"[\"'],\s{0,9}\\{0,8}[\"']$"
+_LISTED = r"[\"'`],(?:\s|\\n){0,60}\\{0,8}[\"'`]$"
 """Before a word that is one of a list of words in quotes, not the name of what follows."""
 
 
 def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
     if op == ",":
-        is_listed = compile_once(_LISTED).search(text, max(0, start - 16), start)
+        is_listed = compile_once(_LISTED).search(text, max(0, start - 72), start)
         return bool(close.strip("\\]")) and quoted is not None and not is_listed
     if op == ">":
         attribute = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$").search(
@@ -284,6 +291,10 @@ def _judge_bare(
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
 
+_AMPERSAND = r"&(?:\w+=|(?:quot|apos|[lr][ds]quo|[lg]t|nbsp|#\d{2,4})\b)"
+"""Before the next parameter of an address, or a character as HTML writes it."""
+
+
 def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     """Return the value without what follows it on the line.
 
@@ -292,7 +303,9 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     if query:
         return compile_once(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
     stop = (
-        compile_once(r"&&|\|\||;\w|[<>]|&\w+=") if shell else compile_once(r"[,;<>(){}\[\]|]|&\w+=")
+        compile_once(rf"&&|\|\||;\w|[<>]|{_AMPERSAND}")
+        if shell
+        else compile_once(rf"[,;<>(){{}}\[\]|]|{_AMPERSAND}")
     )
     found = stop.search(value)
     return (value[: found.start()] if found else value).rstrip(".,;:)]}")

@@ -37,6 +37,9 @@ def is_dummy(value: str) -> bool:
     return compile_once(_DUMMY).search(value) is not None
 
 
+_CAMEL_WORDS = r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)*$"
+
+
 def is_random(value: str, often: int = 5) -> bool:
     """Return whether the value changes its kind of character too often for words with numbers.
 
@@ -44,6 +47,8 @@ def is_random(value: str, often: int = 5) -> bool:
     if there are digits; letters alone need twice as many.
     """
     value = value[:256]
+    if compile_once(_CAMEL_WORDS).match(value):
+        return False
     classes = [
         "d" if c.isdigit() else "u" if c.isupper() else "l" if c.isalpha() else "-" for c in value
     ]
@@ -90,7 +95,7 @@ _NEUTRAL = frozenset(
     "public primary foreign cache max min num total next prev page paging continuation cancellation cancel count eos bos"
     " pad unk mask sep cls stop type label labels placeholder error errors msg message i18n hint title prompt no has is"
     " invalid missing wrong show hide toggle forgot sort partition idempotency sync design css author authors"
-    " authority certificate ssh valid expected unexpected image csrf index row column join bypass compass dedupe".split()
+    " authority certificate ssh pagination starting dkim valid expected unexpected image csrf index row column join bypass compass dedupe".split()
 )
 _SPLIT = r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+"
 
@@ -176,25 +181,25 @@ def _find_glued_kind(tail: str) -> str:
 # ---- values --------------------------------------------------------------------------------------------------------
 
 _REFERENCE = (
-    r"(?i)//\w|\?\w|\*+_*[a-z]|[=\])}]|\+\+|\d+(?:(?:\.\d+)?,|\*)[a-z]|\$[\w{(\[]|\$\$|%[\w({]|\{|<|!|@\w+/|\(|\[|--?[a-z][a-z-]*(?:=|$)|`|&|\*+$"
+    r"(?i)//\w|#/|\?\w|\*+_*[a-z]|[=\])}]|\+\+|\d+(?:(?:\.\d+)?,|\*)[a-z]|\$[\w{(\[]|\$\$|%[\w({]|\{|<|!|@\w+/|\(|\[|--?[a-z][a-z-]*(?:=|$)|`|&|\*+$"
     r"|(?:https?|file|op|env|vault|ref|ssm|arn|sha\d+|aws|gcp|secret|keyring|data|urn)(?::|\+)"
     r"|(?:process|os|import|self|this|args|opts|config|settings|env|ctx|req|request|props|cfg|options|state|secrets)\."
 )
 _CALL = r"[A-Za-z_$][\w$.:]*[(\[]|.*(?:=>|->|\?\.|::|\(\)|\$\{|\{\{|%[sdr]$|\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9]|[!=]==|\?\?|&&|\}\)|\)\})"
-_CODE = r"[\w$]+(?:\.[\w$]+)+(?:={1,3}$|[?+][\w:.]*$)|[a-z]{2,12}=$|[a-z]+(?:[A-Z][a-z]+)+(?:\?[\w.:]*|\+[\w.]+)$"
+_CODE = r"[\w$]+(?:\.[\w$]+)+(?:={1,3}$|[?+][\w:.]*$)|[A-Z]?[a-z]{2,12}=$|[A-Za-z_]\w*=(?:None|True|False|null|true|false)$|[a-z]+(?:[A-Z][a-z]+)+(?:\?[\w.:]*|\+[\w.]+)$"
 _FILE = (
     r".*\.(?:json|txt|pem|key|ya?ml|env|py|tsx?|jsx?|go|rs|rb|md|toml|ini|cfg|conf|crt|html?|css|sh|java|php|sql|log|lock|com|io)"
-    r"(?:[:#]\d+)*$"
+    r"(?:[:#]\d+)*$|[\w.-]+\.\*$"
 )
-_PATH = r"(?:[~.]{0,2}/)?[\w.@-]+(?:/[\w.@:*-]+)+/?$"
+_PATH = r"(?:[a-z]{2,12}:|[~.]{0,2}/)?[\w.@-]+(?:/[\w.@:*-]+)+/?$"
 _DOTTED = r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+$"
 _SNAKE = r"_*[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,4})+$"
 _CAMEL = r"\$?[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+\d?)*$|[A-Z][A-Z_]+\d?$"
 _TECHNICAL = (
     r"(?i)(?:(?:sha|md|hs|rs|es|ps|utf|int|uint|float|base|aes|rsa|ed|oauth|http|ipv|argon|bcrypt|win|uuid|uuidv|web|gpt|python"
-    r"|node|str|varchar|char)-?\d{1,4}(?:[-_.]?[a-z]{1,8}\d{0,4})?|[a-z]-?\d{1,5}|b64(?:enc|dec)|\d{1,4}[a-z]{1,2}|\d{1,4}(?:-[a-z]+){1,2}"
+    r"|node|str|varchar|char)-?\d{1,5}(?:[-_.]?[a-z]{1,8}\d{0,4})?|[a-z]-?\d{1,5}|b64(?:enc|dec)|\d{1,4}[a-z]{1,2}|\d{1,4}(?:-[a-z]+){1,2}"
     r"|v?\d+(?:\.\d+)+(?:[-+.][\w.+-]*)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*|[\d.,:/_+-]+"
-    r"|#[0-9a-f]{3,8}|[a-z]{2,12}\?|x-[a-z]+(?:-[a-z0-9]+)+|[\w.]*[a-z0-9](?:PrivateKey|PublicKey|Token|Secret|Password|Credential)s?(?:Types?)?"
+    r"|#[0-9a-f]{3,8}|[a-z]{2,12}\?|_[a-z]+\d{0,3}|x-[a-z]+(?:-[a-z0-9]+)+|[a-z]{2}(?:-[a-z]{4,10}){1,2}-\d|(?:aws4-)?(?:hmac|cram|digest|scram)-(?:sha|md)-?\d{1,3}(?:-\d{3}|-plus)?|[\w.]*[a-z0-9](?:PrivateKey|PublicKey|ApiKey|Token|Secret|Password|Credential)s?(?:Types?)?"
     r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
 UUID = r"(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$"

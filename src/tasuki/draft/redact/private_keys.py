@@ -116,7 +116,7 @@ def find_key_end(text: str, position: int) -> Iterator[SecretSpan]:
 
 def _is_rest(run: str) -> bool:
     """Return whether a run may be the last line of a key."""
-    return len(run) < 80 and not run.islower() and not run.isdigit()
+    return 4 <= len(run) < 80 and not run.isalpha() and not run.isdigit()
 
 
 def find_putty_key(text: str, position: int) -> Iterator[SecretSpan]:
