@@ -21,7 +21,7 @@ from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
-from tasuki.text_safety import remove_invisible
+from tasuki.text_safety import cut_text, remove_invisible
 from tasuki.threads import catalog, references
 from tasuki.vault import Vault, create_handoff_id
 
@@ -409,7 +409,9 @@ def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
         warnings.append(f"Redacted: {kinds}")
     for dropped in handoff.draft.dropped:
-        warnings.append(f"{dropped.way.capitalize()}: {dropped.text[:120]!r}: {dropped.reason}")
+        warnings.append(
+            f"{dropped.way.capitalize()}: {cut_text(dropped.text, 120)!r}: {dropped.reason}"
+        )
     redactor = Redactor()
     return [redactor.redact(warning) for warning in warnings]
 

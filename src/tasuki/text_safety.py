@@ -112,6 +112,11 @@ def cut_ends(text: str, head: int, tail: int) -> tuple[str, str]:
     return text[:before], text[after:]
 
 
+def cut_text(text: str, most: int) -> str:
+    """Return the beginning of a text, of at most so many characters, cut between words."""
+    return text if len(text) <= most else cut_ends(text, most, 0)[0]
+
+
 def _has_surrogate(text: str) -> bool:
     if text.isascii():
         return False

@@ -20,6 +20,7 @@ from tasuki.session.acp.recorder import find_thread
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
 from tasuki.session.agent_session.backend import TurnEnded
+from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
@@ -292,4 +293,4 @@ class AcpHandoff:
 
 def format_reason(answer: RpcMessage) -> str:
     """Format why the agent refused, in its own words."""
-    return (answer.error or "it gave no reason")[:300].rstrip(".")
+    return cut_text(answer.error or "it gave no reason", 300).rstrip(".")
