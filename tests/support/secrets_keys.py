@@ -1,6 +1,6 @@
 """Made-up private keys of every form, in the places where agents and people put them.
 
-Of `keys()` 0.69 were caught when they were new, of `held_out_keys()`, which nothing was tuned on, see `bench/redaction.py`.
+Of `keys()` 0.56 were caught when they were new; of `held_out_keys()`, which nothing was tuned on, 0.96 at first sight.
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
-    words, positions and redacted titles, no other text, and may be deleted at any time. It leaves out
-    known kinds of tokens, but may contain passwords. What is printed is redacted.
+    words, positions and titles, no other text, and may be deleted at any time. Secrets are redacted,
+    in what is printed and in the index.
     """
     import gc
 

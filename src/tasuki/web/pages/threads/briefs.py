@@ -315,7 +315,7 @@ def _render_edit_form(
     return templates.render_page(
         request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
         over=bool(handoff.budget and size > handoff.budget), force=force,
-        left_out=[redact(briefs.format_item(item))[0] for item in handoff.draft.left_out],
+        left_out=list(map(briefs.format_item, handoff.draft.left_out)),
     )  # fmt: skip
 
 
@@ -341,7 +341,7 @@ def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageR
         prepared.revise(text)
     except TasukiError as error:
         return _render_edit_form(
-            request, handoff, escape(form.get("brief", "")), redact(str(error))[0], bodies.get_status(error),
+            request, handoff, escape(form.get("brief", "")), str(error), bodies.get_status(error),
             force=bool(form.get("force")),
         )  # fmt: skip
     return templates.redirect(request, f"/briefs/{prepared.handoff.id}")
