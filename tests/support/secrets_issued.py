@@ -1,4 +1,4 @@
-"""Made-up tokens of some hundred and fifty issuers, by what they document, and of issuers that do not exist.
+"""Made-up tokens of some hundred and ninety issuers, by what they document, and of issuers that do not exist.
 
 The lengths are those that the issuers gave in 2025 and 2026; what is before the token's random part is public.
 """
@@ -45,6 +45,9 @@ sonarcloud sqco_ a59 | sourcegraph sgp_ h16 _ h40 | sourcegraph-cody slk_ h64 | 
 swarm SWMTKN-1- l50 - l25 | tableau  b22 ==: a32 | telnyx KEY0 u31 _ w22 | thunderstore tss_ a41 | trello ATTA h72 | twitter AAAAAAAAAAAAAAAAAAAAA a80
 typeform tfp_ a44 _ a14 | upcloud ucat_ u26 | val-town vtwn_ a27 | voiceflow VF.DM. h24 . a16 | voyage pa- w43 | wakatime waka_ U | wandb wandb_v1_ a77
 workato wrka-eyJ w40 . w40 . w86 | xata xau_ a43 | xprv xprv a107 | yandex y0_ w55 | zhipu  h32 . a16 | zoho 1000. h32 . h32 | zuplo zpka_ l32 _ h8
+modal ak- a22 | modal-secret as- a22 | aws-session IQoJb3JpZ2lu a200 | ngrok 2 a26 _ a22 | paypal A21AA w90 | datadog-app ddapp_ a34 | snowflake ETMsDgAAA b60
+confluent cflt b60 | factory fk- w40 | boundary at_ a10 _ a60 | raycast rca_ h64 | steel ste- a80 | composio ak_ a20 | zep z_ w120 | cal cal_live_ h32 | scale live_ h32
+courier pk_prod_ u28 | scaleway SCW u17 | asana 2/1203456789012345/1209876543210987: h32 | neptune eyJhcGlf a120 | convex prod:happy-animal-123| eyJ2MiI6 b90
 """.strip()
 
 UNKNOWN = """

@@ -26,7 +26,7 @@ _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _TABLE = """
 aws-access-key     A[KS]IA<u16>$ A[BC][IC]A<u16>$
-aws-key            ABSK<b90+> bedrock-api-key-<b30+> amzn[.]mws[.]<U> amzn1[.]oa2-cs[.]v1[.]<h60+>
+aws-key            IQoJb3JpZ2lu<b80+> F[wQ]oGZXIvYXdz<b80+> ABSK<b90+> bedrock-api-key-<b30+> amzn[.]mws[.]<U> amzn1[.]oa2-cs[.]v1[.]<h60+>
 github-token       gh[pousr]_<a20+>(?:_<x20+>)? github_pat_<w40+>
 anthropic-key      sk-ant-<w20+>
 openai-key         sk-(?:proj|svcacct|service|admin|None)-<w20+> ?sk-<a20+> sess-<a40>$
@@ -43,7 +43,7 @@ twilio-key         SK<H32>$
 digitalocean-token do[opr]_v1_<h60+> DO00<u16>$
 discord-token      [MNO]<w22+>[.]<w6>[.]<w27+>
 telegram-token     (?<=<d1>:)AA<w33>$
-jwt                ZXlK<b60+> eyJ<w8+>[.]<w8+>(?:[.]<w1+>){0,3} ?eyJrIjoi<b40+>
+jwt                ZXlK<b60+> eyJ(?:2MiI6|hcGlf)<b40+> eyJ<w8+>[.]<w8+>(?:[.]<w1+>){0,3} ?eyJrIjoi<b40+>
 age-key            AGE-SECRET-KEY-1<u40+> AGE-PLUGIN-<u1+>-1<u40+>
 shopify-token      shp[a-z]{2,3}_<H32+>
 databricks-token   dapi<h32>(?:-<d1>)? dkea<h32> dose<h32>
@@ -61,8 +61,9 @@ twitter-token      *AA{19,21}(?:(?!AAA)[A-Za-z0-9%]){70,110}$
 private-key        MII[A-Za-z0-9+/]{2,8}IBA(?:AKC|DANBgkqhkiG9w0BAQEFAAS)<b20+> b3BlbnNzaC1rZXktdjEA<b20+>
 private-key        M[CIH][A-Za-z0-9+/]{1,10}(?:QEEI|AwBQYDK2V|BBD[A-D]|ByqGSM49)<b20+> RW(?:RTY0Iy|QAAEIy|RCSw)<b40+>
 private-key        nsec1<l58> [xyzt]prv<a100+> *LS0tLS1CRUdJTi<b20+>
-service-token      pk_<d6+>_<a32>$
-service-token?     lin_(?:api|oauth)_<a20+> ntn_<a20+> secret_<a20+> gsk_<a20+> xai-<w20+> pplx-<a20+> r8_<w20+>
+service-token      pk_<d6+>_<a32>$ pk_(?:prod|test)_<u28>$ 0[.]<U>[.]<a30>(?::<b20+>)? live_<h32>$ cal_(?:live_|test_)?<h32>$ SCW<u17>$
+service-token?     a[ks]-<a22>$ ak_<a20+>$ [123]<a26>_<a20+>$ A21AA<w60+> ddapp_<a30+> ETMsDg<b40+> cflt<b56+> (?<=SSWS.)00<w40> at_<a10>_<a40+>
+service-token?     fk-<w30+> rca_<h40+> ste-<a40+> z_<w80+> lin_(?:api|oauth)_<a20+> ntn_<a20+> secret_<a20+> gsk_<a20+> xai-<w20+> pplx-<a20+> r8_<w20+>
 service-token?     rubygems_<l20+> cio<a32>$ fig[a-z]{1,2}_<w20+> nvapi-<w20+> tvly-<w20+> ph[xs]_<w20+> tfp_<w20+>
 service-token?     sq0[a-z]{3}-<w20+> NR(?:AK|II|IQ|AA|RA|SP)-<w20+> PMA[KT]-<w20+> pul-<l20+> EAAA<w20+> EAA[A-Z]<a80+>
 service-token?     pscale_(?:tkn|pw|oauth)_<x20+> lsv2_(?:pt|sk)_<w20+> ls__<a20+> xkeysib-<w20+> xsmtpsib-<w20+> re_<a6+>_<a16+>
@@ -111,7 +112,7 @@ _INSIDE_MARK = r"\dQ~|\.atlasv1\.|JQQJ9|AZDO|_mmk|NRAL|-NRMA|[0-9a-f]{32}[-.](?:
 _AFTER_MARK = (
     r"(?<=AstraCS:)[A-Za-z0-9:]{20,}|(?<=[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:)[0-9a-f]{32}(?![0-9a-z])"
     r"|(?<=(?<![0-9a-f])[0-9a-f]{24}:)[0-9a-f]{64}(?![0-9a-z])|(?<=configcat-sdk-1/)[A-Za-z0-9_-]{22}/[A-Za-z0-9_-]{22}"
-    r"|(?<=\d{15}[|])[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])|(?<=[A-Za-z0-9+/]{22}==:)[A-Za-z0-9]{32}(?![0-9A-Za-z])|(?<=secret-token:)[A-Za-z0-9_.~-]{20,}"
+    r"|(?<=\d{15}[|])[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])|(?<=[A-Za-z0-9+/]{22}==:)[A-Za-z0-9]{32}(?![0-9A-Za-z])|(?<=/\d{16}:)[0-9a-f]{32}|(?<=-\d{3}[|])[A-Za-z0-9+/=]{60,}|(?<=[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:)[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])|(?<=secret-token:)[A-Za-z0-9_.~-]{20,}"
 )
 """Tokens with a character before them that is none of a token."""
 
@@ -225,6 +226,8 @@ def _find_in_run(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     for position in (*first, *(found.end() for found in islice(separators, _MOST_PARTS))):
         known = by_head.get(text[position : position + 2]) if position >= last else None
         token = _match_shapes(text, position, *known) if known else None
+        if token and position > first[-1] and shapes.is_encoded(text[first[-1] : position]):
+            break
         if not token and position == first[-1]:
             token = _match_common(text, position, end)
         if token:

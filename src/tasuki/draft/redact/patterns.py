@@ -57,6 +57,14 @@ def is_random(value: str, often: int = 5) -> bool:
     return changes * often >= len(value) and (digits >= 2 or changes * often >= len(value) * 2)
 
 
+def is_encoded(text: str) -> bool:
+    """Return whether a text ends in encoded data, in which any prefix may occur by chance."""
+    end = text[-65:-1]
+    return compile_once(_MIXED).match(end) is not None and is_random(end, often=8)
+
+
+_MIXED = r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_-]{24,}$"
+
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 STEMS = ("pass", "pw", "psk", "secret", "token", "key", "auth", "cred", "hmac", "contrase", "senha")
