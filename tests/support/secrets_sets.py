@@ -42,6 +42,7 @@ _DOCUMENTS = {
 _PARTS = {
     "section": '[secrets]\nalpha = "{s}"\nbeta = 1\n', "manifest's section": "secrets:\n  alpha: {s}\n",
     "basic": "It sent Basic {b} and got 200", "phrase": 'password = "{w}"', "login": "Sign in with password sunny!{d}days ok",
+    "wallet": "my seed phrase is: {p}.", "wallet's variable": 'MNEMONIC="{p}"', "credentials": "CREDENTIALS={s}", "ssh": "SSH_PASSPHRASE={s}",
 }  # fmt: skip
 _WORDS = "correct horse battery staple violet planet garden window silver".split()
 _AGAIN = {
@@ -92,8 +93,9 @@ def parts(seed: int = 20260517) -> Iterator[Sample]:
                 base64.b64encode(f"bob:{value}".encode()).decode(),
                 " ".join(rng.sample(_WORDS, 4)),
             )
-            filled = text.format(s=value, b=basic, w=words, d=digits)
-            secret = {"{b}": basic, "{w}": words, "{d}": f"sunny!{digits}days"}
+            phrase = " ".join(rng.choices(_WORDS, k=12))
+            filled = text.format(s=value, b=basic, w=words, d=digits, p=phrase)
+            secret = {"{p}": phrase, "{b}": basic, "{w}": words, "{d}": f"sunny!{digits}days"}
             yield Sample("part", name, filled, next((v for k, v in secret.items() if k in text), value))  # fmt: skip
 
 

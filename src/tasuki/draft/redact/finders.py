@@ -249,6 +249,16 @@ def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "command-password")
 
 
+_WALLET = r"(?:mnemonic|phrase)\W{1,9}(?:(?:is|was|are)\W{1,4})?(?P<v>(?:[a-z]{3,8}[\s,]{1,3}){11}(?:(?:[a-z]{3,8}[\s,]{1,3}){3}){0,4}[a-z]{3,8})\b"
+
+
+def _find_wallet_phrase(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the twelve or more words that open a wallet."""
+    found = compile_once(rf"(?i){_WALLET}").match(text, position)
+    if found and found["v"].islower():
+        yield SecretSpan(*found.span("v"), "password")
+
+
 # What to search for, how far to move on before searching again, and the finder for the place.
 ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ("begin", 5, private_keys.find_armoured_key),
@@ -270,6 +280,8 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     (":*:", 1, _find_pgpass),
     ("--from-literal", 14, _find_literal),
     ("sudo -s", 7, find_piped_secret),
+    ("mnemonic", 8, _find_wallet_phrase),
+    ("phrase", 6, _find_wallet_phrase),
 )
 
 

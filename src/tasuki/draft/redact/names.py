@@ -96,7 +96,7 @@ def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
         or _find_bytes_kind(text, end, name)
     )
     if kind == "credentials":
-        return _find_pair(text, end)
+        return _find_pair(text, end) or _find_assigned(text, start, end, name, "weak-key")
     if not kind:
         return []
     if kind == "pass":  # also a verb and a verdict of tests

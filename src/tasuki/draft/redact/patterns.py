@@ -139,7 +139,8 @@ def find_secret_kind(name: str) -> str:
     """
     words = _split_words(name)
     if not words or not _NEUTRAL.isdisjoint(words):
-        return "password" if words[-2:] in (["ssh", "pass"], ["ssh", "password"]) else ""
+        is_ssh = words[-2:-1] == ["ssh"] and words[-1] in (*_PASSWORDS, "pass")
+        return "password" if is_ssh else ""
     if words == ["1", "password"]:
         return ""  # the program
     last = words[-1]
@@ -164,7 +165,7 @@ def find_secret_kind(name: str) -> str:
         "x-auth",
     ):
         return "authorization"
-    if last == "hmac" or (name.isupper() and last == "key" and before):
+    if last == "hmac" or (name.rpartition(".")[2].isupper() and last == "key" and before):
         return "weak-key"
     found = compile_once(_GLUED).search(last)
     return _find_glued_kind(found.group()) if found else ""
