@@ -198,7 +198,7 @@ def read_shared_document(database: FleetDatabase, handoff: FleetHandoff) -> str 
 
 def redact_answer(response: Response[Any]) -> Response[Any]:
     """Redact the data of an answer, whatever it is: the last thing before it is written."""
-    if not isinstance(response.content, str | bytes):
+    if isinstance(response.content, dict | list | tuple | Struct):
         response.content = Redactor().redact_data(msgspec.to_builtins(response.content))
     return response
 
