@@ -1,6 +1,7 @@
 """Measures redaction: recall, false positives, speed, import time, hostile input; other libraries where installed.
 
     python bench/redaction.py [CORPUS]
+    python bench/redaction.py --ablate    what each file and each function is worth
 
 CORPUS is a folder of threads, JSON or JSON lines, plain or gzipped; the marks made in them are listed for judging.
 """
@@ -23,11 +24,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-from secrets_generator import Sample, leaked, tuned  # noqa: E402
-from secrets_heldout import held_out  # noqa: E402
+from secrets_generator import Sample, leaked  # noqa: E402
 from secrets_lookalikes import texts  # noqa: E402
-from secrets_second import second  # noqa: E402
-from secrets_third import third  # noqa: E402
+from secrets_sets import SETS  # noqa: E402
 
 from tasuki.draft.redact.redactor import Redactor, find, redact  # noqa: E402
 
@@ -37,10 +36,17 @@ KEPT = contextlib.ExitStack()
 
 def main() -> None:
     """Prints the table, the times on hostile input, and with a corpus the marks made in it."""
-    sets = {"tuned": tuned() + second() + third(), "held-out": held_out()}
-    for name, samples in sets.items():
+    if sys.argv[1:] == ["--ablate"]:
+        from redaction_parts import print_parts
+
+        print_parts()
+        return
+    made = {name: make() for name, (make, _) in SETS.items()}
+    for name, samples in made.items():
         kinds, contexts = {s.kind for s in samples}, {s.context.split("/")[0] for s in samples}
-        print(f"{name}: {len(samples)} samples, {len(kinds)} kinds, {len(contexts)} contexts")
+        caught = recall(SETS[name][1], samples)
+        print(f"{name:14}{caught:.3f} of {len(samples):5} samples, {len(kinds)} kinds, {len(contexts)} contexts")  # fmt: skip
+    sets = {name: made[name] for name in ("tuned", "held-out")}
     lookalikes, text = texts(), ordinary_text()
     print(
         f"look-alikes: {len(lookalikes)}; ordinary text: {len(text) / 1e6:.1f} MB of Python's library\n"

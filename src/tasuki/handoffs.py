@@ -21,7 +21,7 @@ from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
-from tasuki.text_safety import remove_invisible
+from tasuki.text_safety import cut_text, remove_invisible
 from tasuki.threads import catalog, references
 from tasuki.vault import Vault, create_handoff_id
 
@@ -409,7 +409,9 @@ def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
         warnings.append(f"Redacted: {kinds}")
     for dropped in handoff.draft.dropped:
-        warnings.append(f"{dropped.way.capitalize()}: {dropped.text[:120]!r}: {dropped.reason}")
+        warnings.append(
+            f"{dropped.way.capitalize()}: {cut_text(dropped.text, 120)!r}: {dropped.reason}"
+        )
     redactor = Redactor()
     return [redactor.redact(warning) for warning in warnings]
 
@@ -448,8 +450,17 @@ def format_now() -> str:
 
 
 def create_event(kind: str, **detail: str) -> HandoffEvent:
-    """Create an event that happens now; empty details are left out."""
-    return HandoffEvent(at=format_now(), kind=kind, detail={k: v for k, v in detail.items() if v})
+    """Create an event that happens now, without secrets; empty details are left out."""
+    shown = {
+        name: text if name in _PLACES else Redactor().redact(text)
+        for name, text in detail.items()
+        if text
+    }
+    return HandoffEvent(at=format_now(), kind=kind, detail=shown)
+
+
+_PLACES = ("successor_path", "successor_thread")
+"""Details of an event by which files are found."""
 
 
 def build_resume_command(thread: Thread) -> tuple[str, ...]:

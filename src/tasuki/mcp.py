@@ -171,16 +171,15 @@ def _wrap_tool(function: Callable[P, str]) -> Callable[P, str]:
     @wraps(function)
     def call_tool(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
-            return function(*args, **kwargs)
+            return EntryCleaner().clean_text(function(*args, **kwargs))
         except TasukiError as error:
             raise ToolError(EntryCleaner().clean_text(str(error))) from error
         except Exception as error:  # A tool is a boundary: the agent goes on, with a message.
             if os.environ.get("TASUKI_TRACEBACK"):
                 traceback.print_exception(error)
-            message = f"This is a bug in tasuki: {type(error).__name__}: {str(error)[:300]}."
-            raise ToolError(
-                EntryCleaner().clean_text(f"{message} No thread was changed.")
-            ) from error
+            reason = EntryCleaner().clean_line(str(error), 300)
+            message = f"This is a bug in tasuki: {type(error).__name__}: {reason}."
+            raise ToolError(f"{message} No thread was changed.") from error
 
     return call_tool
 
@@ -353,7 +352,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
         else ""
     )
     if question:
-        found = references.find_answers(source, question, cleaner.clean_entry)
+        found = references.find_answers(source, question, cleaner)
         texts = [
             f"{link.label}#{p.ref} {p.kind} {p.at}\n{p.text}\n"
             for link, passages in found
@@ -362,12 +361,15 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
         if not texts:
             return f"{note}No passage of {source.label} contains a word of the question."
         return note + _join_within_limit(iter(texts), "Ask something more specific.")
+    readings = list(references.read_entries(source, refs))
+    if refs is not None:
+        cleaner.learn_entries((r.entry for r in readings), source.entries)
     return note + _join_within_limit(
         (
             f"── {source.label}#{r.entry.ref} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"
             + cleaner.clean_text(r.text)
             + "\n"
-            for r in references.read_entries(source, refs)
+            for r in readings
         ),
         f"Name entries, for example {source.label}#40-60.",
     )

@@ -7,7 +7,6 @@ import sys
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import ExtraMissing, build_install_line
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import clean_for_display, shorten_to_line
 
 DESKTOP = "desktop"
 _KIND = compile_pattern(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
@@ -50,9 +49,7 @@ def send_notification(targets: str, title: str, body: str, link: str = "") -> li
     """
     named = list_places(targets)
     redactor = Redactor()
-    title, body = (
-        shorten_to_line(redactor.redact(clean_for_display(text)), 300) for text in (title, body)
-    )
+    title, body = (redactor.redact_line(text, 300) for text in (title, body))
     body = f"{body}\n{link}" if link else body
     problems = []
     if DESKTOP in named and not _show_on_desktop(title, body):

@@ -106,6 +106,32 @@ def shorten_to_line(text: str, width: int) -> str:
     return words if len(words) <= width else words[: width - 1].rstrip() + "…"
 
 
+_WORD_ENDS = "\n \t\"'`,;()[]{}<>"
+_LONGEST_WORD = 4_096
+
+
+def cut_ends(text: str, head: int, tail: int) -> tuple[str, str]:
+    """Return the beginning and the end of a text, of at most so many characters, cut between words.
+
+    Half a secret could not be recognised. A word of thousands of characters is cut.
+    """
+    before, after = head, max(len(text) - tail, head)
+    limit = max(0, head - min(_LONGEST_WORD, head // 2))
+    if text[before - 1 : before] not in _WORD_ENDS and text[before] not in _WORD_ENDS:
+        found = max(text.rfind(mark, limit, before) for mark in _WORD_ENDS)
+        before = found + 1 if found >= 0 else before
+    limit = after + min(_LONGEST_WORD, tail // 2)
+    if text[after - 1] not in _WORD_ENDS and text[after : after + 1] not in _WORD_ENDS:
+        places = (text.find(mark, after, limit) for mark in _WORD_ENDS)
+        after = min((place for place in places if place >= 0), default=after)
+    return text[:before], text[after:]
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return the beginning of a text, of at most so many characters, cut between words."""
+    return text if len(text) <= most else cut_ends(text, most, 0)[0]
+
+
 def _has_surrogate(text: str) -> bool:
     if text.isascii():
         return False

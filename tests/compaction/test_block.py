@@ -36,6 +36,28 @@ def test_the_state_is_what_programs_printed(tmp_path: Path) -> None:
     assert "Write the changelog" in text
 
 
+def test_no_part_of_a_block_holds_a_secret(tmp_path: Path) -> None:
+    """Neither a claim of the summary, nor a line that shows a password without its name."""
+    token, password = "bkua_" + "0a1b2c3d" * 5, "Maple!kq7RtZ2w9"
+    thread = (
+        ThreadBuilder("claude", cwd="/home/dev/shop")
+        .user(f"The password of staging:\n{password}\nNever put {token} into a file, please.")
+        .shell("make", f"DB_PASSWORD={password}", 2)
+        .shell("make", f"error: connect with {password} failed", 2)
+        .assistant("Next I repair the build.")
+    )
+    compaction = build_coming_compaction(
+        harnesses.get_harness("claude").read(thread.write(tmp_path)),
+        f"`deploy {token[:20]}` was run, and src/{token}.py was edited with {password[:12]} in it.",
+    )
+    block = build_block(compaction)
+
+    assert block.corrections
+    assert block.rules
+    assert token[5:15] not in block.text
+    assert password[:10] not in block.text
+
+
 @pytest.mark.parametrize(
     "said",
     [

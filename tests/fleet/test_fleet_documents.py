@@ -265,6 +265,29 @@ def test_bytes_of_the_agent_stay(path: Path, thread: Path) -> None:
     assert path.read_bytes().startswith(own)
 
 
+def test_a_document_holds_no_secret_of_the_agent_or_of_the_thread(
+    path: Path, tmp_path: Path
+) -> None:
+    """Neither in the agent's words, which stay otherwise, nor in what is added, nor in the notes."""
+    token, password, key = "dtn_" + "0a1b2c3d" * 8, "Maple!kq7RtZ2w9", "fw_" + "aB3dE6gH" * 3
+    built = ThreadBuilder("claude", cwd=str(tmp_path))
+    built.user(f"Never put {token} into a file, and keep the retries configurable in src/client.py")
+    built.shell("cat .env", f"DB_PASSWORD={password}").edit("src/client.py", "3", "config.retries")
+    built.user(f"Please also deploy it with {token} on Friday evening").assistant("Done.")
+    thread = built.write(tmp_path / built.file_name())
+    words = (
+        "## What I was working on\n\n- it logs in with {} and `deploy --key {}` in src/none.py\n"
+    )
+    path.write_text(words.format(password, key))
+    notes = documents.complete_document(path, agent(thread=str(thread)), handoff())
+    text = path.read_text()
+
+    assert text.startswith(words.format("[REDACTED:password]", "[REDACTED:service-token]"))
+    assert documents.ADDED in text
+    assert any("Secrets redacted in the document" in note for note in notes)
+    assert all(secret[4:16] not in text + repr(notes) for secret in (token, password, key))
+
+
 def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_path: Path) -> None:
     """A thread that is gone keeps no document back; the operator is told that it was not checked."""
     path.write_text("# Handoff\n\nAll is said.\n")

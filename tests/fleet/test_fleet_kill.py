@@ -16,7 +16,7 @@ BEFORE = [f"{step}:before" for step in ALL_STEPS]
 AFTER = [f"{step}:after" for step in (*ALL_STEPS, "done")]
 MIDDLE = [
     "await_idle:middle", "documents.reserve_path", "PromptDelivery._clear_input", "TmuxPanes.paste", "TmuxPanes.enter",
-    "await_turn:middle", "documents._append_to_document", "AgentLifecycle.insert_agent", "lifecycle._write_private",
+    "await_turn:middle", "documents._rewrite_document", "AgentLifecycle.insert_agent", "lifecycle._write_private",
     "AgentLifecycle._write_order", "TmuxPanes.open", "register:middle", "skill:middle", "prompt:middle",
     "deliver:middle", "acknowledge:middle",
 ]  # fmt: skip

@@ -77,7 +77,7 @@ def points() -> None:
     behind(PromptDelivery, "_clear_input")
     behind(documents, "reserve_path")
     behind(worktrees, "_run")
-    behind(documents, "_append_to_document")
+    behind(documents, "_rewrite_document")
     behind(lifecycle, "_write_private")
     behind(AgentLifecycle, "insert_agent")
     behind(AgentLifecycle, "_write_order")

@@ -57,6 +57,27 @@ async def test_handoff(setting: Setting) -> None:
     assert {m["params"]["sessionId"] for m in client.all if m.get("method") == "session/update"} == {session}  # fmt: skip
 
 
+async def test_a_token_of_an_unsupported_claim_goes_nowhere(setting: Setting) -> None:
+    """The checks quote the document without its secrets, to the client and to the successor."""
+    token = "pcsk_" + "aB3dE6" + "_" + "zY9xW8vU" * 7
+    document = (
+        f"{DOCUMENT}\n\n## Critical Context\n- `deploy --key {token}` was run in src/nofile.py"
+    )
+    writes = AcpRule(WRITE, (AcpStep(say=document),))
+    async with setting.talk(writes) as (client, session):
+        await client.prompt(session, HELLO)
+        _, text = await client.prompt(session, "/handoff")
+        await client.prompt(session, "go on")
+
+    (handoff,) = setting.vault.list_handoffs()
+    brief = setting.vault.load_brief(handoff.id)
+    prompts = setting.prompts("session-2")
+    assert "does not bear out" in brief
+    told = text.partition(STARTED)[2]
+    assert told
+    assert all(token[12:] not in said for said in (told, brief, *prompts))
+
+
 async def test_the_events_of_the_handoff(setting: Setting) -> None:
     """The vault tells that it started, and that it was delivered once a prompt took it along."""
     async with setting.talk(WRITES) as (client, session):

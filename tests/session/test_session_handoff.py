@@ -334,6 +334,26 @@ async def test_a13_what_does_not_stand_in_the_thread_is_told_and_marked(desk: Ma
     assert "Write tests/test_tabs.py" not in checked.partition("What it leaves out")[0]
 
 
+async def test_a_token_in_an_unsupported_claim_reaches_nobody(desk: Make) -> None:
+    """What the thread does not bear out is listed without the secrets that the document holds."""
+    token, password = "vcp_" + "aB3dE6gH" * 7, "Maple!kq7RtZ2w9"
+    wrong = DOCUMENT.replace(
+        "- Read `src/parser.py`",
+        f"- Deployed with `deploy --key {token}` and used `{password[:11]}` in src/lexer.py",
+    ).replace("- Tabs count as one blank", f"- The password is {password}")
+    at = await desk(says(wrong, "- (none)"), says(wrong)).worked()
+
+    outcome = await at.session.handoff()
+
+    assert outcome is not None
+    assert "does not bear out" in outcome.message
+    kept = [path.read_text() for path in at.vault.root.rglob("*") if path.is_file()]
+    successor = at.manager.path.read_text() if at.manager.path else ""
+    for text in (outcome.message, outcome.document, successor, *kept):
+        assert token[8:] not in text
+        assert password[:11] not in text
+
+
 async def test_a13_the_document_does_not_bear_itself_out(desk: Make) -> None:
     """The thread is read before the document is in it."""
     at = await desk(says(DOCUMENT + "\n- The port is `48151`")).worked()

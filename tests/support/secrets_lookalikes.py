@@ -41,6 +41,28 @@ max_tokens=4096
 Client(credentials=None, retries_left=30)
 raise InvalidGrantError('Invalid credentials given.', request=request_v2)
 local all all "md5", "password", "scram-sha-256"
+backends = ["vfox:plugins/vfox-1password", "aqua:1password/cli"]
+"Resource": "arn:aws:lambda:*:*:function:report-builder2-*"
+"Resource": ["arn:aws:rds:*:*:db:autoscaled-reader3*", "arn:aws:redshift:*:*:dbuser:*/etl_api_user2"]
+"SecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:Billing2Db-a1b2c3"
+Value: arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/billing-Ca8JGt
+"AWS::ApiGateway::ApiKey": "48205d4ffd7feba3", "AWS::IAM::AccessKey": "62d91b17309e76c8"
+"SessionKeys": {"$ref": "#/definitions/SessionKeysV11"}
+"PaginationToken": "efgh5678ijkl", --starting-token Z3M3LMPQ7abc
+"DkimTokens": ["vvjuipp74whm76gqoni7qmwwn4w4qusj"]
+it replicates the secret to eu-west-3 and us-gov-east-1
+Authorization: AWS4-HMAC-SHA256
+C: A1 AUTH=CRAM-MD5
+derive_key("secret", "Ed25519")
+GROUP_PAT = "fr.comp.lang2.*"
+def make(api_key: ApiGatewayApiKey, token: Token=None):
+it passes --pass `strict=False` on
+auth("AddApiKeyRequiredToCorsPreflight")
+printf(&quot;The password is correct.&quot;);
+options `username`, `_password`, `certfile2`
+"Credentials": [{"CredentialId": "8LApgk4-lNUFHbhm2w6Und7-uxcc8coJ", "UserName": "developer-at-12"}]
+"Credentials": {"Policy": {"Sid": "DenyAllOtherActionsOnAnyResource", "Action": "s3:ListAllMyBuckets2"}}
+'tokens': [(words(('_Bool', '_Decimal32', '_Decimal64')), Keyword.Type)]
 required = ["username", "password", "certfile"]
 the machine learning login flow password reset
 db:5432:ready:yes:healthy
@@ -196,9 +218,38 @@ la contraseña es obligatoria
 密码是必填项
 パスワードは必須です
 密码长度至少8位
+| 1Password | `1password` | vault |
+sessions are identified as "orphaned"
+the record identified by 'nameID'
+token at https://crates.io/api/v1/trusted_publishing/tokens
+Token: "#d0d0d0", Keyword: "#49483e"
+"privateKey": "string?", "credentials": "array?"
+def sign(private_key: Ed25519PrivateKey, key: ed25519.Ed25519PublicKey)
+super().__init__(credentials, **_extra_kwargs)
+if(apiKey===void 0||data.SecretAccessKey===void 0)throw Error2
+new Client({apiKey:apiKey??null,authToken:identityTokenFile?a2:b2})
+var secretOrKey=secretOrKey??opts.publicKey;let token=pendingAnsi+segment2
+return token.expiration!==void 0&&token.expiration2
+let credentials=command.noRefresh?new A1:new B2
+Vaults2.Credentials=Credentials,Vaults2
+"accesskeys": {"pass": "el valor de autocomplete es correcto"}
+"has-alt": {"pass": "要素にalt属性が指定されています"}
+const SIDEBAR_WIDTH_STORAGE_KEY = 'pi-share:v1:sidebar-width'
+log, err := s.getSessionLogBySessionID(sessionID)
+s.handleUploadPackV2LSRefs(w, req, body)
+Invalid response from STS.assumeRoleWithWebIdentity call with role2
+gl_ModelViewProjectionMatrixInverseTranspose
+-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----
+keys begin with -----BEGIN RSA PRIVATE KEY----- and end with -----END RSA PRIVATE KEY-----, as always
+if strings.Contains(s, "-----BEGIN PRIVATE KEY-----") { return errPrivateKeyNotAllowedHere2 }
+https://hooks.slack.com/services/TOKEN_A/TOKEN_B/TOKEN_C
+sk_live_your_key_goes_here_please fw_some_function_name_with_2_parts
+secret_manager_access_token_was_not_found_in_2_requests
 """.strip().splitlines()
 
 LINES = [line.replace("\\n", "\n") for line in r"""
+"splitnport",\n                     "splitpasswd", "splitport2",
+Bad key, though the certificate is\nOK\n-----END RSA PRIVATE KEY-----
 curl https://a.example\ncurl -u "$USER:$PASS" https://b.example
 redis-cli ping\nredis-cli -h localhost -p 6379 info
 docker login -u bob r1\ndocker run -p 8080:80 nginx
@@ -280,6 +331,7 @@ def identifiers(rng: random.Random) -> Iterator[str]:
     yield f"golang.org/x/net v0.24.0/go.mod h1:{b64(rng, 32)}"
     yield f'<script integrity="sha384-{b64(rng, 48)}" crossorigin>'
     yield f"data:image/png;base64,{b64(rng, 300)}"
+    yield f"image: {b64(rng, 60)}+AKIAQ3EGRJ7XK2LMNOP4/{b64(rng, 60)}"
     yield f"session id: {uuid.UUID(int=rng.getrandbits(128))}"
     yield f'"sessionId": "{uuid.UUID(int=rng.getrandbits(128))}"'
     yield f'"tool_use_id": "toolu_01{pick(rng, ALNUM, 22)}"'
@@ -306,6 +358,17 @@ def identifiers(rng: random.Random) -> Iterator[str]:
     yield f'"encrypted_content":"gAAAAAB{b64url(rng, 120)}"'
     yield f"index {sha1[:7]}..{sha256[:7]} 100644"
     yield f"yarn@npm:4.1.0 checksum: 10c0/{pick(rng, HEX, 128)}"
+    yield f"org_{pick(rng, ALNUM, 40)} proj_{pick(rng, ALNUM, 40)} user_2{pick(rng, ALNUM, 26)} btgt_01{pick(rng, ALNUM, 44)}"
+    yield f"resp_{pick(rng, HEX, 50)} fc_{pick(rng, HEX, 50)} rs_{pick(rng, HEX, 50)} thread_{pick(rng, ALNUM, 24)}"
+    yield f"acme/app:prod-{sha1} build-staging-{sha256} cache_{pick(rng, HEX, 32)}"
+    yield f'class="styles_token__{pick(rng, ALNUM, 5)} css-{pick(rng, LOWER, 6)}" <link href="/assets/index-{pick(rng, ALNUM, 8)}.css">'
+    yield f"pk_live_{pick(rng, ALNUM, 24)} is publishable, acct_{pick(rng, ALNUM, 16)} price_{pick(rng, ALNUM, 24)}"
+    yield f'wasm = "{b64(rng, 900)}"'
+    yield f"-----BEGIN CERTIFICATE-----\n{b64(rng, 48)}\n{b64(rng, 48)}\n-----END CERTIFICATE-----"
+    yield f"-----BEGIN PUBLIC KEY-----\n{b64(rng, 48)}\n-----END PUBLIC KEY-----"
+    yield f'{{"kty": "RSA", "n": "{b64url(rng, 256)}", "e": "AQAB"}}'
+    yield f"data: {base64.b64encode(b'-----BEGIN CERTIFICATE-----' + rng.randbytes(90)).decode()}"
+    yield f"nix: /nix/store/{pick(rng, LOWER, 32)}-python3-3.11 sha256-{b64(rng, 32)}"
     yield f'"key": "{base64.b32encode(rng.randbytes(10)).decode()}", "value": 3'
 
 

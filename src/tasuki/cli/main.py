@@ -18,7 +18,7 @@ import click
 from tasuki import __version__
 from tasuki.collector import pause_collector
 from tasuki.errors import TasukiError
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, shorten_to_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,22 +201,35 @@ def main() -> None:
         click.echo(f"\n{_INTERRUPTION_MESSAGES.get(_find_command(), 'Interrupted.')}", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(_redact(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except TasukiError as error:
-        click.echo(f"tasuki: {clean_for_display(str(error))}", err=True)
+        _print_error(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _silence_stdout()
         sys.exit(1)
     except OSError as error:
         _silence_stdout()
-        click.echo(f"tasuki: {clean_for_display(_describe_os_error(error))}", err=True)
+        _print_error(_describe_os_error(error))
         sys.exit(1)
     except Exception as error:  # A traceback does not help a user in the middle of their work.
         _silence_stdout()
-        click.echo(f"tasuki: {clean_for_display(_keep_traceback(error))}", err=True)
+        _print_error(_keep_traceback(error))
         sys.exit(1)
+
+
+def _print_error(sentence: str) -> None:
+    """Print an error on standard error. It may quote what was typed, a thread or a file: no secret of it."""
+    click.echo(f"tasuki: {_redact(sentence)}", err=True)
+
+
+def _redact(sentence: str) -> str:
+    from tasuki.draft.redact.redactor import redact
+
+    return redact(clean_for_display(sentence))[0]
 
 
 _INTERRUPTION_MESSAGES = {
@@ -286,7 +299,7 @@ def _keep_traceback(error: Exception) -> str:
 
     if os.environ.get("TASUKI_TRACEBACK"):
         traceback.print_exception(error)
-    sentence = f"This is a defect of tasuki: {type(error).__name__}: {redact(str(error))[0][:300]}."
+    sentence = f"This is a defect of tasuki: {type(error).__name__}: {shorten_to_line(redact(str(error))[0], 300)}."
     try:
         folder = get_data_folder() / "defects"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -91,7 +91,9 @@ def read(
             return
         _print_passages(opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown)
         return
-    readings = references.read_entries(opened_thread, refs)
+    readings = list(references.read_entries(opened_thread, refs))
+    if refs is not None:
+        cleaner.learn_entries((reading.entry for reading in readings), opened_thread.entries)
     if as_json:
         _print_json(opened_thread, readings, cleaner)
         return
@@ -181,7 +183,7 @@ def _print_passages(
 ) -> None:
     from tasuki.threads import references
 
-    answers = references.find_answers(opened_thread, question, cleaner.clean_entry, limit)
+    answers = references.find_answers(opened_thread, question, cleaner, limit)
     if as_json:
         rows = [{**_build_about(link, cleaner), "passages": passages} for link, passages in answers]
         print_json({"question": question, "threads": rows})
@@ -232,7 +234,7 @@ def _print_model_answer(
     try:
         with ProgressSpinner(phases=False):
             answer = answering.answer_question(
-                opened_thread, cleaner.clean_text(question), cleaner.clean_entry, loaded
+                opened_thread, cleaner.clean_text(question), cleaner, loaded
             )
     except AuthorFailed as error:
         if loaded.settings.strict:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex
     from tasuki.threads.search import ThreadSearchResult
 
-FIRST_WORDS_CHARACTERS = 120
-"""Characters to which adapters cut the first prompt."""
-
 
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
@@ -60,13 +57,12 @@ def threads(
     cwd = Path.cwd()
     with collect_unreadable() as unreadable_notes:
         if everywhere:
-            listed, folder = list(catalog.list_heads(name, limit=limit)), cwd
+            heads, folder = list(catalog.list_heads(name, limit=limit)), cwd
         else:
-            listed, folder = catalog.list_heads_near(name, cwd, limit)
+            heads, folder = catalog.list_heads_near(name, cwd, limit)
     for sentence in unreadable_notes:
         click.echo(sentence, err=True)
-    heads = list(map(_redact_head, listed))
-    if listed and not everywhere and (note := catalog.describe_folder(folder, cwd)):
+    if heads and not everywhere and (note := catalog.describe_folder(folder, cwd)):
         click.echo(note.replace("this is", "these are"), err=True)
     if as_json:
         print_json({"threads": heads})
@@ -80,19 +76,6 @@ def threads(
         click.echo(f"No threads {place}{readable_note}.{more}", err=True)
         return 1 if unreadable_notes else 0
     return 0
-
-
-def _redact_head(head: ThreadHead) -> ThreadHead:
-    """Redact a head: no secret, nor the beginning of one where its words were cut."""
-    import msgspec
-
-    from tasuki.draft.redact.redactor import redact
-
-    words = head.first_words
-    if len(words) >= FIRST_WORDS_CHARACTERS:
-        words = words.rpartition(" ")[0] + " …"
-    name = redact(head.name)[0] if head.name else ""
-    return msgspec.structs.replace(head, name=name, first_words=redact(words)[0])
 
 
 def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
@@ -178,8 +161,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
-    words, positions and redacted titles, no other text, and may be deleted at any time. It leaves out
-    known kinds of tokens, but may contain passwords. What is printed is redacted.
+    words, positions and titles, no other text, and may be deleted at any time. Secrets are redacted,
+    in what is printed and in the index.
     """
     import gc
 

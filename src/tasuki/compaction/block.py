@@ -19,10 +19,9 @@ from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item,
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.repository_lines import name_paths
 from tasuki.draft.facts.state import list_lessons, list_state_items
-from tasuki.draft.redact.redactor import Redactor
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.split import shorten
 from tasuki.model import Facts, Revision, Thread
-from tasuki.text_safety import clean_for_display
 
 MAX_BLOCK = 3_200
 """Characters of a block: 800 tokens."""
@@ -81,7 +80,8 @@ def build_block(
     }
     if all(line.startswith(_TRIVIAL) for found in sections.values() for line in found):
         return RestoreBlock("")
-    redactor = Redactor()
+    redactor = QuoteRedactor(compaction.thread)
+    redactor.redact_document(compaction.summary)
     text = _fit_sections(compaction.thread, sections, redactor, limit)
     return RestoreBlock(text, corrections, tuple(missing), dict(redactor.counts))
 
@@ -93,13 +93,13 @@ def build_keep_list(thread: Thread) -> str:
     rules = _choose_rules(list_rules(compaction.thread, derived.statements), SaidText(""))
     if not rules:
         return ""
-    lines = _format_rules(rules, Redactor())
+    lines = _format_rules(rules, QuoteRedactor(thread))
     while _measure(lines) > MAX_KEEP_LIST:
         lines.pop()
     return "\n".join([KEEP_LIST, *lines])
 
 
-def format_rules(rules: Sequence[UserRule], said: SaidText, redactor: Redactor) -> list[str]:
+def format_rules(rules: Sequence[UserRule], said: SaidText, redactor: QuoteRedactor) -> list[str]:
     """Return the most binding rules that a text lacks, as the lines of a section."""
     lines = _format_rules(_choose_rules(rules, said), redactor)
     return [f"\n## {HEADINGS['own']}", *lines] if lines else []
@@ -122,8 +122,8 @@ def _format_corrections(corrections: Iterable[Correction]) -> Iterator[str]:
         yield f"- {clean_line(claims)}: {clean_line(truth)}{format_refs(wrong[0].refs)}"
 
 
-def _format_rules(rules: Iterable[UserRule], redactor: Redactor) -> list[str]:
-    return [redactor.redact(clean_for_display(_format_rule(rule))) for rule in rules]
+def _format_rules(rules: Iterable[UserRule], redactor: QuoteRedactor) -> list[str]:
+    return [redactor.redact_quote(_format_rule(rule), (rule.ref,)) for rule in rules]
 
 
 def _format_rule(rule: UserRule) -> str:
@@ -161,20 +161,17 @@ def _list_failures(facts: Facts, said: SaidText) -> Iterator[str]:
 
 
 def _fit_sections(
-    thread: Thread, sections: dict[str, list[str]], redactor: Redactor, limit: int
+    thread: Thread, sections: dict[str, list[str]], redactor: QuoteRedactor, limit: int
 ) -> str:
     """Return the block of all sections within the limit, without secrets; '' where all are empty.
 
     Whole lines are left out from the end of the sections, in the order of `_CUTS`.
     """
-    lines = {
-        name: [redactor.redact(clean_for_display(line)) for line in found]
-        for name, found in sections.items()
-    }
+    lines = {name: list(map(redactor.redact_quote, found)) for name, found in sections.items()}
     for name, share in _CUTS:
         while len(_join_block(thread, lines)) > limit and _measure(lines[name]) > share * limit:
             lines[name].pop()
-    return _join_block(thread, lines) if any(lines.values()) else ""
+    return redactor.redact_document(_join_block(thread, lines)) if any(lines.values()) else ""
 
 
 _CUTS = (

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.files import create_private_folder, get_data_folder, replace_file
 
 KEPT_SECONDS = 30 * 86400
@@ -55,7 +56,8 @@ class CompactionMemory:
         self.folder = get_folder() / key
 
     def keep(self, name: str, text: str) -> None:
-        """Keep a text under a name, in place of the one before."""
+        """Keep a text under a name, in place of the one before, without its secrets."""
+        text = Redactor().redact(text)
         with suppress(OSError):
             create_private_folder(self.folder)
             replace_file(
@@ -112,6 +114,7 @@ def _digest(text: str) -> str:
 
 def write_report(harness: str, report: CompactionReport) -> None:
     """Write what became of the last compaction in a harness."""
+    report = msgspec.structs.replace(report, problem=Redactor().redact(report.problem))
     with suppress(OSError):
         create_private_folder(get_folder())
         replace_file(get_folder() / f"{harness}.json", msgspec.json.encode(report), synced=False)

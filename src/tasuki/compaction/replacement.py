@@ -23,14 +23,13 @@ from tasuki.draft.brief import (
     list_sections,
     render_context,
 )
-from tasuki.draft.redact.redactor import Redactor
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import is_approval, is_small_talk
 from tasuki.draft.text.split import extract_own_words, fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Goal, Thread, tokens
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import clean_for_display
 
 INTRODUCTION = (
     "This is the record of this session so far, made from its thread. Go on with the work where it stopped; do not mention this record.\n"
@@ -66,7 +65,7 @@ def write_summary(
     needed = tokens("\n".join(words)) + 1
     if room * WORDS_SHARE - needed > room * MIN_LEFT:
         lines, words = composer.write(needed)
-    return "\n".join([*head, *lines, *words, FENCE_CLOSE])
+    return composer.redactor.redact_document("\n".join([*head, *lines, *words, FENCE_CLOSE]))
 
 
 class _SummaryComposer:
@@ -78,7 +77,7 @@ class _SummaryComposer:
         self.analyzed = analyzed
         self.loaded = loaded
         self.room = room
-        self.redactor = Redactor()
+        self.redactor = QuoteRedactor(analyzed.thread)
         self.rules = list_rules(analyzed.thread, analyzed.derived.statements)
         self.unused = tokens(render_context(analyzed.base, "", preamble=False))
         """Tokens that a brief takes for what no summary has."""
@@ -99,7 +98,9 @@ class _SummaryComposer:
         return [*rules, *lines], words
 
 
-def _list_other_words(thread: Thread, said: SaidText, redactor: Redactor, limit: int) -> list[str]:
+def _list_other_words(
+    thread: Thread, said: SaidText, redactor: QuoteRedactor, limit: int
+) -> list[str]:
     """Return what else the user said, as a section within a limit of characters.
 
     The newest messages are chosen first.
@@ -118,7 +119,7 @@ def _list_other_words(thread: Thread, said: SaidText, redactor: Redactor, limit:
         ):
             continue
         line = f'- "{shorten(words, MAX_WORDS)}"{format_refs((turn.prompt.ref,) if turn.prompt else ())}'
-        line = clean_line(redactor.redact(clean_for_display(line)))
+        line = clean_line(redactor.redact_quote(line))
         left -= len(line) + 1
         if left < 0:
             break
@@ -126,7 +127,7 @@ def _list_other_words(thread: Thread, said: SaidText, redactor: Redactor, limit:
     return [heading, *reversed(chosen)] if chosen else []
 
 
-def _list_ids(analyzed: pipeline.AnalyzedThread, said: str, redactor: Redactor) -> list[str]:
+def _list_ids(analyzed: pipeline.AnalyzedThread, said: str, redactor: QuoteRedactor) -> list[str]:
     """Return a line of the commits and other ids in the last commands that nothing else names."""
     runs = analyzed.derived.runs[-LAST_RUNS:]
     found: dict[str, int] = {}
@@ -137,7 +138,7 @@ def _list_ids(analyzed: pipeline.AnalyzedThread, said: str, redactor: Redactor) 
     if not found:
         return []
     newest = list(found.items())[:MOST_IDS]
-    named = ", ".join(format_code(redactor.redact(id)) for id, _ in newest)
+    named = ", ".join(format_code(redactor.redact_quote(id, (ref,))) for id, ref in newest)
     return [f"- Ids in the last commands: {named}{format_refs([ref for _, ref in newest])}"]
 
 

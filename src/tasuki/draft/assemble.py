@@ -8,8 +8,8 @@ import msgspec
 
 from tasuki.config.settings import Settings
 from tasuki.draft.brief import render_context, trim_to_budget
-from tasuki.draft.redact.redactor import Redactor
-from tasuki.draft.text.entries import format_entry, join_entry_text
+from tasuki.draft.redact.quotes import QuoteRedactor
+from tasuki.draft.text.entries import join_entry_text
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import (
     Citation,
@@ -25,7 +25,6 @@ from tasuki.model import (
     Thread,
     tokens,
 )
-from tasuki.text_safety import clean_for_display
 
 T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 
@@ -70,40 +69,40 @@ def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
 
 
 def fit_draft(
-    draft: Draft, thread: Thread, redactor: Redactor, settings: Settings, handoff_id: str
+    draft: Draft, thread: Thread, redactor: QuoteRedactor, settings: Settings, handoff_id: str
 ) -> tuple[Draft, str, tuple[Citation, ...]]:
     """Return the draft without secrets and within the budget, its context and its citations.
 
-    Cited entries are redacted first: a secret seen whole there is then known where only a part
-    is quoted.
+    The context is redacted once more as a whole: its lines may complete each other.
     """
+    redacted = redact_draft(draft, redactor)
     citations = tuple(build_citations(thread, draft, redactor))
     preamble = settings.include_handoff_preamble
-    draft = trim_to_budget(
-        redact_draft(draft, redactor), handoff_id, settings.budget, preamble=preamble
-    )
-    context = render_context(draft, handoff_id, preamble=preamble)
+    draft = trim_to_budget(redacted, handoff_id, settings.budget, preamble=preamble)
+    context = redactor.redact_document(render_context(draft, handoff_id, preamble=preamble))
     return draft, context, citations
 
 
-def redact_draft(draft: Draft, redactor: Redactor) -> Draft:
+def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
     """Return the draft with every text redacted except the goal, which stays verbatim.
 
     Invisible characters are removed first, since one may be in the middle of a secret.
     """
-
-    def clean(text: str) -> str:
-        return redactor.redact(clean_for_display(text))
+    items = (item for s in (*_SECTIONS, "left_out", "dropped") for item in getattr(draft, s))
+    redactor.learn_document("\n".join(item.text for item in items))
+    clean = redactor.redact_quote
 
     def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(_replace_texts(i, text=clean(i.text)) for i in sources)
+        return tuple(_replace_texts(i, text=clean(i.text, i.refs)) for i in sources)
 
     changed: dict[str, Any] = {s: redact_items(getattr(draft, s)) for s in (*_SECTIONS, "left_out")}
     changed["files"] = tuple(
-        _replace_texts(f, path=clean(f.path), reason=clean(f.reason)) for f in draft.files
+        _replace_texts(f, path=clean(f.path, f.refs), reason=clean(f.reason, f.refs))
+        for f in draft.files
     )
     changed["commands"] = tuple(
-        _replace_texts(c, command=clean(c.command), note=clean(c.note)) for c in draft.commands
+        _replace_texts(c, command=clean(c.command, c.refs), note=clean(c.note, c.refs))
+        for c in draft.commands
     )
     changed["metadata"] = tuple(clean(line) for line in draft.metadata)
     changed["dropped"] = tuple(
@@ -127,14 +126,13 @@ def list_cited_refs(draft: Draft) -> list[int]:
     return sorted(set(every))
 
 
-def build_citations(thread: Thread, draft: Draft, redactor: Redactor) -> Iterator[Citation]:
+def build_citations(thread: Thread, draft: Draft, redactor: QuoteRedactor) -> Iterator[Citation]:
     """Yield the cited entries: the harness's own id, a hash of the text, and the redacted text."""
     cited = list_cited_refs(draft)
     wanted = frozenset(cited)
     by_ref: dict[int, Entry] = {e.ref: e for e in thread.entries if e.ref in wanted}
     for ref in cited:
         if entry := by_ref.get(ref):
-            text = format_entry(entry)
             yield Citation(
                 ref=ref,
                 entry_id=entry.tool.id if entry.tool else entry.id,
@@ -142,7 +140,7 @@ def build_citations(thread: Thread, draft: Draft, redactor: Redactor) -> Iterato
                     join_entry_text(entry).encode("utf-8", "replace")
                 ).hexdigest(),
                 kind=entry.kind,
-                text=clip(redactor.redact(clean_for_display(text)), CITED_CHARACTERS),
+                text=clip(redactor.hide_known(redactor.redact_entry(ref)), CITED_CHARACTERS),
             )
 
 
@@ -150,7 +148,7 @@ def build_handoff(
     draft: Draft,
     thread: Thread,
     context: str,
-    redactor: Redactor,
+    redactor: QuoteRedactor,
     citations: tuple[Citation, ...],
     **fields: Any,
 ) -> Handoff:
@@ -162,9 +160,9 @@ def build_handoff(
             thread_id=thread.id,
             path=thread.path,
             cwd=thread.cwd,
-            git_branch=redactor.redact(clean_for_display(thread.git_branch)),
+            git_branch=redactor.redact_quote(thread.git_branch),
             git_head=thread.git_head,
-            name=redactor.redact(clean_for_display(thread.name)),
+            name=redactor.redact_quote(thread.name),
             entries=len(thread.entries),
         ),
         draft=draft,

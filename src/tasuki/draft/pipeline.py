@@ -16,7 +16,7 @@ from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
-from tasuki.draft.redact.redactor import Redactor
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness, read_for_draft
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
@@ -87,7 +87,7 @@ def make_handoff(
     draft, messages = fallback.write_draft(analyzed.task, analyzed.base, loaded, handoff_id)
 
     report(ASSEMBLING)
-    redactor, settings = Redactor(), loaded.settings
+    redactor, settings = QuoteRedactor(analyzed.thread), loaded.settings
     draft, context, citations = assemble.fit_draft(
         draft, analyzed.thread, redactor, settings, handoff_id
     )

@@ -23,7 +23,6 @@ from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
-from tasuki.text_safety import shorten_to_line
 
 MOST_TEXT_CHARACTERS = 600
 MOST_MISSED = 20
@@ -59,7 +58,7 @@ def raise_alert(
     if connection.execute(_FIND_BY_KEY, {"wanted": key}).first() is not None:
         return
     redactor = Redactor()
-    texts = {"title": shorten_to_line(redactor.redact(title), 200), "text": shorten_to_line(redactor.redact(text), MOST_TEXT_CHARACTERS)}  # fmt: skip
+    texts = {"title": redactor.redact_line(title, 200), "text": redactor.redact_line(text, MOST_TEXT_CHARACTERS)}  # fmt: skip
     now = time.time()
     muted = agent_id is not None and is_muted(connection, agent_id, now)
     values: dict[str, Any] = {
@@ -194,7 +193,7 @@ def recover_unfinished(database: FleetDatabase, host: str) -> None:
 
 
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:
-    values = {"state": state, "problem": shorten_to_line(problem, MOST_TEXT_CHARACTERS)}
+    values = {"state": state, "problem": Redactor().redact_line(problem, MOST_TEXT_CHARACTERS)}
     connection.execute(sa.update(_TABLE).where(_TABLE.c.id == id).values(**values))
 
 

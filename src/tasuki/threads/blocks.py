@@ -4,13 +4,15 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 from msgspec import Struct
 
-from tasuki.draft.redact.redactor import redact, strip_tokens
+from tasuki.draft.redact.redactor import BEYOND, Redactor, find_unusual_words
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
+from tasuki.text_safety import cut_ends
 from tasuki.threads.catalog import read_whole_thread
 from tasuki.threads.query import separate_cjk
 
@@ -22,17 +24,13 @@ KEPT = 6_000
 """Characters of one output, or of one changed text, that are indexed; two thirds are its head."""
 FIRST_WORDS = 600
 """Characters of a first prompt that are kept, redacted; lists cut them further."""
-BEYOND = 4_096
-"""Characters after them that redaction sees, so that a secret at the cut is recognized."""
 MAX_PATH = 1_000
+MOST_READ = 3
+"""Blocks with the same unusual word that are read for what is secret in them."""
 
 
 class IndexBlock(Struct, gc=False):
-    """Entries `first` to `last` as one text, whose words the index keeps, and its digest.
-
-    Tokens of a known issuer are left out. Complete redaction would take three times as long as
-    building the index.
-    """
+    """Entries `first` to `last` as one text, and its digest."""
 
     first: int
     last: int
@@ -59,10 +57,25 @@ def split_blocks(entries: Iterable[Entry]) -> Iterator[IndexBlock]:
 
 
 def _build_block(first: int, last: int, texts: list[str]) -> IndexBlock:
-    text = separate_cjk(strip_tokens("\n".join(texts)))
-    data = text.encode("utf-8", "replace")
+    data = "\n".join(texts).encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
     return IndexBlock(first, last, data.decode(), digest)
+
+
+def learn_blocks(known: Sequence[IndexBlock], text: str, redactor: Redactor) -> None:
+    """Let a redactor know the secrets of blocks that the index has already, as far as a new text repeats them.
+
+    Only blocks that share an unusual word with it are read.
+    """
+    for word in find_unusual_words(text) if known else ():
+        for block in islice((block for block in known if word in block.text), MOST_READ):
+            redactor.redact(block.text)
+
+
+def clean_blocks(blocks: Sequence[IndexBlock], redactor: Redactor) -> list[str]:
+    """Return the texts of the blocks as the index keeps them; what is secret in one is in none."""
+    texts = [redactor.redact(block.text) for block in blocks]
+    return [separate_cjk(redactor.hide_known(text)) for text in texts]
 
 
 def extract_searchable_text(entry: Entry) -> str:
@@ -81,7 +94,7 @@ def extract_searchable_text(entry: Entry) -> str:
 def _keep_ends(text: str) -> str:
     if len(text) <= KEPT:
         return text
-    return f"{text[: KEPT * 2 // 3]}\n{text[-KEPT // 3 :]}"
+    return "\n".join(cut_ends(text, KEPT * 2 // 3, KEPT // 3))
 
 
 def list_touched_paths(thread: Thread) -> set[str]:
@@ -99,10 +112,10 @@ def list_touched_paths(thread: Thread) -> set[str]:
 
 
 def extract_first_words(thread: Thread) -> str:
-    """Return the beginning of what the user typed first, without secrets."""
+    """Return the beginning of what the user typed first."""
     for entry in thread.entries:
         if entry.is_prompt:
-            return " ".join(redact(entry.text[: FIRST_WORDS + BEYOND])[0].split())[:FIRST_WORDS]
+            return entry.text[: 8 * FIRST_WORDS + BEYOND]
     return ""
 
 

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import (
     expand_user,
@@ -20,6 +23,8 @@ from tasuki.model import Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
+FIRST_WORDS = 120
+"""Characters to which adapters cut the first prompt."""
 BOTH_ENDS = 24 << 10
 """Bytes of the smallest file that an adapter's `read_head` may not read completely."""
 
@@ -105,11 +110,24 @@ def list_heads(
 
 
 def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
-    """Read what both ends of a thread's file show.
+    """Read what both ends of a thread's file show, without secrets.
 
     The whole file is read where the ends show nothing or no folder. None where there is no
     message. A first or last line may be longer than what is read of an end.
     """
+    head = _read_head(adapter, file)
+    return redact_head(head) if head else None
+
+
+def redact_head(head: ThreadHead) -> ThreadHead:
+    """Return a head without secrets, nor the beginning of one where its words were cut."""
+    words = head.first_words
+    if len(words) >= FIRST_WORDS:
+        words = words.rpartition(" ")[0] + " …"
+    return replace(head, name=redact(head.name)[0], first_words=redact(words)[0])
+
+
+def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
     head = read_ends(adapter, file)
     if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
         return head
@@ -160,7 +178,7 @@ def _build_head(thread: Thread, file: ThreadFile, message_count: int) -> ThreadH
         path=str(file.path),
         cwd=thread.cwd,
         name=thread.name,
-        first_words=" ".join(words[:4_000].split())[:120],
+        first_words=" ".join(words[:4_000].split())[:FIRST_WORDS],
         modified=file.modified,
         bytes=file.bytes,
         messages=message_count,

@@ -11,24 +11,28 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
 from tasuki.threads.blocks import (
+    FIRST_WORDS,
     IndexBlock,
     IndexedThread,
     IndexHit,
     IndexUpdate,
+    clean_blocks,
     extract_first_words,
+    learn_blocks,
     list_touched_paths,
     read_ahead_threads,
     separate_odd_names,
@@ -38,8 +42,8 @@ from tasuki.threads.query import Query
 
 APPLICATION = 0x7461_7375
 """Marks a database as ours: `tasu`."""
-VERSION = 2
-"""Version of the tables; an index of another version is rebuilt."""
+VERSION = 3
+"""Version of the content; an index of another version is rebuilt. 3: no secrets are in it."""
 MAX_PASSES = 8
 """How often to search for threads that a pass missed because long ones filled it."""
 BUSY_SECONDS = 15.0
@@ -269,55 +273,48 @@ class ThreadIndex:
     def _put_thread(
         self, file: ThreadFile, harness: str, thread: Thread | TasukiError, result: IndexUpdate
     ) -> None:
-        path = str(file.path)
+        path, redactor = str(file.path), Redactor()
         self._db.execute("INSERT OR IGNORE INTO thread (path) VALUES (?)", (path,))
         (key,) = self._db.execute("SELECT key FROM thread WHERE path = ?", (path,)).fetchone()
         if isinstance(thread, TasukiError):
             result.problems.append(str(thread))
-            columns: tuple[Any, ...] = (harness, "", "", "", "", "", "", 0, str(thread))
-            parts: Iterable[IndexBlock] = ()
-            files: set[str] = set()
+            texts: tuple[str, ...] = ("", "", "", "", "", "")
+            problem, count, files = str(thread), 0, set[str]()
+            self._put_blocks(key, [], "", redactor)
         else:
-            columns = (
-                harness,
-                thread.id,
-                thread.cwd,
-                redact(thread.name)[0],
-                extract_first_words(thread),
-                thread.started,
-                thread.updated,
-                len(thread.entries),
-                "",
-            )
-            parts, files = split_blocks(thread.entries), list_touched_paths(thread)
+            said = extract_first_words(thread)
+            texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
+            problem, count, files = "", len(thread.entries), list_touched_paths(thread)
+            self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)
+        shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
+        shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
         self._db.execute(
             "UPDATE thread SET harness=?, id=?, cwd=?, name=?, said=?, started=?, updated=?,"
             " entries=?, problem=?, modified=?, bytes=? WHERE key=?",
-            (*columns, file.modified, file.bytes, key),
+            (harness, *shown, file.modified, file.bytes, key),
         )
-        self._put_blocks(key, parts)
         self._db.execute("DELETE FROM touched WHERE thread = ?", (key,))
-        self._db.executemany("INSERT INTO touched VALUES (?, ?)", [(key, p) for p in files])
+        touched = {(key, redactor.redact(path)) for path in files}
+        self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
-    def _put_blocks(self, key: int, parts: Iterable[IndexBlock]) -> None:
-        """Add the blocks that are new; unchanged ones are kept."""
-        old = deque(
-            self._db.execute(
-                "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
-            ).fetchall()
-        )
-        for block in parts:
-            if old and old[0][1] == block.digest:
-                old.popleft()
-                continue
-            self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old])
-            old.clear()
-            row = self._db.execute("INSERT INTO words (text) VALUES (?)", (block.text,)).lastrowid
+    def _put_blocks(
+        self, key: int, blocks: list[IndexBlock], said: str, redactor: Redactor
+    ) -> None:
+        """Add the blocks that are new, without secrets; unchanged ones are kept."""
+        old = self._db.execute(
+            "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
+        ).fetchall()
+        pairs = zip(old, blocks, strict=False)
+        same = len(list(takewhile(lambda pair: pair[0][1] == pair[1].digest, pairs)))
+        self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
+        new = blocks[same:]
+        learn_blocks(blocks[:same], "\n".join([said, *(block.text for block in new)]), redactor)
+        for block, text in zip(new, clean_blocks(new, redactor), strict=True):
+            row = self._db.execute("INSERT INTO words (text) VALUES (?)", (text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
                 (row, key, block.first, block.last, block.digest),
             )
-        self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old])
 
     # -- searching ---------------------------------------------------------------------
 

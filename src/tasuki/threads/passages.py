@@ -6,13 +6,14 @@ Secrets are redacted, and nothing that moves a cursor is left.
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.draft.redact.redactor import Redactor
+from tasuki.draft.redact.quotes import QuoteRedactor
+from tasuki.draft.text.entries import format_entry
 from tasuki.draft.text.split import extract_terms, shorten
 from tasuki.model import Entry, EntryKind, FileChange, Origin, Todo, ToolCall
 from tasuki.text_safety import clean_text, shorten_to_line
@@ -23,7 +24,12 @@ class EntryCleaner:
     """Cleans the entries of one answer; a secret that was found once is known in all of them."""
 
     def __init__(self) -> None:
-        self._redactor = Redactor()
+        self._redactor = QuoteRedactor()
+
+    def learn_entries(self, shown: Iterable[Entry], entries: Iterable[Entry]) -> None:
+        """Look what the entries of a thread say of the words of those that are shown alone."""
+        self._redactor.open_entries(entries)
+        self._redactor.learn_document("\n".join(map(format_entry, shown)))
 
     def clean_text(self, text: str) -> str:
         """Return a text without secrets and control characters."""
@@ -84,18 +90,17 @@ class Passage(Struct, frozen=True):
     score: float
 
 
-Clean = Callable[[Entry], Entry]
-"""Removes secrets from an entry.
-
-It is applied to whole entries, before anything is cut: half a secret could not be
-recognized.
-"""
-
-
 def find_matching_lines(
-    entries: Iterable[Entry], words: Sequence[str], clean: Clean, limit: int = 3
+    entries: Sequence[Entry],
+    words: Sequence[str],
+    cleaner: EntryCleaner,
+    limit: int = 3,
+    of: Sequence[Entry] = (),
 ) -> list[Passage]:
-    """Find the lines that hold most of some words, at most one an entry, in the thread's order."""
+    """Find the lines that hold most of some words, at most one an entry, in the thread's order.
+
+    `of` are all entries of the thread. Whole entries are cleaned, before anything is cut.
+    """
     wanted = [w for word in words if (w := split_tokens(word))]
     patterns = [_build_pattern(parts) for parts in wanted]
     scored = [
@@ -103,9 +108,11 @@ def find_matching_lines(
         for entry in entries
         if (score := _find_best_line(entry, wanted, patterns)[0]) > 0
     ]
+    best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]
+    cleaner.learn_entries((entry for _, entry in best), of or entries)
     chosen: list[Passage] = []
-    for score, entry in sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]:
-        _, match_start, line = _find_best_line(clean(entry), wanted, patterns)
+    for score, entry in best:
+        _, match_start, line = _find_best_line(cleaner.clean_entry(entry), wanted, patterns)
         if line:
             chosen.append(_build_passage(entry, _cut_around(line, match_start), score))
     return sorted(_remove_duplicates(chosen)[:limit], key=lambda passage: passage.ref)
@@ -131,12 +138,17 @@ def _find_best_line(
 
 
 def find_passages(
-    entries: Sequence[Entry], question: str, clean: Clean, limit: int = 6
+    entries: Sequence[Entry],
+    question: str,
+    cleaner: EntryCleaner,
+    limit: int = 6,
+    of: Sequence[Entry] = (),
 ) -> list[Passage]:
     """Find the passages that say most about a question, in the order of the thread.
 
     Later ones may retract what earlier ones say; so the newest that is nearly as good as the
-    best is always among them. Empty if no word of the question occurs.
+    best is always among them. Empty if no word of the question occurs. `of` are all entries of
+    the thread; whole entries are cleaned, before anything is cut.
     """
     weights = _extract_stems(question)
     pieces = [(entry, piece) for entry in entries for piece in _split_pieces(entry)]
@@ -165,14 +177,25 @@ def find_passages(
     newest = max(ref for ref, (score, _) in best.items() if score >= NOTABLE_SHARE * top)
     if newest not in chosen:
         chosen[-1] = newest
-    return [_build_answer(clean(best[ref][1]), term_values, best[ref][0]) for ref in sorted(chosen)]
+    cleaner.learn_entries((best[ref][1] for ref in chosen), of or entries)
+    answers = (
+        _build_answer(cleaner.clean_entry(best[ref][1]), term_values, best[ref][0])
+        for ref in sorted(chosen)
+    )
+    return [answer for answer in answers if answer]
 
 
-def _build_answer(entry: Entry, term_values: Mapping[str, float], score: float) -> Passage:
-    """Build a passage from the best piece of an entry that is already clean."""
+def _build_answer(entry: Entry, term_values: Mapping[str, float], score: float) -> Passage | None:
+    """Build a passage from the best piece of an entry that is already clean.
+
+    None where the words of the question were secrets: that they are in the thread is not confirmed.
+    """
     pieces = list(_split_pieces(entry)) or [""]
-    text = max(pieces, key=lambda piece: _score_text(fold_accents(piece).lower(), term_values))
-    return _build_passage(entry, _cut_around_terms(text, term_values), score)
+    scores = [_score_text(fold_accents(piece).lower(), term_values) for piece in pieces]
+    text = pieces[scores.index(max(scores))]
+    return (
+        _build_passage(entry, _cut_around_terms(text, term_values), score) if any(scores) else None
+    )
 
 
 def _extract_stems(question: str) -> dict[str, float]:

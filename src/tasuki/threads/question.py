@@ -24,7 +24,7 @@ from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import contains_claim, join_entry_text
 from tasuki.errors import AuthorFailed
 from tasuki.model import Entry
-from tasuki.threads.passages import Clean, Passage, find_passages
+from tasuki.threads.passages import EntryCleaner, Passage, find_passages
 from tasuki.threads.references import OpenedThread, check_question, read_entries, walk_chain
 
 PASSAGES = 16
@@ -77,11 +77,13 @@ class LineageThread(Struct, frozen=True):
     source: OpenedThread
     entries: Sequence[Entry]
 
-    def select_passages(self, subject: str, clean: Clean, limit: int) -> list[GivenPassage]:
+    def select_passages(
+        self, subject: str, cleaner: EntryCleaner, limit: int
+    ) -> list[GivenPassage]:
         """Select the passages that say most about a subject, in the order of the thread."""
         by_ref = {entry.ref: entry for entry in self.entries}
-        passages = find_passages(self.entries, subject, clean, limit)
-        return [GivenPassage(self.source, p, clean(by_ref[p.ref])) for p in passages]
+        passages = find_passages(self.entries, subject, cleaner, limit, of=self.source.entries)
+        return [GivenPassage(self.source, p, cleaner.clean_entry(by_ref[p.ref])) for p in passages]
 
 
 class AnswerSentence(Struct, frozen=True):
@@ -105,7 +107,7 @@ class CheckedAnswer(Struct, frozen=True):
 
 
 def answer_question(
-    source: OpenedThread, question: str, clean: Clean, loaded: LoadedSettings
+    source: OpenedThread, question: str, cleaner: EntryCleaner, loaded: LoadedSettings
 ) -> CheckedAnswer:
     """Return the answer of a model to a question.
 
@@ -117,7 +119,7 @@ def answer_question(
         LineageThread(link, [r.entry for r in read_entries(link)]) for link in walk_chain(source)
     ]
     passages = [
-        g for link in reversed(links) for g in link.select_passages(question, clean, PASSAGES)
+        g for link in reversed(links) for g in link.select_passages(question, cleaner, PASSAGES)
     ]
     if not passages:
         raise AuthorFailed(f"No passage of {source.label} contains a word of the question.")
@@ -127,7 +129,7 @@ def answer_question(
     )
     client = ModelClient(endpoint, loaded.settings.author_seconds)
     try:
-        return _QuestionSession(client, links, passages, clean).answer(question)
+        return _QuestionSession(client, links, passages, cleaner).answer(question)
     finally:
         client.close()
 
@@ -140,11 +142,11 @@ class _QuestionSession:
         client: ModelClient,
         links: Sequence[LineageThread],
         passages: list[GivenPassage],
-        clean: Clean,
+        cleaner: EntryCleaner,
     ) -> None:
         self.links = links
         self.passages = passages
-        self.clean = clean
+        self.cleaner = cleaner
         system = render_prompt("question_system")
         self.talk = AuthorDialogue(lambda turns: client.ask(system, turns, SCHEMA))
         self.room = client.endpoint.window * SHARE
@@ -252,11 +254,11 @@ class _QuestionSession:
                 e for e in link.entries if e.ref > after and f"{label}#{e.ref}" not in references
             ]
             newest = [e for e in new if e.kind != "tool"][-NEWEST:]
-            best = LineageThread(link.source, new).select_passages(subject, self.clean, LATER)
+            best = LineageThread(link.source, new).select_passages(subject, self.cleaner, LATER)
             last = [
                 g
                 for e in newest
-                for g in LineageThread(link.source, [e]).select_passages(subject, self.clean, 1)
+                for g in LineageThread(link.source, [e]).select_passages(subject, self.cleaner, 1)
             ]
             both = {g.passage.ref: g for g in (*best, *last)}
             later[:0] = [both[ref] for ref in sorted(both)]

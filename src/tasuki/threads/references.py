@@ -18,7 +18,7 @@ from tasuki.threads import catalog
 from tasuki.vault import Vault
 
 if TYPE_CHECKING:
-    from tasuki.threads.passages import Clean, EntryCleaner, Passage
+    from tasuki.threads.passages import EntryCleaner, Passage
 
 MAX_REFS = 200
 """Entries that one call may name."""
@@ -47,6 +47,13 @@ class OpenedThread(Struct, frozen=True):
     def citations_by_ref(self) -> dict[int, Citation]:
         """The entries that the handoff kept, by ref."""
         return {c.ref: c for c in self.handoff.citations} if self.handoff else {}
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The entries of the thread; without it those that the handoff kept."""
+        if self.thread is not None:
+            return self.thread.entries
+        return [_build_entry(citation) for citation in self.citations_by_ref.values()]
 
 
 class EntryReading(Struct, frozen=True):
@@ -207,7 +214,11 @@ def check_question(question: str) -> None:
 
 
 def find_answers(
-    source: OpenedThread, question: str, clean: "Clean", limit: int = 6, vault: Vault | None = None
+    source: OpenedThread,
+    question: str,
+    cleaner: "EntryCleaner",
+    limit: int = 6,
+    vault: Vault | None = None,
 ) -> "list[tuple[OpenedThread, list[Passage]]]":
     """Find the passages that answer a question, thread by thread, the newest thread first.
 
@@ -219,6 +230,6 @@ def find_answers(
     answers_by_thread = []
     for link in walk_chain(source, vault):
         entries = [reading.entry for reading in read_entries(link)]
-        if passages := find_passages(entries, question, clean, limit):
+        if passages := find_passages(entries, question, cleaner, limit):
             answers_by_thread.append((link, passages))
     return answers_by_thread

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import StoreFailed
-from tasuki.text_safety import shorten_to_line
 
 UNFINISHED = ("running", "failed", "uncertain")
 HUNG_UP = "other"
@@ -58,7 +58,7 @@ class FleetRecord(Struct, frozen=True):
     @property
     def summary(self) -> str:
         """Its purpose, in a few words."""
-        return shorten_to_line(self.goal or self.reason, 60)
+        return Redactor().redact_line(self.goal or self.reason, 60)
 
 
 def read_fleet_file(path: Path) -> list[FleetRecord]:

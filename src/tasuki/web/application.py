@@ -43,6 +43,7 @@ from tasuki.web.pages.threads import remote, thread_news
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
+from tasuki.web.views.display import redact_answer
 from tasuki.web.views.notices import PageNotices
 from tasuki.web.views.shared_answers import SharedAnswers
 
@@ -108,6 +109,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
             routes.build_public_router(), routes.build_router(),
         ],
+        after_request=redact_answer,
         dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
         lifespan=[run_live],

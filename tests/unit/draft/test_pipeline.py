@@ -78,6 +78,30 @@ def test_a_thread_without_conversation_is_refused(count: int, tmp_path: Path) ->
     assert caught.value.exit_code == 3
 
 
+def test_what_is_cut_holds_no_piece_of_a_secret(tmp_path: Path) -> None:
+    """A sentence without the name of its password, half a token, and lines of a key are redacted by their entry."""
+    words, password = "swordfish", "Maple!kq7RtZ2w9"
+    token = "vcp_" + "".join(f"{n}aB3dE6gH" for n in range(7))
+    lines = [
+        f"MIIE{n}vQIBADANBgkqhkiG9w0BAQEFAASCBKcwgg{n}SjAgEAAoIBAQC7VJTUt9Us8cKj" for n in range(8)
+    ]
+    key = "\n".join(["-----BEGIN " + "PRIVATE KEY-----", *lines])
+    thread = ThreadBuilder("claude", cwd=str(tmp_path))
+    thread.user(
+        f"The password of staging:\n{password}\nNever commit it. mysql --password='{words}'"
+    )
+    thread.shell("cat key.pem .env", f"{key}\n\nDB_PASSWORD={password}\n", 0)
+    thread.shell("make", f"{'x' * 120} error: refused for {password} and {token} {lines[3]}", 2)
+    thread.assistant(f"It failed for {token[:30]}… and {lines[5][:40]}, so I use {password} next.")
+    thread.user("Go on, and keep the port at 8080.").assistant("I will.")
+    result = made(thread.write(tmp_path))
+    written = result.context + repr(result.handoff)
+
+    assert "8080" in written
+    for secret in (words, password, token[6:], *(line[40:] for line in lines), lines[5][4:30]):
+        assert secret[:16] not in written
+
+
 def test_secrets_are_redacted_on_every_way_out_and_reported(tmp_path: Path) -> None:
     """Brief, stored draft and cited entries hold marks, the report kinds and counts."""
     github = token("ghp_", "A1b2C3d4E5f6G7h8I9j0", "K1l2M3n4O5p6Q7r8")

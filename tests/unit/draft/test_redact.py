@@ -8,6 +8,8 @@ import string
 import pytest
 from secrets_generator import SELF_EVIDENT, Sample, leaked, tuned
 from secrets_heldout import held_out
+from secrets_issued import issued, unknown
+from secrets_keys import held_out_keys, keys, words_stay
 from secrets_lines import on_lines
 from secrets_lookalikes import texts
 from secrets_second import second
@@ -42,6 +44,24 @@ def test_issued_tokens_are_caught_everywhere(kind: str) -> None:
     missed = [s.context for s in tuned() if s.kind == kind and leaked(s, redact(s.text)[0])]
 
     assert missed == []
+
+
+def test_tokens_of_issuers_are_caught() -> None:
+    """Tokens of some 190 issuers are unreadable, and of 100 of issuers that nobody knows at least 97."""
+    missed = {s.kind for s in issued() if leaked(s, redact(s.text)[0])}
+
+    assert missed == set()
+    assert recall(unknown()) >= 0.97
+
+
+def test_private_keys_are_caught_in_all_places() -> None:
+    """A private key is unreadable wherever it is quoted, cut and encoded, and the words around it stay."""
+    samples = keys()
+    missed = {s.context for s in samples if leaked(s, redact(s.text)[0])}
+    swallowed = {s.context for s in samples if s.text.startswith("here") and not words_stay(s, redact(s.text)[0])}  # fmt: skip
+
+    assert missed == swallowed == set()
+    assert recall(held_out_keys()) >= 0.96
 
 
 def test_secrets_in_written_files_are_caught() -> None:
@@ -107,12 +127,12 @@ def test_what_stands_near_an_aws_key_is_left_alone() -> None:
 
 
 def test_lookalikes_are_left_alone() -> None:
-    """At most 2 of 100 texts that only look like secrets are altered."""
-    alike = texts()
+    """No text that only looks like a secret is altered."""
+    alike = texts() + texts(78)
     altered = [text for text in alike if redact(text)[0] != text]
 
     assert len(alike) >= 1000
-    assert len(altered) / len(alike) <= 0.02, altered[:5]
+    assert altered == []
 
 
 def test_redacting_again_changes_nothing() -> None:

@@ -241,9 +241,9 @@ def test_an_index_of_another_version_is_built_anew(shelf: Shelf) -> None:
     shelf.put(about("apricots", 1))
     shelf.update()
     with sqlite3.connect(shelf.path) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute("PRAGMA user_version = 2")
     with ThreadIndex(shelf.path) as index:
-        assert "version 99" in index.rebuilt
+        assert "version 2" in index.rebuilt
         assert index.count_contents() == (0, 0, 0)
 
 
@@ -410,25 +410,41 @@ def test_what_looks_like_syntax_is_only_words(shelf: Shelf, text: str) -> None:
 
 
 def test_the_index_holds_no_secret(shelf: Shelf) -> None:
-    """Secrets of a first prompt and of a name, and issued tokens anywhere, are not in the index's files."""
-    token, password = "ghp_" + "a1B2c3D4" * 5, "Tr0ub4dor" + "&3xyz"
+    """No secret is in the index's files, wherever it was in the thread, and none is found by its value."""
+    token, password, key = "vcp_" + "aB3dE6gH" * 7, "Tr0ub4dor9" + "&3xyzuvw", "0a1b2c3d" * 4
+    lines = [f"MIIE{n}vQIBADANBgkqhkiG9w0BAQEFAASCBKcwgg{n}SjAgEAAoIBAQC7VJTUt9" for n in range(5)]
     shelf.put(
         ThreadBuilder("claude", seed=1)
-        .user(f"{'Deploy. ' * 66}The password is {password}, the token {token}.")
-        .shell("env", f"GH={token}")
+        .user(f"Is {password} still right? {'Deploy. ' * 66}")
+        .shell("cat key.pem", "-----BEGIN " + "PRIVATE KEY-----\n" + "\n".join(lines))
+        .shell("env", f"{'x ' * 1994}GH={token}{' y' * 4000}\nAPI_KEY={key}")
+        .edit(f"src/{token}.py", "x", f"DB_PASSWORD = '{password}'")
         .raw(type="custom-title", customTitle=f"deploy with {token}")
     )
     shelf.update()
     assert shelf.found("deploy")
-    assert shelf.found("password")
+    assert shelf.found("src")
 
     kept = b"".join(path.read_bytes() for path in shelf.path.parent.iterdir()).lower()
     with ThreadIndex(shelf.path) as index:
         words = index.search_index(parse_query("deploy"))[0].thread
-    assert token[4:24].lower().encode() not in kept
-    assert words.name == "deploy with [REDACTED:github-token]"
-    assert words.first_words.count("[REDACTED:") == 2
-    assert password not in words.first_words
+    assert words.name == "deploy with [REDACTED:service-token]"
+    for secret in (token[4:], password, key, *(line[38:] for line in lines)):
+        assert secret[:10].lower().encode() not in kept
+        assert shelf.found(secret) == shelf.found(f'"{secret}"') == []
+
+
+def test_a_password_that_is_named_later_is_not_taken_in(shelf: Shelf) -> None:
+    """What is new in a thread is read with the older parts that have its unusual words."""
+    password = "Tr0ub4dor9" + "&3xyzuvw"
+    thread = ThreadBuilder("claude", seed=1).user("Deploy it. " * 500)
+    shelf.put(thread.shell("env", f"DB_PASSWORD={password}").user("Go on. " * 700))
+    shelf.update()
+    shelf.put(thread.assistant(f"I log in as admin with {password} now, in apricots."))
+    shelf.update()
+
+    assert shelf.found("apricots")
+    assert shelf.found(password) == []
 
 
 @pytest.mark.parametrize("name", ["index.db", "index.db.lock"])

@@ -19,6 +19,7 @@ from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance, build_relevance, select_best
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness.reading.jsonl import clip
@@ -212,17 +213,18 @@ class AuthorDialogue:
 
     def __init__(self, ask: Callable[[Sequence[AuthorTurn]], AuthorReply]) -> None:
         self.ask = ask
+        self.redactor = Redactor()
         self.started = time.monotonic()
         self.turns: list[AuthorTurn] = []
         self.replies: list[AuthorReply] = []
 
     def ask_question(self, question: str) -> str:
-        """Ask a question and return the answer.
+        """Ask a question, without secrets, and return the answer.
 
         The copy that later questions repeat is cut, and never empty: endpoints reject empty
         messages.
         """
-        self.turns.append(AuthorTurn("user", question))
+        self.turns.append(AuthorTurn("user", self.redactor.redact(question)))
         reply = self.ask(self.turns)
         self.replies.append(reply)
         again = clip(reply.text, MAX_REPEATED) if reply.text.strip() else "{}"
@@ -306,8 +308,10 @@ class AuthorTask:
         self.goal = goal
         self.limits = limits
         self.relevance = build_relevance(thread, derived, goal)
-        redactor = Redactor()
-        self.clean: Callable[[str], str] = lambda text: redactor.redact(remove_invisible(text))
+        redactor = QuoteRedactor(thread)
+        self.clean: Callable[[str], str] = lambda text: redactor.redact_cited(
+            remove_invisible(text)
+        )
         """Removes secrets and invisible characters from what leaves this machine."""
 
     @cached_property

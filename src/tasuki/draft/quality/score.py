@@ -27,7 +27,8 @@ from tasuki.draft.quality.document_reader import (
     HandoffDocument,
     parse_handoff_document,
 )
-from tasuki.draft.redact.redactor import Redactor, SecretSpan
+from tasuki.draft.redact.quotes import QuoteRedactor
+from tasuki.draft.redact.redactor import SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import Goal, Thread, tokens
@@ -107,9 +108,9 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
     separately from the document. Only the thread's own files are read.
     """
     document = parse_handoff_document(text)
-    redactor = Redactor()
+    redactor = QuoteRedactor(thread)
     spans = redactor.find_secrets(document.text)
-    redactor.redact(document.text)
+    redactor.redact_document(document.text)
     hidden = {document.text[span.start : span.end] for span in spans}
     lookup = needed_facts.DocumentLookup(document, goal)
     sections = (
@@ -156,7 +157,7 @@ def _build_share(points: Iterable[QualityPoint]) -> QualityShare:
     return QualityShare(sum(p.ok for p in every), len(every), every)
 
 
-def _redact_quality(quality: DocumentQuality, redactor: Redactor) -> DocumentQuality:
+def _redact_quality(quality: DocumentQuality, redactor: QuoteRedactor) -> DocumentQuality:
     """Return the same without secrets in what is shown.
 
     A secret seen whole in the document is also recognised elsewhere.
@@ -164,7 +165,11 @@ def _redact_quality(quality: DocumentQuality, redactor: Redactor) -> DocumentQua
 
     def redact_points(shown_points: tuple[QualityPoint, ...]) -> tuple[QualityPoint, ...]:
         return tuple(
-            replace(p, text=redactor.redact(p.text), why=redactor.redact(p.why))
+            replace(
+                p,
+                text=redactor.redact_quote(p.text, p.refs),
+                why=redactor.redact_quote(p.why, p.refs),
+            )
             for p in shown_points
         )
 

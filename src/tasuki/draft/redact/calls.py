@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.finders import SecretSpan
-from tasuki.draft.redact.patterns import compile_once
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
 _QUOTED = r"\\{0,8}(?:\"(?P<v1>[^\"\\\n]{4,512})|'(?P<v2>[^'\\\n]{4,512})|`(?P<v3>[^`\\\n]{4,512}))"
 _ARGUMENT = r"[({]\s{0,9}[bru@L]?" + _QUOTED + r"\\{0,8}[\"'`]\s{0,9}[,)}]"
@@ -47,6 +46,10 @@ _ELEMENT = (
     + _QUOTED
     + r"(?=\\{0,8}[\"'`]\s{0,9}(?:\\[nrt]\s{0,9}){0,4}[,\]})]|[\"'`](?:\n|\\n))"
 )
+_OTHER_KEY = (
+    r"(?i:id|name|user|arn|type|action|effect|resource|region|status|url|date)\\{0,8}[\"']?\s{0,9}$"
+)
+"""Before the `:` of a value that is about a secret in the same mapping."""
 _BLOCK = 400  # characters of a list or mapping that are read
 
 
@@ -64,7 +67,8 @@ def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan
     end = start + _BLOCK if end < 0 else end + 1
     spans: list[SecretSpan] = []
     for found in compile_once(_ELEMENT).finditer(text, start, end):
-        spans += _judge_literal(found, kind)
+        if not compile_once(_OTHER_KEY).search(text, max(start, found.start() - 40), found.start()):
+            spans += _judge_literal(found, kind)
     return spans
 
 
@@ -124,13 +128,28 @@ def _find_argument(text: str, position: int, number: int) -> tuple[int, int] | N
     return None
 
 
-def find_call_secrets(text: str, name: str, position: int) -> Iterator[SecretSpan]:
+def find_calls(text: str, lower: str) -> Iterator[SecretSpan]:
+    """Yield the secrets among the arguments of all calls without a telling name."""
+    for name, number in CALLS.items() if "(" in lower else ():
+        position = lower.find(name) if name in lower else -1
+        while position >= 0:
+            bracket = text.find("(", position, position + len(name) + 8)
+            if bracket >= 0:
+                yield from _find_call_secrets(text, bracket + 1, number)
+            position = lower.find(name, position + len(name))
+
+
+def find_named_call(text: str, name: str, end: int) -> list[SecretSpan]:
+    """Return the secrets among the arguments of a call with a stem in its name; `end` is after the name."""
+    call = compile_once(_NAMED).match(name) if text[end : end + 1] == "(" else None
+    return list(_find_call_secrets(text, end + 1, 1 if call["second"] else None)) if call else []
+
+
+def _find_call_secrets(text: str, start: int, number: int | None) -> Iterator[SecretSpan]:
     """Yield the password among the arguments of a call that takes one, and random literals.
 
-    For example `login("bob", "…")`.
+    For example `login("bob", "…")`. `start` is after the bracket, `number` that of the argument.
     """
-    start = position + len(name)
-    number = CALLS[name]
     place = _find_argument(text, start, number) if number is not None else None
     if place and shapes.is_bare_secret(text[slice(*place)], "password"):
         yield SecretSpan(*place, "password")
@@ -184,15 +203,13 @@ _ROWS = 50  # rows of one statement that are read
 
 
 CALLS: dict[str, int | None] = {
-    "basicauth(": 1, "credentials.basic(": 1, "credential(": 1, "login(": 1, "createhmac(": None, "createcipheriv(": None,
-    "jwt.sign(": None, "jwt.verify(": None, "jwt.encode(": None, "jwt.decode(": None, "hmac.new(": None, "fernet(": None,
-    "aes.new(": None, "bot.run(": None, "compare_digest(": None, "wifi.begin(": 1, "timingsafeequal(": None,
-    "boto3.client(": None, "credentials(": 1, "getconnection(": 2, "mysqli(": 2, "new pdo(": 2,
-    "usernamepasswordtoken(": 1,
+    "createcipheriv(": None, "fernet(": None, "jwt.": None, "aes.new(": None, "bot.run(": None, "compare_digest(": None,
+    "timingsafeequal(": None, "boto3.client(": None, "login(": 1, "wifi.begin(": 1, "getconnection(": 2, "mysqli(": 2,
+    "new pdo(": 2,
 }  # fmt: skip
-"""Calls without a telling name or arguments, and the number of the argument that is a
-password.
-"""
+"""Calls without a telling name or arguments, and the number of the argument that is a password."""
+_NAMED = r"(?i).*(?:(?P<second>basicauth|credentials\.basic|credentials?|usernamepasswordtoken)|createhmac|hmac\.new)$"
+"""Calls with a stem in their name; the second argument of some is a password."""
 
 
 def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:

@@ -4,135 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import NamedTuple
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.patterns import compile_once
+from tasuki.draft.redact import private_keys
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
 _SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
 
 
-class SecretSpan(NamedTuple):
-    """The position of a secret, in characters, and its kind."""
-
-    start: int
-    end: int
-    kind: str
-
-
 SecretFinder = Callable[[str, int], Iterator[SecretSpan]]
 
-_RUN = 20
-_MOST_PARTS = 200  # separators in one run; no person or program writes text with more
-_NEEDLE = b"a" * _RUN
-_RUN_CHARS = bytes(
-    97 if chr(i).isascii() and (chr(i).isalnum() or chr(i) in "_-.~") else 32 for i in range(256)
-)
-
-
-_DIGITLESS = (
-    r"hf_|(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[A-Z]{16}(?![A-Za-z0-9])"
-    r"|gh[pousr]_|glpat-|xox[a-z]-|[sr]k_(?:live|test)_|GOCSPX-|hv[sbr]\.|gsk_|npm_|sk-ant-"
-)
-"""Shapes of which one in thirty has no digit."""
-
-
-def find_tokens(text: str, narrow: bytes) -> Iterator[SecretSpan]:
-    """Yield tokens of a known shape; `narrow` is the text with one byte for each character.
-
-    Only runs of 20 or more token characters are checked, which `bytes.find` skips to. Runs
-    without a digit are skipped unless they begin like a shape of which some have none.
-    """
-    mask, digit = narrow.translate(_RUN_CHARS), compile_once(r"\d").search
-    digitless = compile_once(_DIGITLESS).search
-    position = mask.find(_NEEDLE)
-    while position >= 0:
-        end = mask.find(b" ", position + _RUN)
-        end = len(mask) if end < 0 else end
-        if digit(text, position, end) or digitless(text, position, end):
-            yield from _find_issued(text, position, end)
-        position = mask.find(_NEEDLE, end)
-
-
-def _find_issued(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    """Yield tokens at the start of the run and after each separator in it."""
-    separators = compile_once(r"[-_.~]+").finditer(text, start, end)
-    inside = [found.end() for found in islice(separators, _MOST_PARTS)]
-    for position in (start, *_find_after_escape(text, start), *inside):
-        token = shapes.match_issued(text, position, end)
-        if token:
-            yield SecretSpan(
-                *_extend_token(text, token[0], position, token[1]), token[0].replace("_", "-")
-            )
-            if token[0] == "aws_access_key":
-                yield from _find_aws_secrets(text, position, token[1])
-
-
-_FORTY = r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])"
-_NEAR = 300  # characters between the two halves of an AWS key
-
-
-def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    """Yield the secret half of an AWS key near its other half.
-
-    It has no shape but its length; the other half has one.
-    """
-    lines = compile_once(
-        r"\\[nrt]|%0[aA]"
-    )  # an escaped line break before a value is not part of it
-    near = lines.sub(
-        lambda found: " " * len(found.group()), text[max(0, start - _NEAR) : end + _NEAR]
-    )
-    for found in compile_once(_FORTY).finditer(near):
-        value = found.group()
-        if shapes.is_random(value, often=10) and not compile_once(shapes.HASH).match(value):
-            position = max(0, start - _NEAR) + found.start()
-            yield SecretSpan(position, position + len(value), "aws-secret-key")
-
-
-_ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u[0-9a-fA-F]{4}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
-
-
-def _find_after_escape(text: str, position: int) -> tuple[int, ...]:
-    """Return where the run continues after an escape at its start.
-
-    The escape is that of a newline, a percent escape or a terminal colour.
-    """
-    found = compile_once(_ESCAPE).match(text, position)
-    return (found.end(),) if found else ()
-
-
-def _extend_token(text: str, kind: str, start: int, end: int) -> tuple[int, int]:
-    """Add what belongs to a token but is no token character.
-
-    That is a bot's number, or the rest of a base64 value.
-    """
-    if kind == "telegram_token":
-        while start and (text[start - 1].isdigit() or text[start - 1] == ":"):
-            start -= 1
-    if kind in ("stripe_key", "service_token"):
-        end = compile_once(r"[\w+/=-]*").match(text, end).end()  # type: ignore[union-attr]
-    return start, end
-
-
-_KEY_BLOCK = (
-    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?P<v>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()>|-]){16,200000})(?:-----END [A-Z0-9 ]{1,40}-----)?"
-)
-
-
-def _find_key_block(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield a private key in PEM or PGP armour: whole, cut short, or with escaped newlines."""
-    found = compile_once(_KEY_BLOCK).match(text, position)
-    if found and any(len(run) >= 16 for run in re.split(r"[^A-Za-z0-9+/=]+", found["v"][:600])):
-        yield SecretSpan(position, position + len(found.group().rstrip()), "private-key")
-
-
 _URL = (
-    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>(?!\d{1,5}/)[^\s\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
+    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>(?!(?:\d{1,5}|port)/)[^\s\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
     r"|(?:hooks\.slack\.com|hooks\.slack-gov\.com)(?:\\?/)(?:services|workflows|triggers)(?:\\?/)(?P<slack>[\w/\\-]{20,200})"
     r"|(?:\w+\.)?discord(?:app)?\.com(?:\\?/)api(?:\\?/)(?:v\d+(?:\\?/))?webhooks(?:\\?/)(?P<discord>\d{15,22}(?:\\?/)[\w-]{40,100})"
     r"|[\w.-]{1,100}\.webhook\.office\.com(?:\\?/)webhookb2(?:\\?/)(?P<teams>[^\s\"'`<>]{20,400}))"
@@ -146,7 +30,10 @@ def _find_url_secret(text: str, position: int) -> Iterator[SecretSpan]:
         return
     if found["pw"] is None:
         kind = found.lastgroup or ""
-        yield SecretSpan(*found.span(kind), f"{kind}-webhook")
+        if any(map(str.isdigit, found[kind])):
+            yield SecretSpan(*found.span(kind), f"{kind}-webhook")
+    elif found["pw"].isalpha() and found["pw"].isupper():
+        return  # the name of what belongs there
     elif not shapes.is_placeholder(found["pw"]) and found["pw"] != found["user"]:
         yield SecretSpan(*found.span("pw"), "url-password")
 
@@ -311,13 +198,15 @@ def _find_access_token(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "token")
 
 
-_IDENTIFIED = r"(?i:identified(?:\s+with\s+[\w'\"]{1,40})?\s+(?:by|as)\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
+_IDENTIFIED = r"(?i:identified(?:\s+by|\s+with\s+[\w'\"]{1,40}\s+(?:by|as))\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
 
 
 def _find_identified(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the password in SQL's `IDENTIFIED BY '…'`."""
     found = compile_once(_IDENTIFIED).match(text, position)
-    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+    if not found or shapes.is_placeholder(found["v"]) or shapes.is_reference(found["v"]):
+        return
+    if text[position].isupper() or shapes.is_hard(found["v"]):
         yield SecretSpan(*found.span("v"), "password")
 
 
@@ -329,7 +218,13 @@ def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
     found = compile_once(_PGPASS).match(
         text, position if text[position] == ":" else max(0, position - 2)
     )
-    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+    is_arn = found and compile_once(r"\barn:[\w*:-]{1,80}$").search(text, max(0, position - 90), found.start())  # fmt: skip
+    if (
+        found
+        and not is_arn
+        and not shapes.is_placeholder(found["v"])
+        and not shapes.is_reference(found["v"])
+    ):
         yield SecretSpan(*found.span("v"), "password")
 
 
@@ -354,9 +249,25 @@ def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "command-password")
 
 
+_WALLET = r"(?:mnemonic|phrase)\W{1,9}(?:(?:is|was|are)\W{1,4})?(?P<v>(?:[a-z]{3,8}[\s,]{1,3}){11}(?:(?:[a-z]{3,8}[\s,]{1,3}){3}){0,4}[a-z]{3,8})\b"
+
+
+def _find_wallet_phrase(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the twelve or more words that open a wallet."""
+    found = compile_once(rf"(?i){_WALLET}").match(text, position)
+    if found and found["v"].islower():
+        yield SecretSpan(*found.span("v"), "password")
+
+
 # What to search for, how far to move on before searching again, and the finder for the place.
 ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
-    ("-----begin", 10, _find_key_block),
+    ("begin", 5, private_keys.find_armoured_key),
+    ("-----end", 8, private_keys.find_key_end),
+    ("private-lines:", 14, private_keys.find_putty_key),
+    ('"kty', 4, private_keys.find_web_key),
+    ("'kty", 4, private_keys.find_web_key),
+    ("inverseq", 8, private_keys.find_xml_key),
+    ("private-key: (", 14, private_keys.find_printed_key),
     ("://", 3, _find_url_secret),
     (":\\/\\/", 5, _find_url_secret),
     ("bearer", 6, _find_bearer),
@@ -369,6 +280,8 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     (":*:", 1, _find_pgpass),
     ("--from-literal", 14, _find_literal),
     ("sudo -s", 7, find_piped_secret),
+    ("mnemonic", 8, _find_wallet_phrase),
+    ("phrase", 6, _find_wallet_phrase),
 )
 
 

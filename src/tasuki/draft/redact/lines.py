@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.finders import SecretSpan
-from tasuki.draft.redact.patterns import compile_once
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
 _BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
 
@@ -32,7 +31,10 @@ def replace_diff_marks(text: str) -> str:
     """
     if "\n" not in text and "\\n" not in text:
         return text
-    added = list(islice(compile_once(_ADDED).finditer(text), 2))
+    has_added = "\n+" in text or "\\n+" in text
+    if not has_added and "\n-" not in text and "\\n-" not in text:
+        return text
+    added = list(islice(compile_once(_ADDED).finditer(text), 2)) if has_added else []
     if len(added) < 2 and "@@ -" not in text:
         return compile_once(_NESTED).sub(" ", text)
     return compile_once(_REMOVED).sub(" ", compile_once(_ADDED).sub(" ", text))

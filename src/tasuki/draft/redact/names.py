@@ -9,16 +9,16 @@ from tasuki.draft.redact.calls import (
     find_argument_secret,
     find_element_secrets,
     find_fallback_secret,
+    find_named_call,
 )
 from tasuki.draft.redact.finders import (
     BY_NAME,
-    SecretSpan,
     find_authorization,
     find_command_secret,
     find_piped_secret,
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
-from tasuki.draft.redact.patterns import compile_once
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -65,16 +65,25 @@ def _find_foreign(text: str, lower: str) -> Iterator[SecretSpan]:
         )
 
 
+_RESOURCE = r"\barn:[\w*:${}./-]{1,150}:$|\b[A-Z]\w{1,20}(?:::\w{1,60}){1,2}::$"
+"""Before a word that is a part of a resource's name, `arn:aws:secretsmanager:…:secret:` or `AWS::IAM::AccessKey`."""
+
+
 def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
     if text[start - 1 : start] == "\\" and text[start] in "ntr":
         start += 1
-    if text.startswith("[REDACTED:", max(0, start - 10)):
+    if text.startswith("[REDACTED:", max(0, start - 10)) or (
+        text[start - 1 : start] == ":"
+        and compile_once(_RESOURCE).search(text, max(0, start - 160), start)
+    ):
         return []
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
-    found = _find_at_word(text, start, end, name)
-    if found is not None:
+    if found := find_named_call(text, name, end):
         return found
+    at_word = _find_at_word(text, start, end, name)
+    if at_word is not None:
+        return at_word
     if plural := shapes.find_plural_kind(name):
         found = find_element_secrets(text, end, plural)
         if found or shapes.find_secret_kind(name) != "credentials":
@@ -87,7 +96,7 @@ def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
         or _find_bytes_kind(text, end, name)
     )
     if kind == "credentials":
-        return _find_pair(text, end)
+        return _find_pair(text, end) or _find_assigned(text, start, end, name, "weak-key")
     if not kind:
         return []
     if kind == "pass":  # also a verb and a verdict of tests
@@ -221,13 +230,13 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
     )
 
 
-_LISTED = r"[\"'],\s{0,9}\\{0,8}[\"']$"
+_LISTED = r"[\"'`],(?:\s|\\n){0,60}\\{0,8}[\"'`]$"
 """Before a word that is one of a list of words in quotes, not the name of what follows."""
 
 
 def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
     if op == ",":
-        is_listed = compile_once(_LISTED).search(text, max(0, start - 16), start)
+        is_listed = compile_once(_LISTED).search(text, max(0, start - 72), start)
         return bool(close.strip("\\]")) and quoted is not None and not is_listed
     if op == ">":
         attribute = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$").search(
@@ -241,7 +250,7 @@ def _judge_literal(value: str, position: int, name: str, kind: str) -> list[Secr
     """Return a span for a quoted value, if it is a secret."""
     if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
         return find_authorization(value, position, name)
-    good = shapes.is_literal_secret(value, kind)
+    good = shapes.is_literal_secret(value, kind) and not (name.lower() == "pass" and " " in value)
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
 
@@ -282,6 +291,10 @@ def _judge_bare(
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
 
+_AMPERSAND = r"&(?:\w+=|(?:quot|apos|[lr][ds]quo|[lg]t|nbsp|#\d{2,4})\b)"
+"""Before the next parameter of an address, or a character as HTML writes it."""
+
+
 def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     """Return the value without what follows it on the line.
 
@@ -290,7 +303,9 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     if query:
         return compile_once(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
     stop = (
-        compile_once(r"&&|\|\||;\w|[<>]|&\w+=") if shell else compile_once(r"[,;<>(){}\[\]|]|&\w+=")
+        compile_once(rf"&&|\|\||;\w|[<>]|{_AMPERSAND}")
+        if shell
+        else compile_once(rf"[,;<>(){{}}\[\]|]|{_AMPERSAND}")
     )
     found = stop.search(value)
     return (value[: found.start()] if found else value).rstrip(".,;:)]}")
@@ -335,7 +350,7 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
     )
 
 
-_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
+_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?(?:\s{0,9}[/:]\s{0,9}|\s{0,9},\s{1,9}|\s{1,9}and\s{1,9})(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
 
 
 def _find_pair(text: str, end: int) -> list[SecretSpan]:

@@ -13,17 +13,24 @@ from functools import lru_cache
 from typing import Any
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.calls import CALLS, find_call_secrets, find_inserted_secrets
-from tasuki.draft.redact.finders import ANCHORED, SecretSpan, find_commands, find_tokens
+from tasuki.draft.redact.calls import find_calls, find_inserted_secrets
+from tasuki.draft.redact.finders import ANCHORED, find_commands
+from tasuki.draft.redact.issuers import find_tokens
 from tasuki.draft.redact.lines import replace_diff_marks
 from tasuki.draft.redact.names import find_named
+from tasuki.draft.redact.patterns import SecretSpan, compile_once
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import clean_for_display, shorten_to_line
 
 MARK = compile_pattern(r"\[REDACTED:[a-z0-9-]+\]")
 _MAX_REMEMBERED = 512
 _MAX_LINE = 400
 _MAX_LINES = 8192
 _MAX_PASSES = 4
+_PIECE = 8
+"""Characters of a piece of a secret at least, the issuer's public prefix apart."""
+BEYOND = 4_096
+"""Characters that are read beyond what is shown, so that a secret at the cut is recognised."""
 
 __all__ = ["MARK", "Redactor", "SecretSpan", "find", "redact"]
 
@@ -33,17 +40,17 @@ class Redactor:
 
     `counts` maps each kind to the number of values replaced so far. A value of 8 characters or
     more that was found once is also redacted in later texts where its context does not show
-    that it is a secret.
+    that it is a secret, and so is a piece of it that a cut has left.
     """
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self._remembered: dict[str, str] = {}
+        self._remembered = KnownSecrets()
 
     def find_secrets(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, in order and without overlap; change and remember nothing."""
         detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_secrets
-        return _settle_spans(text, [*detect(text), *_find_remembered(text, self._remembered)])
+        return _settle_spans(text, [*detect(text), *self._remembered.find_in(text)])
 
     def find_everywhere(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, and where else their values stand in it; remember the values."""
@@ -57,6 +64,14 @@ class Redactor:
                 break
             text = self._replace_spans(text, spans)
         return text
+
+    def redact_line(self, text: str, width: int) -> str:
+        """The first words of the text on one line of at most `width` characters, for a list.
+
+        It is redacted before it is cut.
+        """
+        text = clean_for_display(text[: 8 * width + BEYOND])
+        return shorten_to_line(self.redact(text), width)
 
     def redact_data(self, value: Any) -> Any:
         """Return the value with every text in it redacted: str, list, tuple and dict, to any depth.
@@ -84,13 +99,20 @@ class Redactor:
 
     def _learn_values(self, text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
         """Remember the values of the spans, and add other places in the text where they occur."""
-        known = len(self._remembered)
+        new = KnownSecrets()
         for span in spans:
-            value = text[span.start : span.end]
-            if len(self._remembered) < _MAX_REMEMBERED and shapes.is_memorable(value):
-                self._remembered.setdefault(value, span.kind)
-        new = dict(list(self._remembered.items())[known:])
-        return _settle_spans(text, [*spans, *_find_remembered(text, new)]) if new else spans
+            for value in _list_values(text[span.start : span.end], span.kind):
+                if shapes.is_memorable(value) and self._remembered.add(value, span.kind):
+                    new.add(value, span.kind)
+        return _settle_spans(text, [*spans, *new.find_in(text)]) if new.kinds else spans
+
+    def hide_known(self, text: str) -> str:
+        """The text without the values that were found so far, and their pieces; nothing is searched for."""
+        return self.hide_spans(text, list(self._remembered.find_in(text)))
+
+    def hide_spans(self, text: str, spans: list[SecretSpan]) -> str:
+        """The text with a mark in place of each span that does not touch a mark."""
+        return self._replace_spans(text, _settle_spans(text, spans))
 
     def _replace_spans(self, text: str, spans: list[SecretSpan]) -> str:
         parts, position = [], 0
@@ -99,6 +121,79 @@ class Redactor:
             self.counts[kind] = self.counts.get(kind, 0) + 1
             position = end
         return "".join([*parts, text[position:]])
+
+
+class KnownSecrets:
+    """Values that are secret wherever they occur, whole or in pieces."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        self._pieces: set[str] = set()
+        """The characters at every place of every value, as many as a piece has."""
+
+    def add(self, value: str, kind: str) -> bool:
+        """Add a value; return whether it was new."""
+        if value in self.kinds or len(self.kinds) >= _MAX_REMEMBERED:
+            return False
+        self.kinds[value] = kind
+        self._pieces.update(value[n : n + _PIECE] for n in range(len(value) - _PIECE + 1))
+        return True
+
+    def find_in(self, text: str) -> Iterator[SecretSpan]:
+        """Yield where the values occur, and words that are a piece of one."""
+        for value, kind in self.kinds.items():
+            position = text.find(value)
+            while position >= 0:
+                end = position + len(value)
+                if not (
+                    (text[position - 1 : position].isalnum() and value[0].isalnum())
+                    or text[end : end + 1].isalnum()
+                ):
+                    yield SecretSpan(position, end, kind)
+                position = text.find(value, end)
+        if self._pieces:
+            yield from self._find_pieces(text)
+
+    def _find_pieces(self, text: str) -> Iterator[SecretSpan]:
+        for found in compile_once(_WORD).finditer(text):
+            word = found.group().rstrip(".:!?-")
+            if word[:_PIECE] not in self._pieces or word in self.kinds:
+                continue
+            public = compile_once(_PUBLIC).match(word)
+            private = word[public.end() :] if public else word
+            whole = next((value for value in self.kinds if word in value), "")
+            piece = private if whole.startswith(word) else word
+            if (
+                whole
+                and len(piece) >= _PIECE
+                and (shapes.is_memorable(piece) or shapes.is_random(piece))
+            ):
+                yield SecretSpan(found.start(), found.start() + len(word), self.kinds[whole])
+
+
+_WORD = rf"[A-Za-z0-9_.+/~%!@#$^&*?-]{{{_PIECE},}}={{0,2}}"
+_PUBLIC = r"[A-Za-z0-9]{1,12}(?:[-_.][a-z0-9]{1,8}){0,2}[-_.]"
+"""What an issuer puts before a token, which is no secret."""
+
+
+def _list_values(value: str, kind: str) -> list[str]:
+    """Return what is remembered of a secret: its lines, where it is a key of several."""
+    if kind == "private-key" and not value.isalnum():
+        return compile_once(r"[A-Za-z0-9+/=]{16,}").findall(value)[:100]
+    return [value]
+
+
+_UNUSUAL = r"[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
+_MIXED = r"[A-Za-z].*\d|\d.*[A-Za-z]"
+_ID = rf"{shapes.HASH}|{shapes.UUID}|\W*[0-9a-f]{{7,}}(?:\W|$)"
+
+
+def find_unusual_words(text: str) -> Iterator[str]:
+    """Yield the words of a text, each once, that would be secrets after a name: no hashes, ids and paths."""
+    for word in dict.fromkeys(compile_once(_UNUSUAL).findall(text)):
+        may_be = compile_once(_MIXED).search(word) and not compile_once(_ID).match(word)
+        if may_be and shapes.is_bare_secret(word.rstrip(".,:;!?"), "password"):
+            yield word
 
 
 def redact(text: str) -> tuple[str, dict[str, int]]:
@@ -110,25 +205,6 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 def find(text: str) -> list[SecretSpan]:
     """Return the secrets in the text, for a caller that warns and changes nothing."""
     return Redactor().find_secrets(text)
-
-
-def strip_tokens(text: str) -> str:
-    """Return the text without tokens recognised by shape alone and without private keys.
-
-    This is the fast part of redaction.
-    """
-    lower = text.lower()
-    spans = list(find_tokens(text, text.encode("latin-1", "replace")))
-    for anchor, step, finder in ANCHORED[:1]:
-        position = lower.find(anchor)
-        while position >= 0:
-            spans += finder(text, position)
-            position = lower.find(anchor, position + step)
-    parts, position = [], 0
-    for start, end, _ in _settle_spans(text, spans):
-        parts.append(text[position:start])
-        position = end
-    return " ".join([*parts, text[position:]])
 
 
 def _settle_spans(text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
@@ -156,19 +232,6 @@ def _is_touching_mark(marks: list[tuple[int, int]], following: int, start: int) 
     return following > 0 and marks[following - 1][1] > start
 
 
-def _find_remembered(text: str, remembered: dict[str, str]) -> Iterator[SecretSpan]:
-    for value, kind in remembered.items():
-        position = text.find(value)
-        while position >= 0:
-            end = position + len(value)
-            if not (
-                (text[position - 1 : position].isalnum() and value[0].isalnum())
-                or text[end : end + 1].isalnum()
-            ):
-                yield SecretSpan(position, end, kind)
-            position = text.find(value, end)
-
-
 @lru_cache(_MAX_LINES)
 def _detect_in_line(text: str) -> tuple[SecretSpan, ...]:
     """What `_detect_secrets` yields for a short text: the pages of a fleet show the same ones again and again."""
@@ -189,11 +252,5 @@ def _detect_secrets(text: str) -> Iterator[SecretSpan]:
             yield from finder(text, position)
             position = lower.find(anchor, position + step)
     yield from find_commands(text, lower)
-    for name in CALLS if "(" in lower else ():
-        if name not in lower:
-            continue
-        position = lower.find(name)
-        while position >= 0:
-            yield from find_call_secrets(text, name, position)
-            position = lower.find(name, position + len(name))
+    yield from find_calls(text, lower)
     yield from find_named(text, lower)

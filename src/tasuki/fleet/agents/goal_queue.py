@@ -12,13 +12,13 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NoLongerPossible, NotPossible
 from tasuki.fleet.delivery.messages import MOST_CHARACTERS
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import Persona, QueuedGoal
-from tasuki.text_safety import clean_text, shorten_to_line
+from tasuki.text_safety import clean_text
 
 MOST_WAITING = 200
 """Goals that may wait for one persona."""
@@ -75,7 +75,11 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
         }  # fmt: skip
         query = sa.insert(_GOALS).values(**values).returning(*_COLUMNS)
         goal = QueuedGoal(*connection.execute(query).one())
-        _note(connection, persona, f"A goal was queued for {slug}: {shorten_to_line(text, 200)}")
+        _note(
+            connection,
+            persona,
+            f"A goal was queued for {slug}: {Redactor().redact_line(text, 200)}",
+        )
     return goal
 
 

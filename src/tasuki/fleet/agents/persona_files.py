@@ -106,9 +106,7 @@ def find_lessons(document: str) -> list[str]:
     """Find the lessons that a handoff document proposes, one line each, without secrets."""
     redactor = Redactor()
     own = document.partition(documents.ADDED)[0]
-    texts = (
-        shorten_to_line(redactor.redact(text), MOST_LESSON_CHARACTERS) for text in _find_items(own)
-    )
+    texts = (redactor.redact_line(text, MOST_LESSON_CHARACTERS) for text in _find_items(own))
     by_words: dict[str, str] = {}
     for text in texts:
         if not _NO_LESSON.fullmatch(text):

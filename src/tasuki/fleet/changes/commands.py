@@ -6,7 +6,6 @@ import time
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.process_tree import TICKS_PER_SECOND, ProcessTree, read_command
-from tasuki.text_safety import clean_for_display, shorten_to_line
 
 COMMAND_CHARACTERS = 160
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh"})
@@ -36,7 +35,7 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     commands = [command for one, command in begun if command and one.pid not in hooks]
     chosen = next((command for command in commands if not _is_shell(command)), "")
     chosen = chosen or (commands[-1] if commands else "")
-    return shorten_to_line(Redactor().redact(clean_for_display(chosen)), COMMAND_CHARACTERS)
+    return Redactor().redact_line(chosen, COMMAND_CHARACTERS)
 
 
 def _is_own_hook(command: str) -> bool:

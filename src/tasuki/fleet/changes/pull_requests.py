@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown
-from tasuki.text_safety import shorten_to_line
 
 GH_SECONDS = 6.0
 """How long `gh` may take."""
@@ -133,7 +132,7 @@ def _explain(said: str) -> str:
         or "none of the git remotes" in said
     ):
         return NONE
-    return f"gh failed: {Redactor().redact(shorten_to_line(said, 200))}" if said else "gh failed."
+    return f"gh failed: {Redactor().redact_line(said, 200)}" if said else "gh failed."
 
 
 def _parse(said: Mapping[str, Any]) -> PullRequest:
@@ -143,7 +142,7 @@ def _parse(said: Mapping[str, Any]) -> PullRequest:
     checks = known.get("statusCheckRollup") or ()
     return PullRequest(
         int(known["number"]) if known.get("number") else 0,
-        redactor.redact(shorten_to_line(str(known.get("title", "")), 200)),
+        redactor.redact_line(str(known.get("title", "")), 200),
         "draft" if known.get("isDraft") and state == "open" else state,
         _check_address(known.get("url")),
         tuple(_parse_checks(checks[:MOST_CHECKS], redactor)),
@@ -158,7 +157,7 @@ def _parse_checks(
         state = "passed" if said in _PASSED else "running" if said in _RUNNING else "failed"
         name = str(check.get("name") or check.get("context") or "check")
         address = _check_address(check.get("detailsUrl") or check.get("targetUrl"))
-        yield PullRequestCheck(redactor.redact(shorten_to_line(name, 100)), state, address)
+        yield PullRequestCheck(redactor.redact_line(name, 100), state, address)
 
 
 def _check_address(address: object) -> str:

@@ -11,7 +11,6 @@ from tasuki.fleet.changes.records import Since, WorkChanges, WorkCommit
 from tasuki.fleet.changes.starts import WorkBase, find_base
 from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown, show_text
 from tasuki.fleet.store.models import FleetAgent, WorkSummary
-from tasuki.text_safety import shorten_to_line
 
 MOST_COMMITS = 100
 MOST_FILES = 400
@@ -83,7 +82,7 @@ def summarize_work(agent: FleetAgent) -> WorkSummary:
     added, removed = (
         sum(getattr(x.shown, n) or 0 for x in found.files) for n in ("added", "removed")
     )
-    branch = shorten_to_line(redactor.redact(tree.branch), 100)
+    branch = redactor.redact_line(tree.branch, 100)
     return WorkSummary(branch, added, removed, len(found.files), commits, at=now)
 
 
@@ -122,8 +121,8 @@ def _list_commits(tree: WorkTree, base: WorkBase, redactor: Redactor) -> tuple[W
         if len(fields) == 4:
             name, at, author, subject = fields
             commits.append(WorkCommit(
-                name, redactor.redact(shorten_to_line(subject, SUBJECT_CHARACTERS)), float(at or 0),
-                redactor.redact(shorten_to_line(author, 80)),
+                name, redactor.redact_line(subject, SUBJECT_CHARACTERS), float(at or 0),
+                redactor.redact_line(author, 80),
             ))  # fmt: skip
     return tuple(commits)
 

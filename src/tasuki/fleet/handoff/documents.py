@@ -12,6 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.facts import earlier_handoffs
+from tasuki.draft.redact.quotes import QuoteRedactor
+from tasuki.draft.redact.redactor import MARK as SECRET_MARK
+from tasuki.draft.redact.redactor import redact
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.errors import TasukiError
@@ -203,7 +206,7 @@ def complete_document(
 ) -> tuple[str, ...]:
     """Check a document against the agent's thread and append what it lacks; return notes.
 
-    The agent's own words stay: what is missing goes under a separate heading, once.
+    The agent's own words stay, but for secrets: what is missing goes under a separate heading, once.
     `received` is the document that the agent itself began with: what is binding in it stays,
     whether the agent read it or not. The notes are for the operator.
     """
@@ -212,9 +215,11 @@ def complete_document(
     if mark in text:
         return ()
     try:
-        comparison = _compare_document(text, _read_thread(agent), agent, received)
+        thread = _read_thread(agent)
+        comparison = _compare_document(text, thread, agent, received)
     except TasukiError as error:
-        return (f"The document could not be checked against the thread: {error}",)
+        notes = [f"The document could not be checked against the thread: {error}"]
+        return _rewrite_document(path, "", None, notes)
     quality = comparison.quality
     missing = [p for p in quality.facts.points if not p.ok]
     wrong = [p for p in quality.claims.points if not p.ok]
@@ -228,9 +233,9 @@ def complete_document(
     lines += [_format_line(REQUEST, f'"{s.text}"', (s.ref,)) for s in comparison.requests]
     lines += [_format_line(earlier_handoffs.FROM_EARLIER, line) for line in comparison.earlier]
     if lines:
-        _append_to_document(path, _format_addition(mark, lines, agent))
         notes.append(f"{COMPLETED}{len(lines)}.")
-    return tuple(notes)
+    addition = _format_addition(mark, lines, agent) if lines else ""
+    return _rewrite_document(path, addition, thread, notes)
 
 
 def complete_at_end(path: Path, agent: FleetAgent, handoff: FleetHandoff) -> tuple[str, ...]:
@@ -259,12 +264,11 @@ def complete_at_end(path: Path, agent: FleetAgent, handoff: FleetHandoff) -> tup
             if max(p.refs, default=0) > request_refs[-1]
         ]
         later += [_format_line(REQUEST, f'"{s.text}"', (s.ref,)) for s in comparison.requests]
-        if not later:
-            return ()
-        _append_to_document(path, _format_addition(mark, later, agent))
+        notes = [f"Facts added that came after the document: {len(later)}."] if later else []
+        addition = _format_addition(mark, later, agent) if later else ""
+        return _rewrite_document(path, addition, thread, notes)
     except (TasukiError, StepFailed) as error:
-        return (f"What came after the document could not be added to it: {error}",)
-    return (f"Facts added that came after the document: {len(later)}.",)
+        return (f"What came after the document could not be added to it: {redact(str(error))[0]}",)
 
 
 def _read_thread(agent: FleetAgent) -> "Thread":
@@ -344,16 +348,14 @@ def collect_earlier_rulings(thread: "Thread", received: Path | None = None) -> l
     They come from the thread, and from the document that its agent received. Secrets are
     removed.
     """
-    from tasuki.draft.redact.redactor import Redactor
-
-    redactor = Redactor()
+    redactor = QuoteRedactor(thread)
     folded, _ = earlier_handoffs.fold_earlier_handoffs(thread.entries)
     quotes = [quote.text for quote in folded]
     if received and is_document_ready(received):
         quotes += earlier_handoffs.fold_document(_read_content(received))
     rulings = [text for text in dict.fromkeys(quotes) if earlier_handoffs.rank_line(text) in (0, 1)]
     rulings.sort(key=lambda text: earlier_handoffs.rank_line(text) or 0)
-    return [redactor.redact(text) for text in rulings[:MOST_EARLIER]]
+    return [redactor.redact_document(text) for text in rulings[:MOST_EARLIER]]
 
 
 def note_missing_document(received: Path | None) -> tuple[str, ...]:
@@ -380,14 +382,27 @@ def _format_addition(mark: str, lines: Sequence[str], agent: FleetAgent) -> str:
     return head + "\n".join(clean_text(line) for line in lines) + "\n"
 
 
-def _append_to_document(path: Path, addition: str) -> None:
-    """Append to a document: whole or not at all, and nothing before it changes."""
+def _rewrite_document(
+    path: Path, addition: str, thread: "Thread | None", notes: Sequence[str]
+) -> tuple[str, ...]:
+    """Append to a document, whole or not at all, and return the notes, all without secrets.
+
+    Nothing else in it changes.
+    """
+    redactor = QuoteRedactor(thread)
     try:
-        replace_file(
-            path, path.read_bytes() + addition.encode(), stat.S_IMODE(path.lstat().st_mode)
-        )
+        content = path.read_bytes()
+        text = content.decode("utf-8", "replace")
+        clean = redactor.redact_document(text)
+        found = len(SECRET_MARK.findall(clean)) - len(SECRET_MARK.findall(text))
+        if addition or clean != text:
+            content = content if clean == text else clean.encode()
+            added = redactor.redact_quote(addition) if addition else ""
+            replace_file(path, content + added.encode(), stat.S_IMODE(path.lstat().st_mode))
     except OSError as error:
         raise _convert_os_error(error, path) from error
+    more = [f"Secrets redacted in the document: {found}."] if found > 0 else []
+    return tuple(redactor.redact(note) for note in (*notes, *more))
 
 
 def write_document(path: Path, text: str) -> None:

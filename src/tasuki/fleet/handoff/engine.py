@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
 from msgspec import Struct
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.workflow import MoveKind
 from tasuki.fleet.store.database import (
@@ -30,7 +31,6 @@ from tasuki.fleet.store.database import (
     normalize_url,
 )
 from tasuki.fleet.store.start_errors import check_file, check_lock
-from tasuki.text_safety import shorten_to_line
 
 APPLICATION = "tasuki"
 """The name of the fleet in DBOS, the same on every host."""
@@ -195,7 +195,7 @@ class HandoffEngine:
             try:
                 workflow.run_steps(partial(self.carry_out, id, attempt), first, shape)
             except Exception as error:
-                self._broken[name] = shorten_to_line(
+                self._broken[name] = Redactor().redact_line(
                     str(getattr(error, "orig", None) or error), 300
                 )
                 raise

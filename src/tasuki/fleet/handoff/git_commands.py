@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from threading import Timer
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
-from tasuki.text_safety import shorten_to_line
 
 READ_SECONDS = 60.0
 """How long git may take to read the state of a repository."""
@@ -126,7 +126,7 @@ class Git:
                 _end_group(process)
             _close_pipes(process)
         if process.returncode:
-            said = shorten_to_line(words.decode("utf-8", "replace"), 400)
+            said = Redactor().redact_line(words.decode("utf-8", "replace"), 400)
             raise GitFailed(f"git {arguments[0]} failed in {self.cwd}: {said}")
         return output
 

@@ -41,7 +41,6 @@ from tasuki.fleet.store.failures import (
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetHandoff, StepFailure
 from tasuki.handoffs import create_event
-from tasuki.text_safety import shorten_to_line
 from tasuki.vault import Vault
 
 RETRY_SECONDS = 1.0
@@ -196,7 +195,8 @@ class StepRunner:
     def _end_step(self, handoff: FleetHandoff, name: str, note: str) -> None:
         with self.database.write() as connection:
             connection.execute(
-                _END_STEP, _build_end(handoff, name, "ok", shorten_to_line(note, NOTE_CHARACTERS))
+                _END_STEP,
+                _build_end(handoff, name, "ok", Redactor().redact_line(note, NOTE_CHARACTERS)),
             )
             self._note(connection, handoff, f"{name} is done", name)
         self.changes.notify([handoff.agent_id])
@@ -207,7 +207,7 @@ class StepRunner:
         A move that fails before the agent has ended is undone on the other host first.
         """
         sentence = self._undo(handoff, name, code, sentence)
-        sentence = shorten_to_line(sentence, NOTE_CHARACTERS)
+        sentence = Redactor().redact_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)
         state = "uncertain" if code in UNCERTAIN_CODES else "failed"
         failure = StepFailure(code, name, sentence, remedy)
@@ -352,11 +352,9 @@ def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
     vault = Vault()
     with suppress(HandoffNotFound):  # it could not be kept, or was pruned
         try:
-            redactor = Redactor()
-            redacted = {name: redactor.redact(text) for name, text in detail.items()}
             events = vault.load_events(handoff_id)
             if not events or events[-1].kind != kind:
-                vault.append_event(handoff_id, create_event(kind, **redacted))
+                vault.append_event(handoff_id, create_event(kind, **detail))
         except StoreFailed as error:
             logger.warning("The record of handoff %s: %s", handoff_id[:8], error)
 

@@ -36,7 +36,6 @@ from tasuki.fleet.store.states import Row
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentEvent, HookReply
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import shorten_to_line
 
 MOST_AT_ONCE = 256
 """Events in one commit."""
@@ -375,9 +374,7 @@ class _EventBatch:
 
     def _build_row(self, agent: Row, received: ReceivedEvent) -> dict[str, Any]:
         event, post = received.event, received.post
-        text = shorten_to_line(
-            self.redactor.redact(event.text[: 4 * log.EXCERPT_CHARACTERS]), log.EXCERPT_CHARACTERS
-        )
+        text = self.redactor.redact_line(event.text, log.EXCERPT_CHARACTERS)
         data = {
             name: value
             for name, value in (

@@ -25,7 +25,7 @@ from tasuki.fleet.store.questions import (
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.reading.usage_limits import find_limit
 from tasuki.model import UsageLimit
-from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.text_safety import clean_for_display
 
 SWITCH_REASONS = frozenset({"clear", "resume", "new", "fork", "switch"})
 """Reasons for which a session ends while its program continues with another one."""
@@ -83,7 +83,7 @@ def apply_event(
 def end_agent(agent: Row, state: str, ended_at: float, reason: str) -> None:
     """Set an agent's row to its end."""
     agent.update(
-        state=state, state_at=ended_at, ended_at=ended_at, end_reason=shorten_to_line(reason, 300), children=[],
+        state=state, state_at=ended_at, ended_at=ended_at, end_reason=Redactor().redact_line(reason, 300), children=[],
         waiting_for="", question=None, stuck_at=None, stuck_with="",
     )  # fmt: skip
 
@@ -115,9 +115,10 @@ def _apply_context(agent: Row, event: AgentEvent, happened_at: float) -> None:
 
 
 def _apply_children(agent: Row, event: AgentEvent) -> None:
-    children = [child for child in agent["children"] if child != event.child]
+    named = Redactor().redact(event.child)
+    children = [child for child in agent["children"] if child != named]
     if event.kind == "child_started":
-        children.append(event.child)
+        children.append(named)
     agent["children"] = children
     if event.kind == "child_ended" and (question := load_question(agent["question"])):
         agent["question"] = dump_question(drop_child(question, event.child))
@@ -153,17 +154,14 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
     if event.kind == "idle":
         agent["turn_at"] = None
         if event.running is not None:  # the harness itself lists what still runs
-            agent["children"] = list(event.running)
+            agent["children"] = list(map(Redactor().redact, event.running))
     if event.kind == "idle":
         now = _apply_limit(agent, event, happened_at)
     was = agent["state"]
     if now and now != agent["state"]:
         agent.update(state=now, state_at=happened_at, stuck_at=None, stuck_with="")
     if event.kind == "idle" and event.text:
-        agent["last_words"] = shorten_to_line(
-            Redactor().redact(clean_for_display(event.text[: 4 * LAST_WORDS_CHARACTERS])),
-            LAST_WORDS_CHARACTERS,
-        )
+        agent["last_words"] = Redactor().redact_line(event.text, LAST_WORDS_CHARACTERS)
     if now == "waiting":
         _apply_question(agent, event, happened_at, is_new=was != "waiting")
     elif now:
@@ -177,5 +175,5 @@ def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new
         return
     question = add_question(load_question(agent["question"]), build_question(event, happened_at))
     agent["question"] = dump_question(question)
-    agent["waiting_for"] = shorten_to_line(event.text, 200)
+    agent["waiting_for"] = Redactor().redact_line(event.text, 200)
     agent["state_at"] = happened_at

@@ -12,6 +12,7 @@ from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 _STATE = compile_pattern(
     r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
@@ -224,7 +225,7 @@ def _find_detail(call: CodexCall, arguments: _CodexArguments, kind: str) -> str:
         return arguments.chars or ""
     if kind == "agent":
         return arguments.message or ""
-    return call.arguments[:300] if kind not in _PLAIN_KINDS else ""
+    return cut_text(call.arguments, 300) if kind not in _PLAIN_KINDS else ""
 
 
 def _list_paths(changes: tuple[FileChange, ...], arguments: _CodexArguments) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tasuki.harness.reading.answers import OfferedOption, OfferedQuestion, forma
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.model import FileChange, Todo, ToolCall, ToolKind
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 KINDS: dict[str, ToolKind] = {
     "powershell": "shell", "local_shell": "shell", "read_bash": "shell", "write_bash": "shell",
@@ -171,7 +172,7 @@ def _find_detail(kind: ToolKind, arguments: CopilotArguments, raw: Raw) -> str:
     )
     if detail or kind in ("shell", "edit", "write", "read", "todo"):
         return arguments.shellId if kind == "shell" else detail
-    return arguments.summary or bytes(raw).decode("utf-8", "replace")[:300]
+    return arguments.summary or cut_text(bytes(raw).decode("utf-8", "replace"), 300)
 
 
 def _parse_check_list(text: str | None) -> tuple[Todo, ...] | None:

@@ -13,6 +13,7 @@ from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 KINDS: dict[str, ToolKind] = {
     "grep_search": "search", "search_file_content": "search", "invoke_agent": "agent",
@@ -289,7 +290,7 @@ def _find_detail(kind: ToolKind, arguments: _GeminiArguments, args: Raw) -> str:
         return arguments.name
     if detail or kind in ("shell", "edit", "write", "read", "todo", "search"):
         return detail
-    return _format_compact(args)[:300]
+    return cut_text(_format_compact(args), 300)
 
 
 def _format_compact(raw: Raw) -> str:

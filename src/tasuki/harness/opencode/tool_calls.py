@@ -13,6 +13,7 @@ from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import ChangeKind, FileChange, ToolCall, ToolKind, ToolStatus
+from tasuki.text_safety import cut_text
 
 _KINDS: dict[str, ToolKind] = {
     "question": "ask", "list": "search", "patch": "edit", "codesearch": "web", "todoread": "todo",
@@ -169,4 +170,4 @@ def _find_detail(kind: str, arguments: _OpencodeInput, raw: Raw) -> str:
     )
     if detail or kind in ("shell", "edit", "write", "read", "todo"):
         return detail
-    return bytes(raw).decode("utf-8", "replace")[:300]
+    return cut_text(bytes(raw).decode("utf-8", "replace"), 300)

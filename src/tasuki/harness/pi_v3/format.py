@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
+from tasuki.text_safety import cut_text
 
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
@@ -237,7 +238,7 @@ def _build_session(request: LaunchRequest, id: str, timestamp: str, omp: bool) -
     parent = origin.path if origin.harness in ("pi", "omp") else ""
     predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
     details = {"handoff": handoff.id, "predecessor": predecessor}
-    name = " ".join(handoff.goal.text.split())[:60]
+    name = cut_text(" ".join(handoff.goal.text.split()), 60)
     records: list[Mapping[str, object]] = [build_header(id, request.cwd, timestamp, parent)]
     if not omp:
         records.append({"type": "session_info", "name": name})

@@ -10,6 +10,7 @@ from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.model import FileChange, Todo, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 _ANCHOR = compile_pattern(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
 _NEW_TEXT = compile_pattern(r"^\s*\+(.*)$", re.MULTILINE)
@@ -154,4 +155,4 @@ def _find_detail(kind: str, arguments: _PiArguments, block: PiBlock) -> str:
         return arguments.description or arguments.assignment or arguments.task or arguments.prompt
     if detail or kind in ("shell", "edit", "write", "read", "todo"):
         return detail
-    return bytes(block.arguments).decode("utf-8", "replace")[:300]
+    return cut_text(bytes(block.arguments).decode("utf-8", "replace"), 300)

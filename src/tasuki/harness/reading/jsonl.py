@@ -23,6 +23,7 @@ from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import BrokenLine, Entry, ReadReport
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_ends
 
 T = TypeVar("T")
 
@@ -254,13 +255,13 @@ _BARE_MARK = compile_pattern(rb"(?<!\\)(\\x[0-9a-f]{2})")
 
 
 def clip(text: str, limit: int, dots: str = "…") -> str:
-    """Cut the middle out of a text so that it is about `limit` long; two thirds are its head."""
+    """Cut the middle out of a text so that it is at most `limit` long; two thirds are its head."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
-    tail = limit - head
-    left_out = f"\n{dots} {len(text) - limit} characters left out {dots}\n"
-    return f"{text[:head]}{left_out}{text[-tail:]}"
+    before, after = cut_ends(text, head, limit - head)
+    left_out = len(text) - len(before) - len(after)
+    return f"{before}\n{dots} {left_out} characters left out {dots}\n{after}"
 
 
 _CLIPPED = compile_pattern(r"\n(…|\.\.\.) \d+ characters left out \1\n")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from tasuki.model import Background, FileChange, Todo, TodoStatus, ToolKind
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 KINDS: dict[str, ToolKind] = {
     "bash": "shell", "shell": "shell", "exec_command": "shell", "shell_command": "shell",
@@ -105,7 +106,7 @@ class BackgroundLog:
             self._items[id] = Background(
                 id=id,
                 kind="agent" if kind == "agent" else "command",
-                label=" ".join(label.split())[:200],
+                label=cut_text(" ".join(label.split()), 200),
                 state="running",
                 ref=ref,
             )

@@ -11,6 +11,7 @@ from tasuki.harness.reading import markdown, tools
 from tasuki.harness.reading.jsonl import KEEP_WHOLE, UNDECODABLE, clip
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
 
 LEGACY = compile_pattern(r"Tool use: \*\*|Read file: |<details>\s*<summary>")
 _OPEN = compile_pattern(
@@ -276,7 +277,7 @@ def _find_detail(block: _ToolBlock, kind: str) -> str:
     if kind in ("edit", "write", "read", "todo", "shell"):
         return ""
     detail = parameters.query or parameters.pattern or parameters.url or bullets.get("query") or ""
-    return (
+    detail = (
         detail
         or bullets.get("pattern")
         or bullets.get("url")
@@ -285,4 +286,5 @@ def _find_detail(block: _ToolBlock, kind: str) -> str:
         or bullets.get("description")
         or bullets.get("prompt")
         or ""
-    )[:300]
+    )
+    return cut_text(detail, 300)

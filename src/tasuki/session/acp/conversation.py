@@ -8,6 +8,7 @@ from typing import Any
 from tasuki.session.acp.wire import Json, encode
 from tasuki.session.agent_session.backend import FileDiff, TextPiece, ToolProgress, ToolStatus
 from tasuki.session.agent_session.recorder import TurnRecorder
+from tasuki.text_safety import cut_text
 
 MOST_CHARACTERS = 8 << 20
 """Most characters that are kept of a conversation; the oldest messages go first."""
@@ -149,7 +150,7 @@ class AcpConversation:
     def _record_user(self, text: str) -> None:
         from tasuki.session.pi_store.messages import build_user_message
 
-        self._keep_message(build_user_message(text[:CLIP_CHARACTERS]))
+        self._keep_message(build_user_message(cut_text(text, CLIP_CHARACTERS)))
 
     def _flush_pending(self) -> None:
         assert self._recorder
@@ -214,7 +215,7 @@ def _build_tool(id: str, call: Json) -> ToolProgress:
         arguments=arguments if isinstance(arguments, dict) else {},
         paths=tuple(_collect_paths(call.get("locations"))),
         diffs=diffs,
-        output=output[:CLIP_CHARACTERS],
+        output=cut_text(output, CLIP_CHARACTERS),
     )
 
 

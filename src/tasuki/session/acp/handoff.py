@@ -20,6 +20,7 @@ from tasuki.session.acp.recorder import find_thread
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
 from tasuki.session.agent_session.backend import TurnEnded
+from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
@@ -283,11 +284,13 @@ class AcpHandoff:
         separator = (
             "\n\n" if self._answers or self.session.agent in self.connection.own_turns else ""
         )
-        self.connection.replies.send_text(self.session, f"{separator}{text}")
+        from tasuki.draft.redact.redactor import redact
+
+        self.connection.replies.send_text(self.session, separator + redact(text)[0])
         outcome_meta = {"handoff": {"outcome": outcome, **meta}}
         self.connection.replies.end_prompt(self.session, self.prompt, stop, outcome_meta)
 
 
 def format_reason(answer: RpcMessage) -> str:
     """Format why the agent refused, in its own words."""
-    return (answer.error or "it gave no reason")[:300].rstrip(".")
+    return cut_text(answer.error or "it gave no reason", 300).rstrip(".")

@@ -38,6 +38,7 @@ from tasuki.session.acp.wire import (
     replace_result_session,
     replace_session,
 )
+from tasuki.text_safety import cut_text
 
 OPENING_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 ENDING_METHODS = ("session/close", "session/delete")
@@ -329,7 +330,7 @@ class AcpProxy:
             return
         # The agent does not keep a prompt that failed.
         if answer.failed or stop == "refusal":
-            reason = answer.error[:200] or f"the stop reason {stop}"
+            reason = cut_text(answer.error, 200) or f"the stop reason {stop}"
             self.connection.delivery.note_failure(session, f"the prompt ended with {reason}")
         else:
             self.connection.delivery.note_arrival(session)

@@ -24,6 +24,7 @@ from tasuki.draft.authors.author import AuthorReply
 from tasuki.draft.authors.session_document import AskSession, SessionDocument
 from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.pipeline import AnalyzedThread, HandoffResult
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, GoalHasSecret, TasukiError
 from tasuki.harness import registry as harnesses
@@ -252,17 +253,17 @@ def _assemble_handoff(
     successor_name: str,
     vault: Vault,
 ) -> SessionHandoff:
-    redactor = Redactor()
-    citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
+    redactor = QuoteRedactor(analysis.thread)
+    text = redactor.redact_document(document.document)
     draft = assemble.redact_draft(document.draft, redactor)
+    citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
     redacted = replace(
         document,
-        document=redactor.redact(document.document),
+        document=text,
+        draft=draft,
         added=assemble.redact_draft(document.added, redactor),
     )
-    body = session_document.render_body(
-        redacted, id, [redactor.redact(line) for line in extra_lines]
-    )
+    body = redactor.redact_document(session_document.render_body(redacted, id, extra_lines))
     context = _build_context(body, settings, has_goal=bool(draft.goal.text))
     handoff = assemble.build_handoff(
         draft,

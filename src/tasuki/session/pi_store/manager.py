@@ -24,6 +24,7 @@ from tasuki.session.pi_store.messages import (
     convert_time,
 )
 from tasuki.session.pi_store.session_file import LockedSessionFile, read_records
+from tasuki.threads.catalog import redact_head
 
 HARNESS_NAME = "tasuki"
 """The harness name in the heads of these sessions."""
@@ -61,7 +62,7 @@ def list_sessions(cwd: str | Path, folder: Path | None = None) -> list[ThreadHea
         list_session_files(folder.parent, folder.name), key=lambda f: f.modified, reverse=True
     )
     return [
-        read_head(file, HARNESS_NAME) or _build_empty_head(file.path, file.modified)
+        redact_head(read_head(file, HARNESS_NAME) or _build_empty_head(file.path, file.modified))
         for file in files
     ]
 

@@ -69,7 +69,7 @@ def give_host_up(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str
     }
 
 
-@post("/hosts/tokens", status_code=200, sync_to_thread=True)
+@post("/hosts/tokens", status_code=200, sync_to_thread=True, after_request=display.keep_answer)
 def create_token(fleet: NamedDependency[Fleet], data: JSONBody[NewHostToken]) -> dict[str, Any]:
     """Create a token with which another host joins, once, within `seconds`.
 

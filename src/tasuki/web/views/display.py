@@ -7,6 +7,7 @@ import os
 from typing import Any, TypeVar
 
 import msgspec
+from litestar import Response
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -118,7 +119,7 @@ T = TypeVar("T", FleetAgent, FleetHandoff)
 MOST_DOCUMENT_BYTES = 1 << 20
 """Most bytes of a handoff document that are shown."""
 _AGENT_FIELDS = (
-    "goal", "arguments", "end_reason", "waiting_for", "children", "last_words", "limit_text",
+    "goal", "arguments", "cwd", "end_reason", "waiting_for", "children", "last_words", "limit_text",
     "stuck_with", "begun_branch", "changes",
 )  # fmt: skip
 _HANDOFF_FIELDS = ("reason", "context", "goal", "injection_prompt", "failure", "notes")
@@ -192,6 +193,18 @@ def read_shared_document(database: FleetDatabase, handoff: FleetHandoff) -> str 
         return here
     content = load_document(database, handoff.id)
     return None if content is None else Redactor().redact(content)
+
+
+def redact_answer(response: Response[Any]) -> Response[Any]:
+    """Redact the data of an answer, whatever it is: the last thing before it is written."""
+    if isinstance(response.content, dict | list | tuple | Struct):
+        response.content = Redactor().redact_data(msgspec.to_builtins(response.content))
+    return response
+
+
+def keep_answer(response: Response[Any]) -> Response[Any]:
+    """Leave an answer as it is: a secret is what was asked for."""
+    return response
 
 
 def _redact_fields(row: msgspec.Struct, fields: tuple[str, ...]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import hashlib
 import time
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,6 +17,7 @@ from litestar.params import FromPath
 from markupsafe import Markup, escape
 from msgspec import Struct
 
+from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
@@ -401,12 +402,21 @@ def format_iso(moment: float) -> str:
 
 
 def _finalize_value(value: Any) -> Any:
-    """Clean what an expression puts into a page: no control characters, no direction marks."""
+    """Clean what an expression puts into a page: no secrets, control characters, direction marks."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, str):
-        return clean_for_display(value)
+        return _clean_value(value) if len(value) <= MOST_REMEMBERED else _redact_value(value)
     return "" if value is None else value
+
+
+def _redact_value(value: str) -> str:
+    return redact(clean_for_display(value))[0]
+
+
+MOST_REMEMBERED = 200
+_clean_value = lru_cache(8_192)(_redact_value)
+"""Short values are many, and stand in pages again and again."""
 
 
 _LASTING = compile_pattern(

@@ -7,6 +7,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents import goal_templates
 from tasuki.fleet.agents.goal_templates import TemplateValues, is_ready, list_fields
@@ -158,7 +159,7 @@ def _read_values(form: Mapping[str, str]) -> dict[str, Any]:
     values = {name: form.get(name, "").strip() for name in NAMES}
     values["folder"] = values["folder"] or form.get("cwd", "").strip()
     if not values["name"]:
-        values["name"] = " ".join(values["goal"].split())[:40]
+        values["name"] = Redactor().redact_line(values["goal"], 40)
     kind, _, word = form.get("works_as", "").partition(":")
     return values | ({kind: word} if kind in ("persona", "role") else {})
 

@@ -258,7 +258,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         since=since,
         started_at=agent.started_at,
         where=tuple(redactor.redact(word) for word in place_words),
-        sentence=redactor.redact(sentence[:MOST_SENTENCE_CHARACTERS]),
+        sentence=redactor.redact_line(sentence, MOST_SENTENCE_CHARACTERS),
         step=_format_step(handoff) if handoff and shown is display.HANDING_OFF else "",
         meter=meter,
         is_full=meter.past,

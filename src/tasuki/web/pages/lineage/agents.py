@@ -13,7 +13,6 @@ from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.fleet.store.queries import LineageChain, LineageLink
-from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.web.pages.lineage.rows import (
     NEWEST,
     ChainRow,
@@ -214,7 +213,7 @@ def _format_summary(
     if forks:
         counts.append(format_plural(forks, "fork"))
     folders = list(dict.fromkeys(agent.cwd for agent in agents))
-    folder = redactor.redact(shorten_to_line(folders[-1], 200))
+    folder = redactor.redact_line(folders[-1], 200)
     more = f" and {format_plural(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
     origin = agents[0].forked_from
     forked = f", forked from agent {origin}" if origin is not None else ""
@@ -246,7 +245,7 @@ class _AgentDescriber:
             place=place,
             thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
             title=get_harness_title(agent.harness),
-            id=self.redactor.redact(shorten_to_line(clean_for_display(agent.session), 80)),
+            id=self.redactor.redact_line(agent.session, 80),
             began=agent.started_at,
             entries=size.entries if size else None,
             line=build_sparkline(
@@ -273,7 +272,7 @@ class _AgentDescriber:
 
     def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
         reason = format_reason(handoff.reason) if handoff else ""
-        why = reason or self.redactor.redact(shorten_to_line(link.agent.end_reason, 120))
+        why = reason or self.redactor.redact_line(link.agent.end_reason, 120)
         if is_fork and not link.took_over:
             origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
             why = f"did not take over {origin}{'. ' if why else ''}{why}"

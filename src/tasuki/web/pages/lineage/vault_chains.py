@@ -76,7 +76,7 @@ class _HandoffDescriber:
         goal = next((node.handoff.goal.shown for node in main if node.handoff), "")
         return ChainStory(
             key=root,
-            title=self._redact_line(goal, 120) or f"Handoff {root[:8]}",
+            title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
             summary=f"{', '.join(counts)}{since}, in the vault.",
             changed_at=max(created, default=0.0),
             rows=tuple(rows),
@@ -146,7 +146,7 @@ class _HandoffDescriber:
             title=get_harness_title(old.harness),
             id=_clean_id(old.thread_id),
             entries=old.entries,
-            why=self._redact_line(handoff.goal.shown, 120),
+            why=self.redactor.redact_line(handoff.goal.shown, 120),
             state=None if node.state in ("delivered", "acknowledged") else STATE_SHAPES.get(node.state),
             handoff=f"/briefs/{node.id}",
             handoff_id=node.id,
@@ -154,9 +154,6 @@ class _HandoffDescriber:
             acknowledged="yes" if node.state == "acknowledged" else "not known",
             is_fork=is_fork,
         )  # fmt: skip
-
-    def _redact_line(self, text: str, width: int) -> str:
-        return shorten_to_line(self.redactor.redact(text[: 8 * width]), width)
 
 
 def _clean_id(id: str) -> str:

@@ -13,7 +13,6 @@ from tasuki.doctor import (
     build_install_line,
     inspect_harnesses,
 )
-from tasuki.draft.redact.redactor import redact
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.service import Fleet
 from tasuki.web.pages.settings.frame import render_section
@@ -90,12 +89,12 @@ def _list_rows(harness: HarnessReport, hooks: dict[str, str]) -> Iterator[Doctor
         yield DoctorRow("Hooks of the fleet", state, tone, "" if is_there else f"tasuki install {harness.name} --fleet", "" if is_there else f"/settings/hooks/{harness.name}")  # fmt: skip
     yield DoctorRow("Threads", f"{harness.threads.count:,}", "done" if harness.threads.readable else "attn")  # fmt: skip
     yield from _list_problems(harness.problems)
-    yield from (DoctorRow("Note", redact(note)[0], "rest") for note in harness.notes)
+    yield from (DoctorRow("Note", note, "rest") for note in harness.notes)
 
 
 def _list_problems(problems: Sequence[DiagnosedProblem]) -> Iterator[DoctorRow]:
     for problem in problems:
-        yield DoctorRow("Problem", redact(problem.what)[0], "attn", redact(problem.mend)[0])
+        yield DoctorRow("Problem", problem.what, "attn", problem.mend)
 
 
 HANDLERS = (show_doctor,)

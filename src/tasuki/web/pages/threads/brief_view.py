@@ -131,6 +131,7 @@ def find_cited(handoff: Handoff, ref: int) -> CitedEntry | None:
         if index is not None
         else ()
     )
+    cleaner.learn_entries((reading.entry, *around), opened_thread.entries)
     thread, address_in_thread = opened_thread.thread, ""
     if thread is not None and index is not None:
         address_in_thread = (

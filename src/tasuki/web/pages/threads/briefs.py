@@ -25,12 +25,11 @@ from tasuki.harness import registry as harnesses
 from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
-from tasuki.threads import references
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import bodies
-from tasuki.web.pages.threads import brief_agents, brief_view
+from tasuki.web.pages.threads import brief_agents, brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
@@ -280,8 +279,7 @@ def show_entry(request: AnyRequest, id: FromPath[str], ref: FromPath[int]) -> Pa
 @get("/briefs/{id:str}/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
 def show_whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
     """Show that entry in full, without secrets, as text."""
-    (reading,) = references.read_entries(brief_view.open_thread(Vault().get(id)), [ref])
-    text = EntryCleaner().clean_text(clean_for_display(reading.text))
+    text = remote.clean_entry_alone(brief_view.open_thread(Vault().get(id)), ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 
@@ -317,7 +315,7 @@ def _render_edit_form(
     return templates.render_page(
         request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
         over=bool(handoff.budget and size > handoff.budget), force=force,
-        left_out=[redact(briefs.format_item(item))[0] for item in handoff.draft.left_out],
+        left_out=list(map(briefs.format_item, handoff.draft.left_out)),
     )  # fmt: skip
 
 
@@ -343,7 +341,7 @@ def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageR
         prepared.revise(text)
     except TasukiError as error:
         return _render_edit_form(
-            request, handoff, escape(form.get("brief", "")), redact(str(error))[0], bodies.get_status(error),
+            request, handoff, escape(form.get("brief", "")), str(error), bodies.get_status(error),
             force=bool(form.get("force")),
         )  # fmt: skip
     return templates.redirect(request, f"/briefs/{prepared.handoff.id}")

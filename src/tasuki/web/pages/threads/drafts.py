@@ -22,7 +22,7 @@ from tasuki import handoffs
 from tasuki.config import settings
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.goal import check_goal
-from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import (
     ConfigInvalid,
     GoalHasSecret,
@@ -230,7 +230,7 @@ class DraftJobs:
 
         Raises NotPossible where too many are under way.
         """
-        title = redact(draft_request.goal.text[:200])[0]
+        title = Redactor().redact_line(draft_request.goal.text, 200)
         job = DraftJob(secrets.token_hex(8), title, thread, time.time(), values)
         with self._lock:
             if sum(not other.ended for other in self._jobs.values()) >= DRAFTS_AT_ONCE:

@@ -86,6 +86,7 @@ def build_part(thread: Thread, query: PartQuery, cleaner: EntryCleaner) -> Threa
     matching = [ref for ref in found if ref in refs]
     target = _find_target(entries, query, matching)
     start, stop, number = _find_range(entries, query, target)
+    cleaner.learn_entries(entries[start:stop], thread.entries)
     shown = [show_entry(thread, entry, cleaner) for entry in entries[start:stop]]
     return ThreadPart(
         items=tuple(_fold_calls(shown, target)),

@@ -71,9 +71,15 @@ def describe_thread(thread: Thread, cleaner: EntryCleaner) -> ThreadFacts:
 
 def read_entry(adapter: Harness, file: Path, ref: int) -> str:
     """Read one entry of a thread in full, without secrets. Raises ThreadNotFound."""
-    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
-    opened_thread = references.OpenedThread(thread.id, thread)
+    thread = THREAD_CACHE.read_thread(adapter, file)
+    return clean_entry_alone(references.OpenedThread(thread.id, thread), ref)
+
+
+def clean_entry_alone(opened_thread: references.OpenedThread, ref: int) -> str:
+    """Return one entry in full, without secrets. Raises ThreadNotFound."""
     (reading,) = references.read_entries(opened_thread, [ref])
+    cleaner = EntryCleaner()
+    cleaner.learn_entries([reading.entry], opened_thread.entries)
     return cleaner.clean_text(clean_for_display(reading.text))
 
 

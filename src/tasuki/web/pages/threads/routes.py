@@ -13,7 +13,6 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
 
-from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
@@ -313,7 +312,7 @@ def start_draft(
         job = _begin_job(adapter, file, form, build_thread_address(harness, id, path))
     except TasukiError as error:
         return render_thread(
-            request, adapter, file, values=form, refused=redact(str(error))[0], status=bodies.get_status(error)
+            request, adapter, file, values=form, refused=str(error), status=bodies.get_status(error)
         )  # fmt: skip
     return templates.redirect(request, f"/drafts/{job.id}")
 
