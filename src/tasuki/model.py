@@ -311,6 +311,8 @@ class CommandFact(Struct, frozen=True):
     """A short line of the output that says how it went, of a check or test."""
     check: Literal["", "test", "lint", "build", "commit"] = ""
     by_user: bool = False
+    folder: str = ""
+    """Where its last run began, by the call and not by the command, if not in the thread's own folder."""
     failed_tests: tuple[str, ...] = ()
     """The tests that failed in the last run, of a check of tests."""
     unseen: int = 0
@@ -340,6 +342,8 @@ class Lesson(Struct, frozen=True):
     command: str
     error: str
     failed: int
+    folder: str = ""
+    """As of `CommandFact`."""
     started: bool = True
     """False where its program or its target was missing."""
     passed: int = 0

@@ -6,11 +6,14 @@ from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.facts.commands import (
     CommandRun,
+    build_fact,
+    makes_up_for,
     normalize_command,
     shorten_command,
     strip_filter,
 )
-from tasuki.draft.runs.command_kinds import runs_project_script
+from tasuki.draft.runs.runners import CheckKind
+from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact
 from tasuki.patterns import compile_pattern
@@ -70,8 +73,14 @@ def _find_runs(code: str, evidence: SummaryEvidence) -> list[CommandRun]:
 def _judge_runs(
     text: str, runs: list[CommandRun], *, says_good: bool, is_past: bool
 ) -> Iterator[Correction]:
-    last = runs[-1]
+    last, kind = runs[-1], runs[-1].check
     judged = runs if is_past else [last]
+    others = (run for run in runs if run.known and run.ok != last.ok)
+    if not all(
+        makes_up_for(last, run, kind) or (not last.ok and makes_up_for(run, last, kind))
+        for run in others
+    ):
+        return
     if any(not run.known or run.ok == says_good for run in judged):
         return
     outcome = "passed" if last.ok else "FAILED"
@@ -119,42 +128,60 @@ def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFa
     return next(iter(list_open_failures(evidence)), None)
 
 
-def list_open_failures(evidence: SummaryEvidence) -> list[CommandFact]:
-    """Return the runs with failed tests after which no run of as many passed, the newest first."""
-    runs = [
+def list_open_failures(evidence: SummaryEvidence, kind: CheckKind = "test") -> list[CommandFact]:
+    """Return the failed checks of a kind after which none that may have looked at the same passed, the newest first.
+
+    Of tests only runs that name what failed.
+    """
+    runs = [run for run in evidence.derived.runs if kind in run.judged or not run.judged]
+    failed = (run for run in reversed(runs) if _has_failed(run, kind))
+    still = (
         run
-        for run in evidence.derived.runs
-        if not run.went_wrong and (run.check == "test" or runs_project_script(run.command))
-    ]
-    failed = [
-        check
-        for check in (*evidence.facts.commands, *evidence.facts.last_check)
-        if check.check == "test" and check.result == "failed" and check.failed_tests
-    ]
-    still = [
-        check
-        for check in failed
-        if not any(run.ref > check.refs[-1] and _covers(run.command, check.command) for run in runs)
-    ]
-    return sorted(still, key=lambda check: -check.refs[-1])
+        for run in failed
+        if not any(
+            later.ref > run.ref and not later.went_wrong and makes_up_for(later, run, kind)
+            for later in runs
+        )
+    )
+    return [build_fact([run], kind) for run in still]
 
 
-def _covers(command: str, failed: str) -> bool:
-    """Return whether a command may run all tests of another: it names no part that leaves some out."""
-    named, wanted = (
-        [word.removesuffix("...").strip("/") for word in text.split() if _PLACE.search(word)]
-        for text in (normalize_command(command), normalize_command(failed))
+def _has_failed(run: CommandRun, kind: CheckKind) -> bool:
+    judged = run.judged.get(kind)
+    is_named = kind != "test" or bool(list_failed_tests(run.output))
+    return bool(judged and judged.result == "failed" and is_named)
+
+
+def tells_of_all(check: CommandFact, evidence: SummaryEvidence) -> bool:
+    """Return whether what a line says of a kind of check is about its last run.
+
+    Not if that failed, and another one passed before in another folder or with another tool, or what
+    was edited before it was put back since.
+    """
+    runs = {run.ref: run for run in evidence.derived.runs}
+    last, kind = runs[check.refs[-1]], check.check
+    if check.ok:
+        return not any(one.refs[-1] < last.ref for one in list_open_failures(evidence, kind))
+    passed = (
+        run for run in runs.values() if kind in run.judged and run.judged[kind].result == "passed"
     )
-    if _PICKS.search(command):
-        return bool(_PICKS.search(failed))
-    return not named or (
-        all(any(w.startswith(n.removeprefix(".")) or n in (".", "") for n in named) for w in wanted)
-        and bool(wanted)
-    )
+    others = (makes_up_for(last, run, kind) or makes_up_for(run, last, kind) for run in passed)
+    return all(others) and not _was_put_back(last.ref, evidence)
+
+
+def _was_put_back(ref: int, evidence: SummaryEvidence) -> bool:
+    """Return whether an edit after an entry undid one before it."""
+    changes = [
+        (entry.ref > ref, change)
+        for entry in evidence.thread.entries
+        if entry.tool and entry.tool.status == "ok"
+        for change in entry.tool.changes
+        if change.old and change.new
+    ]
+    before = {(one.path, one.old, one.new) for is_later, one in changes if not is_later}
+    return any((one.path, one.new, one.old) in before for is_later, one in changes if is_later)
 
 
 _ALL = compile_pattern(
     r"(?i)\b(?:all|every|entire|whole|full|everything|alle|sämtliche)\b|すべて|全て|全部|所有"
 )
-_PLACE = compile_pattern(r"^\.{0,2}[\w-]*/|::|\.(?:py|ts|tsx|js|go|rs|rb)$|^tests?$")
-_PICKS = compile_pattern(r"(?:^|\s)(?:-k|-t|-run|--grep|--test-name-pattern|--filter)(?:[= ]|$)")

@@ -11,6 +11,7 @@ from tasuki.compaction.checks.run_results import (
     is_about_a_part,
     list_open_failures,
     names_other_tests,
+    tells_of_all,
 )
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
@@ -126,6 +127,7 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
                 yield Correction(line.text, truth, last.refs[-1:])
         elif last and not line.is_past:
             says_failing = _FAILS_NOW.search(line.words) and _says_only_failure(line.text)
+            says_failing = says_failing and tells_of_all(last, evidence)
             wrong_count = kind == "test" and _has_wrong_failures(line, last)
             if (last.ok and says_failing) or wrong_count:
                 yield Correction(line.text, _describe_last(last), last.refs[-1:])
@@ -138,8 +140,9 @@ def _check_passing(
     if last is None:
         if not evidence.may_have_passed(kind) and evidence.has_all_work:
             yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
-    elif not last.ok and not line.is_past:
-        yield Correction(line.text, _describe_last(last), last.refs[-1:])
+    elif not last.ok:
+        if not line.is_past and tells_of_all(last, evidence):
+            yield Correction(line.text, _describe_last(last), last.refs[-1:])
     elif kind == "test" and (failed := find_open_failure(line, evidence)):
         yield Correction(line.text, _describe_last(failed), failed.refs[-1:])
     elif wrong := _find_wrong_count(line, evidence):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
+    identify_started,
     list_simple_commands,
     strip_variables,
 )
@@ -22,18 +23,20 @@ from tasuki.draft.runs.ended_line import find_exit_code
 from tasuki.draft.runs.outcomes import (
     NEVER_STARTED,
     NOT_SHOWN,
+    TIMED_OUT,
     Judgement,
     combine_judgements,
     find_blocker,
     judge_checks,
 )
 from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.summaries import list_failed_tests
+from tasuki.draft.runs.scopes import CheckScope, join_folder, leaves_folder, list_scopes, may_cover
+from tasuki.draft.runs.summaries import list_failed_tests, prints_passed_tests
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
 
-_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
+LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
@@ -43,16 +46,34 @@ class CommandRun:
     How a check ended is read from its output, and only on demand.
     """
 
-    __slots__ = ("_call", "_judged", "by_user", "check", "command", "navigation", "ref")
+    __slots__ = (
+        "_call",
+        "_folder",
+        "_judged",
+        "by_user",
+        "check",
+        "command",
+        "folder",
+        "navigation",
+        "of_other_files",
+        "ref",
+    )
 
-    def __init__(self, ref: int, command: str, call: ToolCall, by_user: bool) -> None:
-        self.ref = ref
-        self.command = command
+    def __init__(self, entry: Entry, call: ToolCall, folder: str | None, cwd: str = "") -> None:
+        self.ref = entry.ref
+        self.command = command = call.command.strip()
         self._call = call
-        self._judged: dict[CheckKind, Judgement] | None = None
+        self._folder = folder
+        self.folder = (
+            (folder or "").removeprefix(f"{cwd}/") if call.workdir and folder != cwd else ""
+        )
+        """Where it began, by the call and not by the command, if not in the thread's own folder."""
         self.check = find_check_kind(command)
+        self.of_other_files = bool(self.check) and _puts_back(command)
+        """The files on which it ran were put back at once: it says nothing of those that are there."""
+        self._judged: dict[CheckKind, Judgement] | None = None
         self.navigation = not self.check and is_navigation(command)
-        self.by_user = by_user
+        self.by_user = entry.origin == "command"
 
     @property
     def output(self) -> str:
@@ -60,10 +81,15 @@ class CommandRun:
         return self._call.output
 
     @property
+    def scopes(self) -> tuple[CheckScope, ...]:
+        """What each check in it looks at."""
+        return list_scopes(self._call.command, self._folder)
+
+    @property
     def judged(self) -> dict[CheckKind, Judgement]:
         """How each kind of check in it ended."""
         if self._judged is None:
-            is_check = self.check and self.check != "commit"
+            is_check = self.check not in ("", "commit") and not self.of_other_files
             self._judged = judge_checks(self._call.command, self._call) if is_check else {}
         return self._judged
 
@@ -72,10 +98,12 @@ class CommandRun:
         """How all of it ended: as the worst of its checks, or else by its exit code."""
         if self.judged:
             return reduce(combine_judgements, self.judged.values())
+        if self.of_other_files:
+            return NOT_SHOWN
         code = find_exit_code(self._call)
         if self.was_blocked:
             return Judgement("did not run")
-        if code is None or (code == 0 and is_exit_code_hidden(self.command)):
+        if code is None or code in TIMED_OUT or (code == 0 and is_exit_code_hidden(self.command)):
             return NOT_SHOWN
         return Judgement("did not run" if code in NEVER_STARTED else "failed" if code else "passed")
 
@@ -105,17 +133,51 @@ class CommandRun:
         return bool(find_blocker(self._call))
 
 
-def list_runs(entries: Iterable[Entry]) -> list[CommandRun]:
-    """Return all shell commands that were run, in order; one that the user refused is none."""
-    found = []
+_PUTS_BACK = compile_pattern(
+    r"git\s+(?:stash\s+(?:pop|apply)|checkout(?!\s+-[bB])|restore(?!\s+--staged)|switch(?!\s+-[cC])|reset\s+--hard)\b|(?:mv|cp)\s+\S+\.(?:bak|orig)\b"
+)
+_STASHES = compile_pattern(r"\bgit\s+stash\b(?!\s+(?:list|show|pop|apply|drop))")
+_PUTS_STASH_BACK = compile_pattern(r"\bgit\s+stash\s+(?:pop|apply)\b")
+
+
+def _puts_back(command: str) -> bool:
+    """Return whether a line puts files back behind a check."""
+    parts = list_simple_commands(command)
+    checks = [n for n, part in enumerate(parts) if identify_started(part)]
+    return bool(checks) and any(_PUTS_BACK.match(part.text) for part in parts[checks[0] :])
+
+
+def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
+    """Return all shell commands that were run, in order; one that the user refused is none.
+
+    Whether a `cd` lasts beyond its line depends on the harness: after one that leaves the folder of
+    the thread, `cwd`, the folder of a command that names none is not known.
+    """
+    found: list[CommandRun] = []
+    cwd = join_folder("", cwd) or ""
+    folder: str | None = cwd
+    stash: int | None = None
     for entry in entries:
         call = entry.tool
         if call is None or call.kind != "shell" or not call.command or call.status == "refused":
             continue
-        command = call.command.strip()
-        if command.startswith("cd"):
-            command = _CD.sub("", command)
-        found.append(CommandRun(entry.ref, command, call, entry.origin == "command"))
+        place = join_folder(cwd, call.workdir) if call.workdir else folder
+        found.append(run := CommandRun(entry, call, place, cwd))
+        if "cd" in call.command:
+            if (match := LEADING_CD.match(run.command)) and join_folder(
+                cwd, match[1].strip("\"'")
+            ) == cwd:
+                run.command = run.command[match.end() :]
+            elif leaves_folder(call.command, cwd):
+                folder = None
+        if "stash" not in call.command:
+            continue
+        if _PUTS_STASH_BACK.search(call.command):
+            for run in found[stash:] if stash is not None else ():
+                run.of_other_files = True
+            stash = None
+        elif _STASHES.search(call.command):
+            stash = len(found) - 1
     return found
 
 
@@ -151,10 +213,11 @@ def build_command_facts(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ..
         if not run.navigation and run.check != "commit":
             seen.setdefault(run.command, []).append(run)
     newest = sorted(seen.values(), key=lambda group: -group[-1].ref)
-    return tuple(_build_fact(group) for group in newest)
+    return tuple(build_fact(group) for group in newest)
 
 
-def _build_fact(group: list[CommandRun], kind: CheckKind = "") -> CommandFact:
+def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact:
+    """Build the fact of a command from its runs, the newest last."""
     last = group[-1]
     check = kind or last.check
     result = last.judged[check].result if check in last.judged else last.result
@@ -166,10 +229,20 @@ def _build_fact(group: list[CommandRun], kind: CheckKind = "") -> CommandFact:
         outcome=find_outcome(last, check) if check else "",
         check=check,  # type: ignore[arg-type]
         by_user=last.by_user,
+        folder=last.folder,
         failed_tests=list_failed_tests(last.output)
         if check == "test" and result == "failed"
         else (),
     )
+
+
+def makes_up_for(later: CommandRun, failed: CommandRun, kind: CheckKind) -> bool:
+    """Return whether a later run may look at all that failed in an earlier one, of one kind of check."""
+    scopes = [one for one in later.scopes if one.kind == kind]
+    if not scopes:
+        return kind == "test" and not later.navigation and prints_passed_tests(later.output)
+    tests = list_failed_tests(failed.output) if kind == "test" else ()
+    return all(may_cover(scopes, one, tests) for one in failed.scopes if one.kind == kind)
 
 
 def find_last_checks(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
@@ -191,7 +264,7 @@ def find_last_checks(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
     kinds = sorted(last, key=lambda kind: (-last[kind].ref, JUDGED.index(kind)))
     return tuple(
         replace(
-            _build_fact([last[kind]], kind),
+            build_fact([last[kind]], kind),
             unseen=unseen[kind].ref if kind in known and kind in unseen else 0,
         )
         for kind in kinds

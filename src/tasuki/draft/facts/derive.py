@@ -70,7 +70,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     The goal only widens what is read: old entries that name its identifiers.
     """
     entries = thread.entries
-    all_runs = commands.list_runs(entries)
+    all_runs = commands.list_runs(entries, thread.cwd)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
     own_words: dict[int, str] = {}
     stated = [
@@ -201,28 +201,34 @@ def _list_artifacts(thread: Thread) -> tuple[Quote, ...]:
 def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:
     """Return commands that failed, and whether the same command passed later, newest first.
 
-    A failed check counts as passed with the next passing check of its kind, a failed merge or
-    push with the next commit. Other commands that failed once, long ago, were only attempts.
+    A failed check counts as passed with the next one of its kind that may have looked at all that
+    failed, and passed; a newer one without that takes its place. A failed merge or push counts as
+    passed with the next commit. Other commands that failed once, long ago, were only attempts.
     """
     passed: dict[str, int] = {}
     lessons: dict[str, Lesson] = {}
+    later: list[CommandRun] = []
     texts = [e for e in entries if e.kind == "assistant"]
     last = entries[-1].ref if entries else 0
     counts: Counter[str] = Counter()
     for run in all_runs[: -_LESSON_RUNS - 1 : -1]:
         if len(lessons) >= _MAX_LESSONS:
             break
-        key = strip_variables(commands.normalize_command(run.command))
-        kind = "commit" if key.startswith("git ") else run.check
-        if run.result == "not shown" or run.was_blocked:
+        command = commands.LEADING_CD.sub("", run.command)
+        key = strip_variables(commands.normalize_command(command))
+        if run.was_blocked:
             continue
         if run.ok:
             passed[key] = run.ref
-            passed |= {f"kind:{kind}": run.ref for kind in commands.list_check_kinds(run.command)}
-        elif not run.navigation and key not in lessons:
+            if "commit" in commands.list_check_kinds(run.command):
+                passed["commit"] = run.ref
+        elif run.result != "not shown" and not run.navigation and key not in lessons:
             counts[key] += 1
-            after = passed.get(key) or (passed.get(f"kind:{kind}", 0) if kind else 0)
-            if after or run.check or counts[key] > 1 or run.ref > last - max(20, last // 7):
+            after = _find_pass(run, later) if run.judged else passed.get(key, 0)
+            if not after and key.startswith("git "):
+                after = passed.get("commit", 0)
+            is_kept = run.check or counts[key] > 1 or run.ref > last - max(20, last // 7)
+            if after is not None and (after or is_kept):
                 error = commands.find_error(run)
                 words = _find_explanation(
                     texts, run.ref, after or run.ref + 12, f"{run.command} {error}"
@@ -231,12 +237,30 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
                     command=run.command,
                     error=error,
                     failed=run.ref,
+                    folder=run.folder,
                     started=run.result == "failed",
                     passed=after,
                     words=words.text if words else "",
                     words_ref=words.ref if words else 0,
                 )
+        if not run.navigation:
+            later.append(run)
     return tuple(lessons.values())
+
+
+def _find_pass(run: CommandRun, later: Sequence[CommandRun]) -> int | None:
+    """Return the next run that passed what went wrong in a check, 0 if none looked at it again.
+
+    None if one did, and failed or does not show its result. `later`: the runs after it, the newest first.
+    """
+    bad = [kind for kind, one in run.judged.items() if one.result in ("failed", "did not run")]
+    found: int | None = 0
+    for one in reversed(later):
+        if all(commands.makes_up_for(one, run, kind) for kind in bad):
+            if all(one.judged.get(kind, one.judgement).result == "passed" for kind in bad):
+                return one.ref
+            found = None
+    return found
 
 
 def _find_explanation(

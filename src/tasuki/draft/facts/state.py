@@ -80,7 +80,8 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         check = checks[0]
         label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
         command = shorten_command(strip_filter(check.command), 140)
-        parts = [f"`{command}` {_format_result(check)}"]
+        where = f" (in {check.folder})" if check.folder else ""
+        parts = [f"`{command}`{where} {_format_result(check)}"]
         if check.known:
             parts.append(_describe_changes_since(facts, check.refs[-1]))
         if check.unseen:
@@ -249,7 +250,9 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
         and not any(is_bookkeeping(step) for step in split_steps(x.command))
     ]
     for lesson in still[:2]:
-        text = f"`{shorten_command(strip_filter(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
+        where = f" (in {lesson.folder})" if lesson.folder else ""
+        command = shorten_command(strip_filter(lesson.command), 120)
+        text = f"`{command}`{where}: `{shorten(lesson.error, 160)}`"
         label = "Failed, and did not pass since" if lesson.started else "Did not run"
         yield Item(text=text, refs=(lesson.failed,), label=label)
 

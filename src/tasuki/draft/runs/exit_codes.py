@@ -74,6 +74,7 @@ _ASSIGNED = compile_pattern(rf"\$?(\w+)\s*=\s*[\"']?(?:({_CODE_NAMES})|{_PIPED_C
 _OWN = compile_pattern(rf"({_CODE_NAMES})|{_PIPED_CODES}")
 
 
+NAMES_FAILURE = compile_pattern(r"(?i)fail|falha|fehl|\u00e9chou|fall[o\u00f3]|error")
 _HIDES_CODE = compile_pattern(
     r"\s--(?:if-present|exit-zero|soft-fail|ignore-errors|no-fail|passWithNoTests|(?:issues-)?exit-code[= ]0)(?:\s|$)|\s-Dmaven\.test\.failure\.ignore(?!=false)|^g?make\s(?:.*\s)?-(?!-|C|j|f)\w*i"
 )
@@ -133,6 +134,8 @@ def _find_marked_code(
     if good == bad or len(marks) < 1:
         return None
     if bad and bad in printed:
+        if printed <= {bad, ""} and not NAMES_FAILURE.search(bad):
+            return None  # As in `|| echo "not installed"`.
         return 1 if was_reached(line, number, found) else None
     if good and good in printed:
         return 0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
-from tasuki.draft.runs.exit_codes import find_own_code, was_reached
+from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
@@ -187,7 +187,8 @@ _MANY = compile_pattern(
 """Runs in several packages, each of which sums up."""
 
 
-_TIMED_OUT = (124, 137, 143)
+TIMED_OUT = (124, 137, 143)
+"""Exit codes of what was stopped: it neither passed nor failed."""
 NEVER_STARTED = (126, 127)
 _PYTEST = compile_pattern(r"\b(?:pytest|py\.test)\b")
 _PYTEST_NOTHING = (4, 5)
@@ -197,7 +198,7 @@ _PYTEST_NOTHING = (4, 5)
 def _judge_code(step: LineStep, code: int, nothing: str) -> Judgement:
     if code in NEVER_STARTED or nothing:
         return Judgement("did not run", nothing)
-    if code in _TIMED_OUT or code < 0:
+    if code in TIMED_OUT or code < 0:
         return NOT_SHOWN
     if code in _PYTEST_NOTHING and _PYTEST.search(step.command.text):
         return Judgement("did not run")
@@ -207,7 +208,7 @@ def _judge_code(step: LineStep, code: int, nothing: str) -> Judgement:
 # -- starts and ends ----------------------------------------------------------------------
 
 _NO_PROGRAM = compile_pattern(
-    r"(?m)^(?:.*[:/ ])?(?P<a>[\w.@/-]+): (?:command )?not found$|command not found: (?P<b>\S+)|(?:^|: )(?P<c>[\w./-]+): (?:No such file or directory|Permission denied)$"
+    r"(?m)^(?:.*[:/ ])?(?P<a>[\w.@/-]+): (?:command )?not found$|command not found: (?P<b>\S+)|(?:^|: )(?P<c>[\w./-]+): (?:No such file or directory|Permission denied|Operation not permitted)$"
     r"|'(?P<d>[^'\n]+)' is not recognized as an internal|[Tt]he term '(?P<e>[^'\n]+)' is not recognized|No module named '?(?P<f>[\w.]+)'?$"
     r"|Cannot find (?:module|package) '(?P<g>[^'\n]+)'|Failed to spawn: `(?P<h>[^`\n]+)`|Command not found: (?P<i>\S+)"
 )
@@ -284,7 +285,6 @@ _REWRITES = compile_pattern(
 """Filters whose output is no longer that of the check."""
 _GREP = compile_pattern(r"(?:e?grep|rg)\b(?:.*\s-\w*(v))?(?!.*\s-\w*[coqlm])")
 _CUTS_ROWS = compile_pattern(r"(head|tail)(?:\s+-(?:n\s*|-lines=)?(\d+))?$")
-_NAMES_FAILURE = compile_pattern(r"(?i)fail|falha|fehl|\u00e9chou|fall[o\u00f3]|error")
 _KEEPS_START = compile_pattern(r"(?:head|tee|tail|cat|less|more|Select-Object)\b")
 
 
@@ -297,7 +297,7 @@ def _shows_part(line: EndedLine, step: LineStep, needed: Part) -> bool:
         cut, grep = _CUTS_ROWS.match(one.text), _GREP.match(one.text)
         if cut and printed < int(cut[2] or 10):
             continue
-        if grep and bool(grep[1]) != bool(_NAMES_FAILURE.search(one.text)):
+        if grep and bool(grep[1]) != bool(NAMES_FAILURE.search(one.text)):
             continue
         if not _KEEPS_END.match(one.text) or (cut and needed == "whole"):
             return False
@@ -315,4 +315,5 @@ def _is_silent(line: EndedLine, step: LineStep) -> bool:
         and not (step.command.in_background or step.command.in_block)
         and all(_KEEPS_START.match(one.text) for one in step.filters)
         and not any(row.strip() for row in line.rows)
+        and not any(one.command.operator == "||" for one in line.steps)
     )

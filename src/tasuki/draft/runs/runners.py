@@ -135,7 +135,7 @@ def find_runner(words: Sequence[str]) -> Runner | None:
     if match := _COMMAND.match(text):
         return RUNNERS[int((match.lastgroup or "r0")[1:])]
     if text.partition(" ")[0] in _TASK_RUNNERS:
-        kinds = {kind for task in _list_tasks(text.split()) for kind in _list_task_kinds(task)}
+        kinds = {kind for task in list_tasks(text.split()) for kind in _list_task_kinds(task)}
     elif script := _SCRIPT.fullmatch(path):
         kinds = set(_list_task_kinds(script["name"] or "test"))
     else:
@@ -143,7 +143,7 @@ def find_runner(words: Sequence[str]) -> Runner | None:
     return next((_WRAPPERS[kind] for kind in JUDGED if kind in kinds), None)
 
 
-def _list_tasks(words: Sequence[str]) -> Sequence[str]:
+def list_tasks(words: Sequence[str]) -> Sequence[str]:
     """List the tasks that a runner of tasks is given; `build` for the one that it takes without."""
     name, named = (
         words[0],

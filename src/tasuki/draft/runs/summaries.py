@@ -30,14 +30,14 @@ _PREFIX = compile_pattern(
 """Decoration, levels of a log, and the name of the task that a runner of tasks puts before each line."""
 _MAY_SUM_UP = compile_pattern(
     r"(?i)pass|fail|\bok\b|succe|err|issue|problem|violation|offense|finding|fehler|no\w* |ran 0|congrat|built|done|all |unchanged|formatted|reformat"
-    r"|diff in|compile|deselect|skipped|no-source|specified|up to date|finished|nam(?:ing|ed)|tagged|!\s+[-\u2013]|files have been"
+    r"|diff in|compile|deselect|skipped|no-source|specified|up to date|finished|nam(?:ing|ed)|tagged|!\s+[-\u2013]|files have been|couldn't find"
 )
 _NO_WORK = compile_pattern(r"make(?:\[\d+\])?: (?:Nothing to be done for .*|.* is up to date\.)$")
 _NOTHING = compile_pattern(
     r"(?i)^(?:(?:error: )?no tests? (?:modules? found|ran|found|were|executed|matche?[sd]?|to run|files? found|is available)\b.*|no test (?:files?|cases?|suites?) .*|"
     r"testing: warning: no tests to run|ok\s+\S+\s.*\[no tests to run\]|\?\s+\S+\s+\[no test files\]|ran 0 tests\b.*|collected 0 items.*|tests are skipped\.?|> task \S*test\S* no-source|"
     r"there are no tests to run\b.*|tasks:\s+0 successful, 0 total|no (?:tasks were run|projects? \S.*)|\d+ deselected in .*|test result: ok\. 0 passed; 0 failed;.*|"
-    r"no matching (?:tests|projects)\b.*|error: no test files found\b.*)$"
+    r"no matching (?:tests|projects)\b.*|error: no test files found\b.*|couldn't find any files to test)$"
 )
 """Say that nothing was run, and that no test was."""
 _DIGIT = compile_pattern(r"\d")
@@ -173,6 +173,13 @@ def list_summaries(
             yield Summary("passed", line)
 
 
+def prints_passed_tests(output: str) -> bool:
+    """Return whether an output, of whatever program, sums up tests that passed."""
+    lines = list_summaries(_ANY, output.split("\n"))
+    return any(one.verdict == "passed" and one.tests for one in lines)
+
+
+_ANY = Runner("test", "", is_wrapper=True)
 _PARTS = (
     (compile_pattern(r"Tests:?\s"), compile_pattern(r"Test (?:Suites|Files)\b.*")),  # jest, vitest
     (compile_pattern(r"(?:tests|pass) \d+$"), compile_pattern(r"fail \d+$")),  # node

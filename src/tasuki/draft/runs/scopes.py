@@ -1,0 +1,196 @@
+"""What a run of a check looks at: with which tool, in which folder, at which places and names.
+
+A later run makes up for one that failed only if it may look at all that failed. Where a command
+does not tell, it may: what is said of an open failure must be right.
+"""
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from tasuki.draft.runs.command_kinds import (
+    StartedRunner,
+    identify_started,
+    list_simple_commands,
+)
+from tasuki.draft.runs.programs import find_name, unquote
+from tasuki.draft.runs.runners import CheckKind, list_tasks
+from tasuki.patterns import compile_pattern
+
+
+class CheckScope(NamedTuple):
+    """What one check looks at.
+
+    `tool` is empty for a task of the project, which may run any; `task` holds the words of its
+    name. `folder` and `places` are paths from the folder of the thread; None is a folder that only
+    the shell knows. Without places it looks at its whole folder. One of `picks` must be in a name.
+    """
+
+    kind: CheckKind
+    tool: str
+    task: frozenset[str]
+    folder: str | None
+    places: tuple[str, ...]
+    picks: tuple[str, ...]
+
+
+_FAMILIES = dict.fromkeys("py.test unittest nose2 trial manage.py django-admin".split(), "pytest") | {
+    "mvnw": "mvn", "gradlew": "gradle", "dmypy": "mypy", "gotestsum": "go",
+}  # fmt: skip
+_PICKING = frozenset(
+    "-k -t -run --run -g --grep --filter -F --testNamePattern --test-name-pattern --testPathPattern --test --tests --only --project "
+    "-pl --projects -p --package -w --workspace --spec --name --suite --tags --group".split()
+)
+_FOLDERS = frozenset("-C --prefix --cwd --dir --directory --chdir".split())
+_BARE = compile_pattern(
+    r"-[vqxslif]+|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|no-[\w-]+)?"
+)
+"""Options behind which a path is an argument; behind another one it may be the value of that."""
+_FILE = compile_pattern(
+    r".+\.(?:[cm]?[jt]sx?|pyi?|go|rs|rb|java|kts?|cs|php|exs?|dart|swift|feature|bats|t|vue|svelte|cc|cpp)"
+)
+_PICKED_CLASS = compile_pattern(r"-D(?:it\.)?test=(.+)")
+_DRIVE = compile_pattern(r"^/([A-Za-z])/(?=[^/])")
+_DENIES = compile_pattern(r"(?i)\bnot\b|^!|^no:")
+_PART, _WORD = compile_pattern(r"[a-z0-9]+"), compile_pattern(r"\w+")
+_WHOLE = frozenset(
+    "test tests t spec specs lint check build all ci verify run src lib app packages . ...".split()
+)
+"""Tasks that may run everything of their kind, and folders that may hold everything."""
+_TAKES_NAMES = frozenset("cargo jest vitest playwright mocha pytest".split())
+"""Runners whose arguments are parts of names."""
+_ELSEWHERE = compile_pattern(r"\bcd\s|^(?:ssh|docker|podman|kubectl|nerdctl|wsl)\b")
+
+
+@lru_cache(maxsize=20_000)
+def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
+    """List what the checks of a command line look at, which begins in a folder."""
+    found: list[CheckScope] = []
+    for part in list_simple_commands(command):
+        words = part.text.split(None, 2)
+        if words[:1] == ["cd"]:
+            folder = join_folder(folder, unquote(words[1])) if len(words) > 1 else None
+        elif not part.is_piped and (started := identify_started(part)):
+            found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
+    return tuple(found)
+
+
+def join_folder(folder: str | None, place: str) -> str | None:
+    """Return where a `cd` leads, with forward slashes; None where only the shell knows."""
+    place = _DRIVE.sub(r"\1:/", place.replace("\\", "/"))
+    if not place or place[0] in "~$-`":
+        return None
+    if _DRIVE.match(place) or place[1:3] == ":/":
+        return posixpath.normpath(place[0].lower() + place[1:])
+    if folder is None and place[0] != "/":
+        return None
+    joined = posixpath.normpath(posixpath.join(folder or "", place))
+    return "" if joined == "." else joined
+
+
+def leaves_folder(command: str, folder: str) -> bool:
+    """Return whether a command line changes to another folder."""
+    targets = (
+        part.text.split()[1:2] for part in list_simple_commands(command) if part.text[:3] == "cd "
+    )
+    return any(not to or join_folder(folder, unquote(to[0])) != folder for to in targets)
+
+
+def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
+    words = [unquote(word).replace("\\", "/") for word in started.words]
+    name, is_task = find_name(words[0]), started.runner.is_wrapper
+    places, picks = [], []
+    for option, value in _list_arguments(words[1:]):
+        path, _, test = value.partition("::")
+        is_path = "/" in path or _FILE.fullmatch(path)
+        if option in _FOLDERS:
+            folder = join_folder(folder, value)
+        elif option in _PICKING and value:
+            picks += [value] if _WORD.search(value) and not _DENIES.search(value) else []
+        elif option:
+            picks += match.groups() if (match := _PICKED_CLASS.match(option)) else ()
+        elif is_path:
+            places.append(path)
+            picks += [test.rpartition("::")[2]] if test else []
+        elif name in _TAKES_NAMES and value not in _WHOLE:
+            picks.append(value)
+    task = " ".join(list_tasks(started.words) or words[:1]).lower() if is_task else ""
+    form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
+    return CheckScope(
+        started.runner.kind,
+        "" if is_task else _FAMILIES.get(name, name) + form,
+        frozenset(_PART.findall(task)).difference(*map(_PART.findall, picks)),
+        folder,
+        tuple(_find_place(folder, place) for place in places),
+        tuple(picks),
+    )
+
+
+def _list_arguments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield options with their values, and arguments with an empty option."""
+    before = ""
+    for word in words:
+        if word.startswith("-"):
+            before, has_value, value = word.partition("=")
+            if has_value and before in _PICKING | _FOLDERS:
+                yield before, value
+            elif not before.startswith("-D"):
+                continue
+            yield word, ""
+            before = "--"
+        else:
+            yield ("" if _BARE.fullmatch(before) or not before else before), word
+            before = ""
+
+
+def _find_place(folder: str | None, place: str) -> str:
+    """Return a place from the folder of the thread, without what stands for any name."""
+    place = place.partition("*")[0].removesuffix("...")
+    return posixpath.normpath(posixpath.join(folder or "", place or "."))
+
+
+def may_cover(later: Iterable[CheckScope], failed: CheckScope, tests: Sequence[str]) -> bool:
+    """Return whether one of later checks may look at all that failed: at these tests, if they are known."""
+    return any(_may_cover(one, failed, tests) for one in later if one.kind == failed.kind)
+
+
+def _may_cover(later: CheckScope, failed: CheckScope, tests: Sequence[str]) -> bool:
+    if later.tool and failed.tool and later.tool != failed.tool:
+        return False
+    if later.task and failed.task and not later.task <= failed.task | _WHOLE:
+        return False
+    names = tests or failed.picks
+    is_file_of_package = later.task and failed.tool and failed.places
+    for pick in set(later.picks) - set(failed.picks) if not is_file_of_package else ():
+        if not names or not all(_is_in(pick, name) for name in names):
+            return False
+    if later.folder is None or failed.folder is None:
+        return True
+    wanted = tests or failed.places or ("",)
+    places = [*map(_widen, later.places)] or [_find_place(later.folder, "")]
+    return all(any(_looks_at(one, name, failed.folder) for one in places) for name in wanted)
+
+
+def _is_in(pick: str, name: str) -> bool:
+    """Return whether a word of what picks is in a name."""
+    return any(word in name.lower() for word in _WORD.findall(pick.lower()) if len(word) > 2)
+
+
+def _widen(place: str) -> str:
+    """Return a place, or the folder above it where it may hold everything in that."""
+    above, _, last = place.rpartition("/")
+    return (above or ".") if last in _WHOLE else place
+
+
+def _looks_at(place: str, name: str, folder: str) -> bool:
+    """Return whether a place may hold a path or a test, which is named from a folder."""
+    path = name.partition("::")[0]
+    has_path = "/" in path or bool(_FILE.fullmatch(path))
+    target = _find_place(folder, path if has_path else "")
+    if place == "." and not target.startswith(("/", "..")):
+        return True
+    if f"{target}/".startswith(f"{place}/") or f"/{target}".endswith(f"/{place}"):
+        return True
+    stem = place.rpartition("/")[2].partition(".")[0]
+    return not has_path and bool(name) and _is_in(stem, name)

@@ -1,0 +1,173 @@
+"""Which later run makes up for a check that failed, and what is said of the others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.state import list_state_items
+from tasuki.draft.runs.scopes import list_scopes, may_cover
+from tasuki.harness.claude.adapter import Claude
+from tasuki.testing import ThreadBuilder
+
+CWD = "/home/dev/proj"
+PYTEST = ("tests/test_cart.py::test_round",)
+JEST = ("cart › rounds up",)
+RUST = ("cart::rounds",)
+GO = ("TestRound",)
+FAILED = "1 failed, 3 passed in 0.1s\nFAILED tests/test_cart.py::test_round - assert 1 == 2\n"
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "tests"),
+    [
+        ("pytest -q", ".venv/bin/pytest -q", PYTEST),
+        (".venv/bin/python -m pytest tests/test_cart.py -q", ".venv/bin/python -m pytest -q", PYTEST),
+        ("pytest tests/test_cart.py -q", "pytest -q > /tmp/o.log 2>&1; tail -1 /tmp/o.log", PYTEST),
+        ("pytest src/cart/test_round.py -q", "make test", PYTEST),
+        ("pytest tests/test_cart.py -q", "./scripts/test.sh", PYTEST),
+        ("npx jest src/cart.test.ts", "npm test", JEST),
+        ("npm test -- src/cart.test.ts", "npm test", JEST),
+        ("npx vitest run src/cart.test.ts", "pnpm --filter web test", JEST),
+        ("bun test src/cart.test.ts", "bun test", JEST),
+        ("cargo test cart::rounds", "cargo test", RUST),
+        ("cargo test -p shop cart::rounds", "cargo test --workspace", RUST),
+        ("cargo test -p shop", "cargo test -p shop", RUST),
+        ("cargo test", "cargo test cart", RUST),
+        ("go test ./cart -run TestRound", "go test ./...", GO),
+        ("cd cart && go test .", "go test ./...", GO),
+        ("./gradlew test --tests CartTest", "./gradlew test", ()),
+        ("pytest -q tests/test_cart.py", "pytest -q tests/test_cart.py tests/test_b.py", PYTEST),
+        ("pytest -q -k round", "pytest -q tests", PYTEST),
+        ("pytest -q /home/dev/proj/tests/test_cart.py", "pytest -q tests", PYTEST),
+        ("pytest -q ./tests/test_cart.py", "pytest -q tests", PYTEST),
+        ("cd backend && pytest -q tests/test_cart.py", "pytest -q backend/tests", PYTEST),
+        ("cd backend && pytest -q tests/test_cart.py", "cd backend && pytest -q", PYTEST),
+        ("docker compose exec app pytest tests/test_cart.py", "docker compose exec app pytest", PYTEST),
+        ("pytest -q", "pytest -q tests/test_cart.py", PYTEST),
+        ("pytest -q", "pytest -q tests/test_cart.py::test_round", PYTEST),
+        ("pytest -q", "pytest -q -k round", PYTEST),
+        ('pytest -q', "pytest -q -k 'not slow'", PYTEST),
+        ("cd web && npm test", "npm test", JEST),
+        ("npm test -w web", "npm test -w web", JEST),
+        ("mypy .", "npm run lint", ()),
+        ("ruff check .", "ruff check src tests", ()),
+        ("ruff check src", "ruff check .", ()),
+        ("npm run test:unit", "npm test", JEST),
+        ("npm run test:unit", "npm run test:unit", JEST),
+        ("npx vitest", "npm run test:unit", JEST),
+        ("python manage.py test shop.tests.CartTest", "python manage.py test", ()),
+        ("python -m unittest", "pytest", ()),
+        ("npx jest", "npx jest src/cart.test.ts", JEST),
+        ("npx tsc --noEmit", "npx tsc --noEmit -p .", ()),
+        ("mvn test", "mvn clean verify", ()),
+        ("mvn -Dtest=CartTest test", "mvn test", ("CartTest",)),
+        ("pytest --tb short -q tests/test_cart.py", "pytest --tb short -q", PYTEST),
+        ("pytest --cov src/app -n 4", "pytest --cov src/app -n 4", PYTEST),
+        ("make test", "make -C . test", JEST),
+        ("dotnet test tests/Shop.Tests", "dotnet test", ()),
+        ("dotnet test", "dotnet test --no-build", ()),
+        ("eslint .", "npx eslint .", ()),
+        ("npx eslint src/a.ts", "npx eslint src --fix", ()),
+        ("bundle exec rspec spec/cart_spec.rb:12", "bundle exec rspec", ()),
+    ],
+)  # fmt: skip
+def test_a_later_run_may_have_looked_at_all_that_failed(
+    failed: str, later: str, tests: tuple[str, ...]
+) -> None:
+    """It names no part, or one that holds what failed; another path to the same program is the same tool."""
+    (scope,) = list_scopes(failed, CWD)
+
+    assert may_cover(list_scopes(later, CWD), scope, tests)
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "tests"),
+    [
+        ("cargo test -p shop", "cargo test -p other", RUST),
+        ("cargo test", "cargo test -p other", RUST),
+        ("go test ./...", "go test ./other", GO),
+        ("go test ./...", "go test ./... -run TestFoo", GO),
+        ("pytest -q", "pytest -q tests/test_other.py", PYTEST),
+        ("pytest -q", "pytest -q tests/test_cart.py::test_other", PYTEST),
+        ("pytest -q", "pytest -q -k other", PYTEST),
+        ("cd ../lib && pytest -q", "pytest -q", PYTEST),
+        ("pytest -q", "cd ../lib && pytest -q", PYTEST),
+        ("cd web && npm test", "cd api && npm test", JEST),
+        ("npm test", "cd web && npm test", JEST),
+        ("npm test --prefix web", "npm test --prefix api", JEST),
+        ("npm test -w web", "npm test -w api", JEST),
+        ("mypy .", "ruff check .", ()),
+        ("ruff format --check .", "ruff check .", ()),
+        ("npm run test:unit", "npm run test:e2e", JEST),
+        ("npm test", "npm run test:e2e", JEST),
+        ("npx jest", "npx playwright test", JEST),
+        ("npx jest", "npx jest src/other.test.ts", JEST),
+        ("mvn test", "mvn -Dtest=OtherTest test", ()),
+        ("dotnet test", "dotnet test --filter Foo", ("Shop.CartTest.Rounds",)),
+        ("npx eslint src", "npx eslint src/b.ts", ()),
+    ],
+)  # fmt: skip
+def test_a_later_run_cannot_have_looked_at_all_that_failed(
+    failed: str, later: str, tests: tuple[str, ...]
+) -> None:
+    """It ran elsewhere, with another tool, or looked at another part."""
+    (scope,) = list_scopes(failed, CWD)
+
+    assert not may_cover(list_scopes(later, CWD), scope, tests)
+
+
+def read_state(path: Path) -> list[str]:
+    """The lines of the state that speak of runs."""
+    thread = Claude().read(path)
+    items = list_state_items(thread, derive_facts(thread).facts)
+    return [
+        f"{item.label}: {item.text}"
+        for item in items
+        if item.label[:5] in ("Tests", "Faile", "Lint ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "lines"),
+    [
+        (
+            lambda of: of.shell("pytest -q", FAILED, 1).shell("pytest -q tests/test_b.py", "4 passed in 1s"),
+            [
+                "Tests: `pytest -q tests/test_b.py` passed: `4 passed in 1s`; nothing edited since",
+                "Failed, and did not pass since: `pytest -q`: `1 failed, 3 passed in 0.1s`",
+            ],
+        ),
+        (
+            lambda of: of.shell("mypy src", "Found 3 errors in 1 file", 1).shell("ruff check .", "All checks passed!"),
+            [
+                "Lint or type check: `ruff check .` passed: `All checks passed!`; nothing edited since",
+                "Failed, and did not pass since: `mypy src`: `Found 3 errors in 1 file`",
+            ],
+        ),
+        (
+            lambda of: of.shell("pytest -q tests/test_cart.py", FAILED, 1).shell("pytest -q", "42 passed in 1s"),
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+        ),
+        (
+            lambda of: of.shell("pytest -q", FAILED, 1).shell("./check-everything", "42 passed in 1s"),
+            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since"],
+        ),
+        (
+            lambda of: of.shell("pytest -q", "42 passed in 1s").shell("git stash && pytest -q; git stash pop", FAILED, 1),
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+        ),
+        (
+            lambda of: of.shell("pytest -q", "42 passed in 1s").shell("git stash", "Saved").shell("pytest -q", FAILED, 1).shell("git stash pop", "ok"),
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_state_tells_of_open_failures(
+    build: Callable[[ThreadBuilder], ThreadBuilder], lines: list[str], tmp_path: Path
+) -> None:
+    """A run that looked at something else hides none; one on files that were put back counts for nothing."""
+    path = build(ThreadBuilder("claude").user("Fix the rounding")).write(tmp_path)
+
+    assert read_state(path) == lines
