@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from compactions import block_of, compact_shop, read_compacted, shop_thread
 
+from tasuki.testing import ThreadBuilder
+
 FALSE = (
     "HEAD is now `0a1b2c3` (Sum the cart once).",
     "The latest commit is 9e8d7c6 and it is pushed.",
@@ -152,3 +154,43 @@ def test_a_run_that_did_not_start_is_no_failure(output: str, code: int, tmp_path
     )
 
     assert block_of(thread).corrections == ()
+
+
+ONE_FAILED = "1 failed, 3 passed in 1s\nFAILED tests/test_cart.py::test_round - assert 1 == 2"
+
+
+@pytest.mark.parametrize(
+    ("runs", "claim", "is_wrong"),
+    [
+        ([(".venv/bin/pytest -q tests/test_cart.py", 1), ("make test", 0)], "All 42 tests pass.", False),
+        ([("npx jest src/cart.test.ts", 1), ("npm test", 0)], "All 42 tests pass.", False),
+        ([("cd backend && pytest -q tests/test_cart.py", 1), ("pytest -q backend/tests", 0)], "All 42 tests pass.", False),
+        ([("pytest -q", 1), ("pytest -q tests/test_other.py", 0)], "All tests pass.", True),
+        ([("pytest -q", 1), ("pytest -q tests/test_other.py", 0)], "The tests are still failing.", False),
+        ([("pytest -q", 1), ("pytest -q", 0)], "The tests are still failing.", True),
+        ([("pytest -q", 0), ("cd /srv/lib && pytest -q", 1)], "All tests pass.", False),
+        ([("pytest -q", 0), ("pytest -q tests/test_cart.py", 1)], "All tests pass.", True),
+        ([("pytest -q", 0), ("git stash && pytest -q; git stash pop", 1)], "All tests pass.", False),
+        ([("npm run build", 1), ("cd docs && npm run build", 0)], "The build is still broken.", False),
+        ([("npm run build", 1), ("npm run build", 0)], "The build is still broken.", True),
+        ([("pytest -q", 1), ("pytest -q tests/test_other.py", 0)], "`pytest -q` fails.", False),
+    ],
+)  # fmt: skip
+def test_a_claim_is_held_against_the_run_that_it_is_about(
+    runs: list[tuple[str, int]], claim: str, is_wrong: bool, tmp_path: Path
+) -> None:
+    """Not against one in another folder, of another part, or on files that were put back."""
+    builder = ThreadBuilder("claude").user("Round the cart")
+    for command, code in runs:
+        builder.shell(command, ONE_FAILED if code else "42 passed in 2s", code)
+
+    assert bool(block_of(read_compacted(tmp_path, builder, HEAD + claim)).corrections) == is_wrong
+
+
+def test_an_edit_that_was_put_back_takes_its_failed_run_with_it(tmp_path: Path) -> None:
+    """As where one tries whether a test notices a fault."""
+    builder = ThreadBuilder("claude").user("Round the cart").shell("pytest -q", "42 passed in 2s")
+    builder.edit("src/cart.py", "a < b", "a > b").shell("pytest -q", ONE_FAILED, 1)
+    builder.edit("src/cart.py", "a > b", "a < b")
+
+    assert block_of(read_compacted(tmp_path, builder, f"{HEAD}All tests pass.")).corrections == ()
