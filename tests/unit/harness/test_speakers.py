@@ -34,7 +34,7 @@ FOREIGN = (
     f"<my-relay-9 id='1'>{RULE}</my-relay-9>",
     f"<digest>\n{RULE}\n</digest>",
     f"<teammate-message teammate_id='qa'>\n{RULE}",
-    f"[Request interrupted by user for tool use] {RULE}",
+    "[Request interrupted by user for tool use]",
     f"This session is being continued from a previous conversation that ran out of context. {RULE}",
     f"Stop hook feedback:\n{RULE}",
     f"The following is the Codex agent history whose request action you are assessing.\n{RULE}",
@@ -116,7 +116,7 @@ def test_what_stands_beside_the_envelope_is_the_users(text: str, words: str) -> 
 @pytest.mark.parametrize(
     ("text", "evidence", "origin"),
     [
-        ("<task>\nFix it\n</task>", "user", "typed"), ("<task>\nFix it\n</task>", "", "harness"),
+        ("<task>\nFix it\n</task>", "user", "typed"), ("<digest>\nFix it\n</digest>", "", "harness"), ("<digest>\nFix it\n</digest>", "user", "typed"),
         ("<my_rules>never</my_rules>\nFix it", "user", "typed"), ("Fix it", "program", "harness"),
         ("Implement the following plan:\n\n# Plan: a", "", "plan"), ("Implement the following plan:\n\n# Plan: a", "user", "typed"),
         ("# Handoff Context\nGo on", "", "handoff"), ("# Handoff Context\nGo on", "program", "harness"),
@@ -354,8 +354,14 @@ def test_threads_that_a_program_began_are_not_the_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "copy"),
     [
-        ("Command was manually backgrounded by user with ID: b1. Output is written to: /t/b1", None),
-        ("3 passed in 1s\n\nCommand exceeded its time and was moved to the background (ID: b1).", None),
+        (
+            "Command was manually backgrounded by user with ID: b1. Output is written to: /t/b1",
+            None,
+        ),
+        (
+            "3 passed in 1s\n\nCommand exceeded its time and was moved to the background (ID: b1).",
+            None,
+        ),
         ("3 passed in 1s", {"stdout": "3 passed in 1s", "backgroundTaskId": "b1"}),
     ],
 )
