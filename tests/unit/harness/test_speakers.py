@@ -69,6 +69,12 @@ def write_prompts(name: str, folder: Path, *texts: str) -> Path:
     builder = ThreadBuilder(name)
     for text in texts:
         builder.user(text).assistant("Noted.")
+    if name == "codex":  # It records an event for what a person sends alone.
+        events = [r for r in builder.records if r["payload"].get("message") in texts]
+        foreign = [
+            r for r in events if SpeakerGate().judge(r["payload"]["message"]).origin == "harness"
+        ]
+        builder.records = [r for r in builder.records if r not in foreign]
     return builder.write(folder)
 
 

@@ -367,7 +367,8 @@ class ClaudeReader:
     def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
         """Add a text of user role: the user's, or one of the many that the program writes."""
         text = remove_paste_marks(text).strip()
-        if stop := INTERRUPTED.match(text):
+        stop = INTERRUPTED.match(text)
+        if stop:
             self._add_notice("interrupted", stop[0].strip())
             text = text[stop.end() :]
         if not text:
@@ -390,14 +391,17 @@ class ClaudeReader:
         elif text.startswith(HARNESS_TAGS) and not is_typed:
             self._add_notice("note", text[:300])
         else:
-            self._add_prompt(line, text, answered)
+            self._add_prompt(line, text, answered, is_marked=not (stop or answered))
 
-    def _add_prompt(self, line: ClaudeLine, text: str, answered: str) -> None:
-        """Add a prompt; `answered` is the call whose result is in the same row."""
+    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
+        """Add a prompt; `answered` is the call whose result is in the same row.
+
+        Beside a result, and behind an interruption, the program marks nothing.
+        """
         evidence = find_evidence(line)
         self.marks_prompts |= evidence == "user"
-        may_lack_mark = bool(answered) or line.promptSource == "sdk"
-        if self.marks_prompts and not evidence and not may_lack_mark:
+        is_marked = is_marked and line.promptSource != "sdk"
+        if self.marks_prompts and is_marked and not evidence:
             self.unmarked += 1
             evidence = "program"
         queued = line.promptSource == "queued" or bool(answered)

@@ -100,7 +100,7 @@ _TEMPLATES = compile_pattern(
     r"|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )"
 )
 """How texts begin that programs write in the user's name: whole headings, which nobody types by chance."""
-_PLAN = compile_pattern(r"Implement the following plan:\s")
+_PLAN = compile_pattern(r"(?:Implement the following plan|PLEASE IMPLEMENT THIS PLAN):\s")
 _JSON = compile_pattern(
     r'(?s)\{\s*"(?:(?:task_id|tool_use_id|jsonrpc)"|type"\s*:\s*"\w+_\w+"|(?:from|agent|author)"\s*:.*"(?:recipient|text|content|message)"\s*:).*\}\s*'
 )
@@ -184,7 +184,10 @@ def extract_first_words(text: str, evidence: Evidence = "") -> str:
 
 def is_inserted(text: str) -> bool:
     """Return whether a part of a message is what a program put beside what the user typed."""
-    return SpeakerGate().judge(text, "user").origin == "harness"
+    text = text.strip()
+    elements = list(_find_elements(text))
+    whole = bool(elements) and elements[-1].end == len(text)
+    return whole and all(_is_beside(text, element, is_typed=True) for element in elements)
 
 
 class _Element(NamedTuple):
@@ -247,7 +250,9 @@ def _drop_trailing(text: str, is_typed: bool) -> str:
         start = text.rfind(f"\n<{name}")
         while start > 0 and text.count(f"<{name}", 0, start) > text.count(f"</{name}>", 0, start):
             start = text.rfind(f"\n<{name}", 0, start)
-        if start < 0 or not _is_beside(text, _Element(name, start, len(text)), is_typed):
+        is_program = not is_typed and bool(_PROGRAM.fullmatch(name))
+        is_beside = _is_beside(text, _Element(name, start, len(text)), is_typed)
+        if start < 0 or not (is_program or is_beside):
             break
         text = text[:start].rstrip()
     return text
