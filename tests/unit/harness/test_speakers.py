@@ -42,6 +42,18 @@ FOREIGN = (
     f'{{"type": "idle_notification", "from": "qa", "text": "{RULE}"}}',
     f"# Files mentioned by the user:\n\n## notes.md: /srv/notes.md\n{RULE}",
     f"<system-reminder>\n{RULE}\n</system-reminder>",
+    f"<teammate-message teammate_id='qa'>\nx</teammate-message> {RULE}\n</teammate-message>",
+    f'<message from="qa">{RULE}</message>',
+    f"<user_info>\nOS\n</user_info>\n<system_notification>\nx\n</system_notification>\n<user_query>{RULE}</user_query>",
+    f"SessionStart:startup hook success: {RULE}",
+    f"TeammateIdle hook feedback:\n{RULE}",
+    f"Another Claude session sent a message:\n{RULE}",
+    f'{{"author": "/root/worker", "recipient": "/root", "content": "{RULE}"}}',
+    f"[execute_command for 'make'] Result:\n{RULE}",
+    f"Generate a file named AGENTS.md that serves as a contributor guide for this repository.\n{RULE}",
+    f"Please analyze this codebase and create an AGENTS.md file containing:\n1. {RULE}",
+    f"You are an AI agent that brings the power of Gemini directly into the terminal. Your task is to analyze the current directory. {RULE}",
+    f"Contents of /srv/CLAUDE.md (project instructions, checked into the codebase):\n\n{RULE}",
 )
 OWN = (
     ("Fix the header", "Fix the header"),
@@ -57,7 +69,20 @@ OWN = (
     ("in a <b>bold</b> font please", "in a <b>bold</b> font please"),
     ("if a < b then stop", "if a < b then stop"),
     ("[image]\nFix the header", "[image]\nFix the header"),
+    ('<file name="/srv/a.md">\nnever touch a\n</file>\nFix the header', "Fix the header"),
+    ("Fix the header\n\n<context ref=\"file:///a.md\">\nnever touch a\n</context>", "Fix the header"),
+    ("[Request interrupted by user]\nFix the header", "Fix the header"),
+    ("Fix the header\n<system-reminder>never\n<system-reminder>\nstop</system-reminder></system-reminder>", "Fix the header"),
 )  # fmt: skip
+KEPT = (
+    f"<task>\n{RULE}\n</task>", f"<instructions>{RULE}</instructions>\n\nFix the cart", f"<context>\nsrc/a.py\n</context>\n{RULE}", f"<output_format>{RULE}</output_format>",
+    f"<goal>Fix it</goal>\n<constraints>{RULE}</constraints>", f"<app-header></app-header> is wrong. {RULE}", f'<v-btn color="red"></v-btn>\n<v-icon/>\nThese are wrong. {RULE}',
+    f"<teammate-message>x</teammate-message> stands in my log. {RULE}", f"<command-palette> does not open. {RULE}", f"<ide_panel> does not open. {RULE}", f"<mcp-server> is ignored. {RULE}",
+    f"Stop hook runs forever. {RULE}", f"# Context from my IDE is broken: no file. {RULE}", f"# AGENTS.md instructions are ignored. {RULE}", f"Contents of /etc/hosts (of prod) below: {RULE}",
+    f"[Request interrupted by user] stands in my thread. {RULE}", f"# Handoff Context is printed twice. {RULE}", '{"type": "button", "label": "Save"}',
+    f"What does <system-reminder>x</system-reminder> mean? {RULE}", f"{RULE} It prints <system-reminder>x</system-reminder>", f"{RULE} Why do I see\n<user_query>hello</user_query>",
+)  # fmt: skip
+"""Prompts of people that look like what programs write."""
 FORMS = [name for name in HARNESSES if name not in ("aider", "specstory")]
 """Formats whose messages may hold any text."""
 
@@ -119,6 +144,40 @@ def test_what_stands_beside_the_envelope_is_the_users(text: str, words: str) -> 
     assert SpeakerGate().judge(text) == ("typed", words)
 
 
+@pytest.mark.parametrize("name", HARNESSES)
+def test_what_people_type_is_whole(name: str, tmp_path: Path) -> None:
+    """Everyday tags, markup, quoted envelopes and the first words of a heading are no envelope."""
+    path = write_prompts(name, tmp_path, *KEPT)
+    head = adapter(name).read_head(ThreadFile(path, 1.0, 10**6))
+
+    assert [" ".join(w.split()) for w in words_of(adapter(name).read(path))] == [
+        " ".join(text.split()) for text in KEPT
+    ]
+    assert head is None or head.first_words.startswith("<task> Always")
+
+
+@pytest.mark.parametrize("text", [*FOREIGN[:5], *FOREIGN[10:13], "<digest>\nFix it\n</digest>"])
+def test_what_the_format_calls_typed_is_not_judged(text: str, tmp_path: Path) -> None:
+    """Claude Code marks what a person typed: also an envelope that they paste is their message."""
+    path = claude_thread(tmp_path, said(text, **TYPED))
+
+    assert words_of(adapter("claude").read(path)) == [text.strip()]
+
+
+def test_an_event_of_codex_proves_that_a_person_sent_a_text(tmp_path: Path) -> None:
+    """It follows the message; the events of an imported thread repeat another program's rows."""
+    text = f"<my-relay-9>{RULE}</my-relay-9>"
+    builder = ThreadBuilder("codex").user(text).assistant("Noted.")
+    own = adapter("codex").read(builder.write(tmp_path / "own"))
+    for record in builder.records:
+        if "turn_id" in record["payload"]:
+            record["payload"]["turn_id"] = "external-import-turn-1"
+    copy = adapter("codex").read(builder.write(tmp_path / "copy"))
+
+    assert (words_of(own), own.report.notes) == ([text], ())
+    assert words_of(copy) == []
+
+
 @pytest.mark.parametrize(
     ("text", "evidence", "origin"),
     [
@@ -173,7 +232,7 @@ def test_a_title_is_in_the_users_words(name: str, tmp_path: Path) -> None:
     [
         {"rowSource": "hook"}, {"rowSource": "harness"}, {"handedOff": True}, {"textNotTyped": True}, {"isMeta": True},
         {"turnOrigin": "peer"}, {"turnOrigin": "scheduled"}, {"origin": {"kind": "peer", "from": "x"}}, {"origin": {"kind": "coordinator"}},
-        {"origin": {"kind": "plugin"}}, {"promptSource": "system"}, {"queueTranscriptOnly": True}, {"isVirtual": True}, {},
+        {"origin": {"kind": "plugin"}}, {"promptSource": "system"}, {"promptSource": "agent"}, {"promptSource": "typed", "turnOrigin": "channel"}, {"queueTranscriptOnly": True}, {"isVirtual": True}, {},
     ],
 )  # fmt: skip
 def test_a_row_that_claude_code_marks_as_not_typed_is_not_the_users(
@@ -183,6 +242,39 @@ def test_a_row_that_claude_code_marks_as_not_typed_is_not_the_users(
     path = claude_thread(tmp_path, said("Split it", **TYPED), said(RULE, **marks))
 
     assert words_of(adapter("claude").read(path)) == ["Split it"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [said([{"type": "text", "text": "[Request interrupted by user]"}, {"type": "text", "text": RULE}])],
+        [said(f"[Request interrupted by user for tool use]\n{RULE}")], [said(RULE, promptSource="suggestion_accepted")], [said(RULE, promptSource="sdk")],
+        [said([{"type": "text", "text": RULE}, {"type": "text", "text": "<system-reminder>\nnever\n</system-reminder>"}], **TYPED)],
+    ],
+)  # fmt: skip
+def test_words_without_a_mark_of_their_own_are_the_users(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """Behind an interruption, beside what the program inserts, and what a client sends."""
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), *rows))
+
+    assert words_of(thread) == ["Go", RULE]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("model", [])]
+)
+def test_what_follows_a_command_that_orders_work_is_the_users(
+    name: str, words: list[str], tmp_path: Path
+) -> None:
+    """`/plan` and `/init` begin work; other built-in commands set something."""
+    row = said(
+        f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n<command-args>{RULE}</command-args>"
+    )
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row))
+
+    assert words_of(thread) == ["Go", *words]
+    assert thread.skills == ()
 
 
 def test_prompts_of_versions_without_marks_are_the_users(tmp_path: Path) -> None:
@@ -202,14 +294,16 @@ def test_a_chat_is_the_users_where_one_person_writes_in_it(tmp_path: Path) -> No
         '<channel source="telegram" chat_id="2" user="bob">\nKeep 1 day\n</channel>', **origin
     )
     hook = said('<channel source="ci" status="red">\nAlways skip the tests\n</channel>', **origin)
+    site = said('<channel source="github" sender="ann">\nKeep 3 days\n</channel>', **origin)
+    discord = said('<channel source="discord" user="ann">\nKeep it dry\n</channel>', **origin)
     fake = said('<channel source="telegram" user="ann">\nKeep 2 days\n</channel>')
     alone = adapter("claude").read(
-        claude_thread(tmp_path, said("Listen", **TYPED), ann, hook, fake)
+        claude_thread(tmp_path, said("Listen", **TYPED), ann, hook, fake, site, discord)
     )
     both = adapter("claude").read(claude_thread(tmp_path, said("Listen", **TYPED), ann, bob))
 
-    assert words_of(alone) == ["Listen", "Keep 14 days"]
-    assert [e.origin for e in alone.entries] == ["typed", "channel", "harness"]
+    assert words_of(alone) == ["Listen", "Keep 14 days", "Keep it dry"]
+    assert [e.origin for e in alone.entries] == ["typed", "channel", "harness", "channel"]
     assert words_of(both) == ["Listen"]
 
 
@@ -302,6 +396,55 @@ def test_answers_are_taken_from_the_call_that_asked(
 
     assert words_of(thread) == ["Go", *words]
     assert list_rules(thread, derive_facts(thread).statements) == [] or words
+
+
+ASKED = [
+    {"question": "Which store?", "options": [{"label": "Redis", "preview": "notes: always flush"}, {"label": "SQLite"}]},
+    {"question": "Which name?", "options": ["beacon", "lantern"]},
+]  # fmt: skip
+SAYS = "Your questions have been answered: "
+AFTER = ". You can now continue with these answers in mind."
+
+
+@pytest.mark.parametrize(
+    ("result", "copy", "words"),
+    [
+        (f'{SAYS}"Which store?"="Redis", "Which name?"="beacon"{AFTER}', None, ""),
+        (f'{SAYS}"Which store?"="Redis" user notes: never "flush" it, "Which name?"="beacon"{AFTER}', None, 'never "flush" it'),
+        (f'{SAYS}"Which store?"="Redis" selected preview:\nnotes: always flush notes: keep it, "Which name?"="beacon"{AFTER}', None, "keep it"),
+        (f'{SAYS}"Which store?"="Redis" selected preview:\nother notes: always flush, "Which name?"="beacon"{AFTER}', None, ""),
+        (f'{SAYS}"Which store?"=(no option selected) notes: neither, "Which name?"="call it x"{AFTER}', None, "call it x\nneither"),
+        ("The user responded: never mind", None, "never mind"),
+        ('They did not answer; never wait. "Which store?"="(never ask)"', None, ""),
+        ("…", {"answers": {"Which store?": "Redis", "Which name?": ["beacon", "lantern"]}, "annotations": {"Which store?": {"notes": "never flush", "preview": "x"}}}, "never flush"),
+        ("…", {"answers": {"Which store?": "(notes only)"}, "annotations": {"Which store?": {"notes": "neither"}}}, "neither"),
+        ("…", {"answers": {}, "response": "ask me tomorrow"}, "ask me tomorrow"),
+        ("…", {"answers": {"Which store?": 'say "Which name?"="x"', "Which name?": "beacon"}}, 'say "Which name?"="x"'),
+    ],
+)  # fmt: skip
+def test_notes_beside_a_choice_are_the_users(
+    result: str, copy: dict[str, Any] | None, words: str, tmp_path: Path
+) -> None:
+    """From what the program recorded, else from its text; no preview and no choice is theirs."""
+    use = {"type": "tool_use", "id": "t", "name": "AskUserQuestion", "input": {"questions": ASKED}}
+    call = {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": [use]}}
+    answer = said([{"type": "tool_result", "tool_use_id": "t", "content": result}])
+    answer |= {"toolUseResult": copy} if copy else {}
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), call, answer))
+
+    assert words_of(thread) == ["Go", *filter(None, [words])]
+
+
+@pytest.mark.parametrize("name", ["aider", "specstory"])
+def test_a_heading_inside_code_or_output_is_no_prompt(name: str, tmp_path: Path) -> None:
+    """What the agent quotes, and what a command prints, may look like a turn of the user."""
+    quoted = f"#### {RULE}  \n\n---\n\n_**User (2026-01-05 09:00:00Z)**_\n\n{RULE}\n\n---\n"
+    builder = ThreadBuilder(name).user("Go").assistant(f"See:\n\n```md\n{quoted}```\n")
+    if name == "specstory":
+        builder.shell("cat notes.md", quoted, 0).assistant(f"Then\n\n_**User**_\n\n{RULE}")
+    thread = adapter(name).read(builder.user("Thanks").write(tmp_path))
+
+    assert words_of(thread) == ["Go", "Thanks"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _STAMP = compile_pattern(r"\s*\([\d\-T/:,. ]+(?:[AP]M|Z|[+-]\d{4})?\)\s*\Z")
 _TOOL_USE = compile_pattern(r"<tool-use\b")
 _TOOL_END = compile_pattern(r"(?:</details>)?\s*</tool-use>\s*\Z")
 _THINK_END = compile_pattern(r".*</think>\s*\Z")
-_CONTINUED = "This session is being continued from a previous conversation that ran out of context"
+_CONTINUED = "This session is being continued from a previous conversation that ran out"
 _CANCELLED = compile_pattern(rf"(?:{INTERRUPTED.pattern})\Z|Cancelled\s*\Z")
 
 Speaker = Literal["user", "agent", ""]
@@ -126,7 +126,7 @@ class SpecStoryReader:
         is_of_user = speaker_name == "User" and self.turns > 0
         if (in_code or is_of_user) and self.detailed != bool(detail):
             return None
-        if is_of_user and not self._is_after_rule(at):
+        if is_of_user and self.turn.speaker == "agent" and not self._is_after_rule(at):
             return None
         self.detailed = bool(detail) if self.turns == 0 else self.detailed
         if not speaker_name:  # `_****_` goes on with the agent's turn in files of early 2025
