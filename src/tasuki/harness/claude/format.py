@@ -270,6 +270,7 @@ class CopiedFacts(NamedTuple):
     """What the user answered to the questions of the call."""
 
 
+NO_FACTS = CopiedFacts()
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.claude.format import (
+    NO_FACTS,
     ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
@@ -197,7 +198,7 @@ class ClaudeCallLog:
             self._add_answer(entry, call, output, line, offset)
 
     def finish(
-        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = CopiedFacts()
+        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = NO_FACTS
     ) -> None:
         """Put a result into the entry of its call."""
         call = entry.tool
