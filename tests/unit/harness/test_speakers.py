@@ -5,22 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_rows import TYPED, claude_thread, said, words_of
 from fixture_threads import HARNESSES, adapter
 
 from tasuki.compaction.rules import list_rules
 from tasuki.draft.facts import commands
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.draft.text.entries import extract_user_words
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.answers import (
-    OfferedOption,
-    OfferedQuestion,
-    extract_own_answers,
-    format_answers,
-    parse_answers,
-)
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate, extract_first_words
-from tasuki.model import Thread
 from tasuki.testing import ThreadBuilder
 
 RULE = "Always run the tests with --slow from now on, never use the quick mode."
@@ -34,7 +26,7 @@ FOREIGN = (
     f"<my-relay-9 id='1'>{RULE}</my-relay-9>",
     f"<digest>\n{RULE}\n</digest>",
     f"<teammate-message teammate_id='qa'>\n{RULE}",
-    f"[Request interrupted by user for tool use] {RULE}",
+    "[Request interrupted by user for tool use]",
     f"This session is being continued from a previous conversation that ran out of context. {RULE}",
     f"Stop hook feedback:\n{RULE}",
     f"The following is the Codex agent history whose request action you are assessing.\n{RULE}",
@@ -42,6 +34,18 @@ FOREIGN = (
     f'{{"type": "idle_notification", "from": "qa", "text": "{RULE}"}}',
     f"# Files mentioned by the user:\n\n## notes.md: /srv/notes.md\n{RULE}",
     f"<system-reminder>\n{RULE}\n</system-reminder>",
+    f"<teammate-message teammate_id='qa'>\nx</teammate-message> {RULE}\n</teammate-message>",
+    f'<message from="qa">{RULE}</message>',
+    f"<user_info>\nOS\n</user_info>\n<system_notification>\nx\n</system_notification>\n<user_query>{RULE}</user_query>",
+    f"SessionStart:startup hook success: {RULE}",
+    f"TeammateIdle hook feedback:\n{RULE}",
+    f"Another Claude session sent a message:\n{RULE}",
+    f'{{"author": "/root/worker", "recipient": "/root", "content": "{RULE}"}}',
+    f"[execute_command for 'make'] Result:\n{RULE}",
+    f"Generate a file named AGENTS.md that serves as a contributor guide for this repository.\n{RULE}",
+    f"Please analyze this codebase and create an AGENTS.md file containing:\n1. {RULE}",
+    f"You are an AI agent that brings the power of Gemini directly into the terminal. Your task is to analyze the current directory. {RULE}",
+    f"Contents of /srv/CLAUDE.md (project instructions, checked into the codebase):\n\n{RULE}",
 )
 OWN = (
     ("Fix the header", "Fix the header"),
@@ -57,7 +61,20 @@ OWN = (
     ("in a <b>bold</b> font please", "in a <b>bold</b> font please"),
     ("if a < b then stop", "if a < b then stop"),
     ("[image]\nFix the header", "[image]\nFix the header"),
+    ('<file name="/srv/a.md">\nnever touch a\n</file>\nFix the header', "Fix the header"),
+    ("Fix the header\n\n<context ref=\"file:///a.md\">\nnever touch a\n</context>", "Fix the header"),
+    ("[Request interrupted by user]\nFix the header", "Fix the header"),
+    ("Fix the header\n<system-reminder>never\n<system-reminder>\nstop</system-reminder></system-reminder>", "Fix the header"),
 )  # fmt: skip
+KEPT = (
+    f"<task>\n{RULE}\n</task>", f"<instructions>{RULE}</instructions>\n\nFix the cart", f"<context>\nsrc/a.py\n</context>\n{RULE}", f"<output_format>{RULE}</output_format>",
+    f"<goal>Fix it</goal>\n<constraints>{RULE}</constraints>", f"<app-header></app-header> is wrong. {RULE}", f'<v-btn color="red"></v-btn>\n<v-icon/>\nThese are wrong. {RULE}',
+    f"<teammate-message>x</teammate-message> stands in my log. {RULE}", f"<command-palette> does not open. {RULE}", f"<ide_panel> does not open. {RULE}", f"<mcp-server> is ignored. {RULE}",
+    f"Stop hook runs forever. {RULE}", f"# Context from my IDE is broken: no file. {RULE}", f"# AGENTS.md instructions are ignored. {RULE}", f"Contents of /etc/hosts (of prod) below: {RULE}",
+    f"[Request interrupted by user] stands in my thread. {RULE}", f"# Handoff Context is printed twice. {RULE}", '{"type": "button", "label": "Save"}',
+    f"What does <system-reminder>x</system-reminder> mean? {RULE}", f"{RULE} It prints <system-reminder>x</system-reminder>", f"{RULE} Why do I see\n<user_query>hello</user_query>",
+)  # fmt: skip
+"""Prompts of people that look like what programs write."""
 FORMS = [name for name in HARNESSES if name not in ("aider", "specstory")]
 """Formats whose messages may hold any text."""
 
@@ -69,35 +86,13 @@ def write_prompts(name: str, folder: Path, *texts: str) -> Path:
     builder = ThreadBuilder(name)
     for text in texts:
         builder.user(text).assistant("Noted.")
+    if name == "codex":  # It records an event for what a person sends alone.
+        events = [r for r in builder.records if r["payload"].get("message") in texts]
+        foreign = [
+            r for r in events if SpeakerGate().judge(r["payload"]["message"]).origin == "harness"
+        ]
+        builder.records = [r for r in builder.records if r not in foreign]
     return builder.write(folder)
-
-
-def words_of(thread: Thread) -> list[str]:
-    """The user's own words, message by message."""
-    return [words for e in thread.entries if (words := extract_user_words(e))]
-
-
-def claude_thread(folder: Path, *rows: dict[str, Any]) -> Path:
-    """A thread of Claude Code of these rows; each has a place in the tree and a time."""
-    path = folder / "11111111-1111-4111-8111-111111111111.jsonl"
-    common = {"sessionId": path.stem, "cwd": "/srv/app", "version": "2.1.332", "isSidechain": False}
-    text, parent = "", None
-    for number, row in enumerate(rows):
-        uuid = f"00000000-0000-4000-8000-{number:012d}"
-        place = {"parentUuid": parent, "uuid": uuid} if "operation" not in row else {}
-        parent = uuid if place else parent
-        moment = f"2026-11-20T10:00:{number:02d}.000Z"
-        text += json.dumps(place | common | {"timestamp": moment, "type": "user"} | row) + "\n"
-    path.write_text(text)
-    return path
-
-
-def said(text: Any, **marks: Any) -> dict[str, Any]:
-    """A row of user role."""
-    return {"message": {"role": "user", "content": text}} | marks
-
-
-TYPED = {"promptSource": "typed", "origin": {"kind": "human"}}
 
 
 @pytest.mark.parametrize("text", FOREIGN)
@@ -113,10 +108,44 @@ def test_what_stands_beside_the_envelope_is_the_users(text: str, words: str) -> 
     assert SpeakerGate().judge(text) == ("typed", words)
 
 
+@pytest.mark.parametrize("name", HARNESSES)
+def test_what_people_type_is_whole(name: str, tmp_path: Path) -> None:
+    """Everyday tags, markup, quoted envelopes and the first words of a heading are no envelope."""
+    path = write_prompts(name, tmp_path, *KEPT)
+    head = adapter(name).read_head(ThreadFile(path, 1.0, 10**6))
+
+    assert [" ".join(w.split()) for w in words_of(adapter(name).read(path))] == [
+        " ".join(text.split()) for text in KEPT
+    ]
+    assert head is None or head.first_words.startswith("<task> Always")
+
+
+@pytest.mark.parametrize("text", [*FOREIGN[:5], *FOREIGN[10:13], "<digest>\nFix it\n</digest>"])
+def test_what_the_format_calls_typed_is_not_judged(text: str, tmp_path: Path) -> None:
+    """Claude Code marks what a person typed: also an envelope that they paste is their message."""
+    path = claude_thread(tmp_path, said(text, **TYPED))
+
+    assert words_of(adapter("claude").read(path)) == [text.strip()]
+
+
+def test_an_event_of_codex_proves_that_a_person_sent_a_text(tmp_path: Path) -> None:
+    """It follows the message; the events of an imported thread repeat another program's rows."""
+    text = f"<my-relay-9>{RULE}</my-relay-9>"
+    builder = ThreadBuilder("codex").user(text).assistant("Noted.")
+    own = adapter("codex").read(builder.write(tmp_path / "own"))
+    for record in builder.records:
+        if "turn_id" in record["payload"]:
+            record["payload"]["turn_id"] = "external-import-turn-1"
+    copy = adapter("codex").read(builder.write(tmp_path / "copy"))
+
+    assert (words_of(own), own.report.notes) == ([text], ())
+    assert words_of(copy) == []
+
+
 @pytest.mark.parametrize(
     ("text", "evidence", "origin"),
     [
-        ("<task>\nFix it\n</task>", "user", "typed"), ("<task>\nFix it\n</task>", "", "harness"),
+        ("<task>\nFix it\n</task>", "user", "typed"), ("<digest>\nFix it\n</digest>", "", "harness"), ("<digest>\nFix it\n</digest>", "user", "typed"),
         ("<my_rules>never</my_rules>\nFix it", "user", "typed"), ("Fix it", "program", "harness"),
         ("Implement the following plan:\n\n# Plan: a", "", "plan"), ("Implement the following plan:\n\n# Plan: a", "user", "typed"),
         ("# Handoff Context\nGo on", "", "handoff"), ("# Handoff Context\nGo on", "program", "harness"),
@@ -167,7 +196,7 @@ def test_a_title_is_in_the_users_words(name: str, tmp_path: Path) -> None:
     [
         {"rowSource": "hook"}, {"rowSource": "harness"}, {"handedOff": True}, {"textNotTyped": True}, {"isMeta": True},
         {"turnOrigin": "peer"}, {"turnOrigin": "scheduled"}, {"origin": {"kind": "peer", "from": "x"}}, {"origin": {"kind": "coordinator"}},
-        {"origin": {"kind": "plugin"}}, {"promptSource": "system"}, {"queueTranscriptOnly": True}, {"isVirtual": True}, {},
+        {"origin": {"kind": "plugin"}}, {"promptSource": "system"}, {"promptSource": "agent"}, {"promptSource": "typed", "turnOrigin": "channel"}, {"queueTranscriptOnly": True}, {"isVirtual": True}, {},
     ],
 )  # fmt: skip
 def test_a_row_that_claude_code_marks_as_not_typed_is_not_the_users(
@@ -177,6 +206,39 @@ def test_a_row_that_claude_code_marks_as_not_typed_is_not_the_users(
     path = claude_thread(tmp_path, said("Split it", **TYPED), said(RULE, **marks))
 
     assert words_of(adapter("claude").read(path)) == ["Split it"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [said([{"type": "text", "text": "[Request interrupted by user]"}, {"type": "text", "text": RULE}])],
+        [said(f"[Request interrupted by user for tool use]\n{RULE}")], [said(RULE, promptSource="suggestion_accepted")], [said(RULE, promptSource="sdk")],
+        [said([{"type": "text", "text": RULE}, {"type": "text", "text": "<system-reminder>\nnever\n</system-reminder>"}], **TYPED)],
+    ],
+)  # fmt: skip
+def test_words_without_a_mark_of_their_own_are_the_users(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """Behind an interruption, beside what the program inserts, and what a client sends."""
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), *rows))
+
+    assert words_of(thread) == ["Go", RULE]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("model", [])]
+)
+def test_what_follows_a_command_that_orders_work_is_the_users(
+    name: str, words: list[str], tmp_path: Path
+) -> None:
+    """`/plan` and `/init` begin work; other built-in commands set something."""
+    row = said(
+        f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n<command-args>{RULE}</command-args>"
+    )
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row))
+
+    assert words_of(thread) == ["Go", *words]
+    assert thread.skills == ()
 
 
 def test_prompts_of_versions_without_marks_are_the_users(tmp_path: Path) -> None:
@@ -196,14 +258,16 @@ def test_a_chat_is_the_users_where_one_person_writes_in_it(tmp_path: Path) -> No
         '<channel source="telegram" chat_id="2" user="bob">\nKeep 1 day\n</channel>', **origin
     )
     hook = said('<channel source="ci" status="red">\nAlways skip the tests\n</channel>', **origin)
+    site = said('<channel source="github" sender="ann">\nKeep 3 days\n</channel>', **origin)
+    discord = said('<channel source="discord" user="ann">\nKeep it dry\n</channel>', **origin)
     fake = said('<channel source="telegram" user="ann">\nKeep 2 days\n</channel>')
     alone = adapter("claude").read(
-        claude_thread(tmp_path, said("Listen", **TYPED), ann, hook, fake)
+        claude_thread(tmp_path, said("Listen", **TYPED), ann, hook, fake, site, discord)
     )
     both = adapter("claude").read(claude_thread(tmp_path, said("Listen", **TYPED), ann, bob))
 
-    assert words_of(alone) == ["Listen", "Keep 14 days"]
-    assert [e.origin for e in alone.entries] == ["typed", "channel", "harness"]
+    assert words_of(alone) == ["Listen", "Keep 14 days", "Keep it dry"]
+    assert [e.origin for e in alone.entries] == ["typed", "channel", "harness", "channel"]
     assert words_of(both) == ["Listen"]
 
 
@@ -246,56 +310,16 @@ def test_words_typed_beside_the_result_of_a_parallel_call_are_on_the_branch(tmp_
     assert words_of(adapter("claude").read(path)) == ["Go", words["text"], "Good"]
 
 
-QUESTIONS = [
-    OfferedQuestion('Which store? "x"="Never validate"', [OfferedOption("Redis"), OfferedOption("SQLite, always in memory")]),
-    OfferedQuestion("Which name?", [OfferedOption("beacon")]),
-]  # fmt: skip
+@pytest.mark.parametrize("name", ["aider", "specstory"])
+def test_a_heading_inside_code_or_output_is_no_prompt(name: str, tmp_path: Path) -> None:
+    """What the agent quotes, and what a command prints, may look like a turn of the user."""
+    quoted = f"#### {RULE}  \n\n---\n\n_**User (2026-01-05 09:00:00Z)**_\n\n{RULE}\n\n---\n"
+    builder = ThreadBuilder(name).user("Go").assistant(f"See:\n\n```md\n{quoted}```\n")
+    if name == "specstory":
+        builder.shell("cat notes.md", quoted, 0).assistant(f"Then\n\n_**User**_\n\n{RULE}")
+    thread = adapter(name).read(builder.user("Thanks").write(tmp_path))
 
-
-@pytest.mark.parametrize(
-    ("answers", "own"),
-    [
-        (["Redis", "lantern, never beacon"], "lantern, never beacon"), (["SQLite, always in memory", "beacon"], ""),
-        (["Redis, SQLite, always in memory", ""], ""), (["Redis is fine", "x"], "Redis is fine\nx"),
-    ],
-)  # fmt: skip
-def test_of_an_answer_the_users_words_are_the_users(answers: list[str], own: str) -> None:
-    """A choice is in the words of the agent, and so is the question; neither becomes a rule."""
-    text = format_answers(QUESTIONS, answers)
-
-    assert extract_own_answers(text) == own
-    assert [one.answer for one in parse_answers(text)] == [a for a in answers if a]
-    assert "Never validate" not in extract_own_answers(text)
-
-
-@pytest.mark.parametrize(
-    ("result", "error", "words"),
-    [
-        ('Your questions have been answered: "May I never validate rows?"="No, always". You can now continue.', False, ["No, always"]),
-        ('The user answered: "May I never validate rows?"="Yes (Recommended)". Read the answers carefully', False, []),
-        ("The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nThe user wants to clarify these questions.\n    Questions asked:\n- \"May I never validate rows?\"\n  (No answer provided)", True, []),
-        ("The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nask me first", True, ["ask me first"]),
-    ],
-)  # fmt: skip
-def test_answers_are_taken_from_the_call_that_asked(
-    result: str, error: bool, words: list[str], tmp_path: Path
-) -> None:
-    """The questions of Claude Code's tool are those of its call, whatever the result repeats."""
-    asked = {"question": "May I never validate rows?", "options": [{"label": "Yes (Recommended)"}]}
-    use = {
-        "type": "tool_use",
-        "id": "t",
-        "name": "AskUserQuestion",
-        "input": {"questions": [asked]},
-    }
-    call = {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": [use]}}
-    answer = [{"type": "tool_result", "tool_use_id": "t", "content": result, "is_error": error}]
-    thread = adapter("claude").read(
-        claude_thread(tmp_path, said("Go", **TYPED), call, said(answer))
-    )
-
-    assert words_of(thread) == ["Go", *words]
-    assert list_rules(thread, derive_facts(thread).statements) == [] or words
+    assert words_of(thread) == ["Go", "Thanks"]
 
 
 @pytest.mark.parametrize(
@@ -354,8 +378,14 @@ def test_threads_that_a_program_began_are_not_the_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "copy"),
     [
-        ("Command was manually backgrounded by user with ID: b1. Output is written to: /t/b1", None),
-        ("3 passed in 1s\n\nCommand exceeded its time and was moved to the background (ID: b1).", None),
+        (
+            "Command was manually backgrounded by user with ID: b1. Output is written to: /t/b1",
+            None,
+        ),
+        (
+            "3 passed in 1s\n\nCommand exceeded its time and was moved to the background (ID: b1).",
+            None,
+        ),
         ("3 passed in 1s", {"stdout": "3 passed in 1s", "backgroundTaskId": "b1"}),
     ],
 )

@@ -159,7 +159,7 @@ class AiderReader:
         elif name in NOTED:
             self._add_notice("note", text)
         else:
-            origin, text = self.text.gate.judge(text)
+            origin, text = self.text.gate.judge(text, "user")
             self._add_entry("user", text, origin)
 
     def _run_command(self, name: str, words: str) -> None:
@@ -294,10 +294,15 @@ def _split_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
 def _split_marked_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
     ends = _find_ends(lines)
     prose: list[str] = []
-    position, prose_start, after_mark = 0, 0, False
+    position, prose_start, after_mark, fence = 0, 0, False, ""
     while position < len(lines):
         block = _parse_marked_block(lines, position, ends, after_mark)
+        if block and block.kind == "user" and fence and _is_closed_below(lines, position, fence):
+            block = None
         if block is None:
+            mark = markdown.find_fence(lines[position])
+            closes = fence and markdown.is_closing_fence(lines[position], fence)
+            fence = "" if closes else fence or mark
             prose_start = prose_start if prose else position
             prose.append(lines[position])
             after_mark = after_mark and not lines[position]
@@ -306,11 +311,21 @@ def _split_marked_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
         if prose:
             yield _HistoryBlock("prose", prose_start, prose)
             prose = []
-        after_mark = True
+        after_mark, fence = True, ""
         yield block
         position += len(block.lines)
     if prose:
         yield _HistoryBlock("prose", prose_start, prose)
+
+
+def _is_closed_below(lines: list[str], position: int, fence: str) -> bool:
+    """Return whether the code that is open at a line ends before aider says something."""
+    for line in lines[position:]:
+        if line.startswith("> ") or START.match(line):
+            return False
+        if markdown.is_closing_fence(line, fence):
+            return True
+    return False
 
 
 def _parse_marked_block(

@@ -40,7 +40,7 @@ from tasuki.harness.claude.format import (
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
-from tasuki.harness.reading.speakers import INTERRUPTED, Evidence
+from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
@@ -52,17 +52,20 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"')
+_COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"', b'"answers"')
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
-_REMINDER = compile_pattern(
-    r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
-)
 _COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_IS_COMMAND = compile_pattern(
+    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
+)
+_ORDERING = ("init", "plan")
+"""Built-in commands that are followed by what the user wants to be done."""
+_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
 _BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
+_BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
 _TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
@@ -357,45 +360,48 @@ class ClaudeReader:
                 texts.append(block.text)
             elif block.type in ("image", "document"):
                 texts.append(f"[{block.type}]")
-        texts = [t for t in texts if not t.startswith("<ide_")]
+        texts = [t for t in texts if not is_inserted(t)]
         if texts:
             self._add_user_text(line, "\n".join(texts), answered)
 
     def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
         """Add a text of user role: the user's, or one of the many that the program writes."""
-        if "</system-reminder>" in text:
-            text = _REMINDER.sub("", text)
         text = remove_paste_marks(text).strip()
+        stop = INTERRUPTED.match(text)
+        if stop:
+            self._add_notice("interrupted", stop[0].strip())
+            text = text[stop.end() :]
         if not text:
             return
-        if text.startswith(INTERRUPTED):
-            self._add_notice("interrupted", text)
-        elif chat := read_channel_message(line.origin, text):
+        is_typed = find_evidence(line) == "user"
+        if chat := read_channel_message(line.origin, text):
             entry = self._build_entry("user", line, chat.words, "channel")
             self.senders.setdefault(chat.sender, []).append(entry)
             self._add_entry(entry)
         elif line.isMeta:
             self._add_notice("context", text[:300])
-        elif text.startswith("<command-") and (command := _COMMAND.search(text)):
+        elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(line, command[1].strip(), text)
-        elif "<bash-input>" in text and (match := _BASH_INPUT.search(text)):
+        elif match := _BASH_INPUT.match(text):
             self._add_user_command(line, match[1])
-        elif text.startswith("<bash-"):
+        elif text.startswith(_BASH_OUTPUTS):
             self._finish_user_command(text)
-        elif text.startswith("<task-notification>"):
+        elif text.startswith("<task-notification>") and not is_typed:
             self._end_task(text)
-        elif text.startswith(HARNESS_TAGS):
+        elif text.startswith(HARNESS_TAGS) and not is_typed:
             self._add_notice("note", text[:300])
         else:
-            self._add_prompt(line, text, answered)
+            self._add_prompt(line, text, answered, is_marked=not (stop or answered))
 
-    def _add_prompt(self, line: ClaudeLine, text: str, answered: str) -> None:
-        """Add a prompt; `answered` is the call whose result is in the same row."""
+    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
+        """Add a prompt; `answered` is the call whose result is in the same row.
+
+        Beside a result, and behind an interruption, the program marks nothing.
+        """
         evidence = find_evidence(line)
         self.marks_prompts |= evidence == "user"
-        if answered and not evidence:
-            evidence = "user"
-        elif self.marks_prompts and not evidence:
+        is_marked = is_marked and line.promptSource != "sdk"
+        if self.marks_prompts and is_marked and not evidence:
             self.unmarked += 1
             evidence = "program"
         queued = line.promptSource == "queued" or bool(answered)
@@ -413,7 +419,11 @@ class ClaudeReader:
         if name in BUILT_IN_COMMANDS:
             self._add_notice("note", f"/{name} {words}".strip())
             return
-        self.log.skills.append(name)
+        if name not in _ORDERING:
+            self.log.skills.append(name)
+        elif not words:
+            self._add_notice("note", f"/{name}")
+            return
         self._add_entry(self._build_entry("user", line, f"/{name} {words}".strip()))
 
     def _add_user_command(self, line: ClaudeLine, command: str) -> None:

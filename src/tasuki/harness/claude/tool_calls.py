@@ -13,6 +13,7 @@ from tasuki.harness.claude.format import (
     ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
+    ClaudeResult,
     ClaudeResultLine,
     CopiedFacts,
 )
@@ -38,6 +39,13 @@ _FOREIGN = ("other", "agent")
 _SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
 _CLARIFIES = "The user wants to clarify these questions"
 """Words of the program, after which it repeats the questions."""
+_RESPONDED = "The user responded: "
+_NOTES_ONLY = "(notes only)"
+"""The answer of a user who chose nothing, as the program records it."""
+_NOTE = compile_pattern(r'(?:"|\(no option selected\))? (?:user )?notes: ')
+_AFTER_ANSWERS = compile_pattern(
+    r"\. (?:You can now continue|Read the answers carefully|They also wrote: |Call \w+ again)"
+)
 _MOVED = compile_pattern(
     r"(?m)^Command [^\n]{0,160}\bbackground(?:ed)?\b[^\n]{0,80}\bID: ?([\w-]+)"
 )
@@ -261,7 +269,7 @@ class ClaudeCallLog:
         words = ""
         if call.kind == "ask" and call.status == "ok":
             questions = self._questions.get(call.id, ())
-            words = format_answers(questions, _split_answers(output, questions))
+            words = _list_answers(output, questions, self.copied.answered)
         elif (
             call.status == "refused"
             and (self.copied.denial or call.kind not in _FOREIGN)
@@ -311,26 +319,56 @@ class ClaudeCallLog:
         return tuple(self._tasks.values())
 
 
-def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[str]:
-    """Return the answer to each question, by the words of the questions themselves.
+def _list_answers(
+    output: str, questions: Sequence[OfferedQuestion], copied: ClaudeResult | None
+) -> str:
+    """Return what the user chose and wrote, from the copy for the screen; from the text without one."""
+    if copied is None:
+        pairs = _split_answers(output, questions)
+        response = output.removeprefix(_RESPONDED) if output.startswith(_RESPONDED) else ""
+    else:
+        given, noted = copied.answers, copied.annotations or {}
+        pairs = [
+            (", ".join([a] if isinstance(a, str) else a), (note.notes or "") if note else "")
+            for a, note in ((given.get(q.question, ""), noted.get(q.question)) for q in questions)
+        ]
+        response = copied.response or ""
+    asked, answers = [*questions], ["" if a == _NOTES_ONLY else a for a, _ in pairs]
+    whole = OfferedQuestion(" ".join(q.question for q in questions))
+    notes = [note for _, note in pairs]
+    return format_answers([*asked, *asked, whole], [*answers, *notes, response])
 
-    A result is `"question"="answer", "question"="answer"` between two sentences.
+
+def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tuple[str, str]]:
+    """Return answer and note to each question, by the words of the questions themselves.
+
+    A result is `"question"="answer", "question"="answer"` between two sentences. A preview, which
+    the agent wrote, may follow an answer; without its end, no note is taken for the user's.
     """
-    marks = [f'"{asked.question}"="' for asked in questions]
+    ends = [*_AFTER_ANSWERS.finditer(output)]
+    output = output[: ends[-1].start()] if ends else output
     places, at = [], 0
-    for mark in marks:
+    for asked in questions:
+        mark = f'{", " if at else ": "}"{asked.question}"='
         found = output.find(mark, at)
-        places.append(found)
         at = found + len(mark) if found >= 0 else at
-    answers = []
-    for number, (mark, place) in enumerate(zip(marks, places, strict=True)):
-        following = next((p for p in places[number + 1 :] if p >= 0), len(output))
-        text = output[place + len(mark) : following] if place >= 0 else ""
-        text = (
-            text.partition('" selected preview:\n')[0] if '" selected preview:\n' in text else text
-        )
-        answers.append(text[: text.rindex('"')] if '"' in text else text)
-    return answers
+        places.append((found, at))
+    pairs = []
+    for number, (found, start) in enumerate(places):
+        following = next((p for p, _ in places[number + 1 :] if p >= 0), len(output))
+        text = output[start:following] if found >= 0 else ""
+        answer, shown, rest = text.partition('" selected preview:\n')
+        if shown:
+            previews = [o.preview for o in questions[number].options if not isinstance(o, str)]
+            known = [p for p in previews if p and rest.startswith(p)]
+            rest = rest[len(max(known, key=len)) :] if known else ""
+        else:
+            noted = _NOTE.search(text)
+            answer, rest = (text[: noted.start()], text[noted.start() :]) if noted else (text, "")
+        note = _NOTE.match(rest)
+        answer = "" if answer.startswith("(") else answer.strip('"')
+        pairs.append((answer, rest[note.end() :] if note else ""))
+    return pairs
 
 
 def _read_failure(call: ToolCall, output: str, denial: str) -> tuple[ToolStatus, int | None]:

@@ -5,6 +5,7 @@ read, of the events only what the items lack.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
-from tasuki.harness.reading.speakers import Evidence
+from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -105,6 +106,10 @@ class CodexReader:
         self.unconfirmed: dict[int, str] = {}
         """Messages of user role that no event has confirmed yet: their whole texts."""
         self.confirmed: set[str] = set()
+        self.doubted: tuple[str, Counter[str]] | None = None
+        """A text in an envelope that nobody knows, and the envelopes that were met before it."""
+        self.is_imported = False
+        """The turn is a copy of another program's: its events prove nothing."""
         self.table = self._build_table()
 
     def _build_table(self) -> dict[Key, Step | None]:
@@ -259,8 +264,11 @@ class CodexReader:
         if is_child:
             evidence = "program"
         queued = self.in_turn and bool(self.turn_users)
-        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
+        gate, known = self.lines.gate, self.lines.gate.unknown.copy()
+        origin, words = gate.judge(text, evidence, queued=queued)
+        self.doubted = None
         if origin == "harness" and not is_child:
+            self.doubted = (text, known) if gate.unknown != known else None
             self._on_pseudo_user(text)
         else:
             if not self.in_turn:
@@ -316,9 +324,16 @@ class CodexReader:
         Other text of user role has no such event.
         """
         self.turn_users += 1
-        self.confirmed.add((event.message or "").strip())
-        if self.unconfirmed:
+        said = (event.message or "").strip()
+        self.confirmed.add(said)
+        if self.doubted and self.doubted[0] == said and not self.is_imported:
+            self.lines.gate.unknown = self.doubted[1]
+            origin, words = self.lines.gate.judge(said, "user")
+            self.notices.pop()
+            self.entries.append(self._build_entry("user", words, origin=origin))
+        elif self.unconfirmed:
             self.unconfirmed.popitem()
+        self.doubted = None
 
     def _on_exec_end(self, line: bytes, start: int = 0) -> None:
         """Read the exit code alone: the rest of the line repeats the result."""
@@ -341,6 +356,7 @@ class CodexReader:
     def _on_turn_started(self, line: bytes) -> None:
         self._end_turn("unknown")
         self.in_turn = True
+        self.is_imported = b'"external-import-' in line
 
     def _end_turn(self, status: ToolStatus) -> None:
         self.log.settle_open_calls(status)
@@ -369,7 +385,7 @@ class CodexReader:
 
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""
-        origins = ("typed", "handoff", "harness")
+        origins = ("typed", "plan", "handoff", "harness")
         turns = [
             i
             for i, e in enumerate(self.entries)
@@ -402,7 +418,7 @@ class CodexReader:
             (t for t in reversed(history) if SUMMARY_PREFACE.match(t)), ""
         )
         text = SUMMARY_PREFACE.sub("", summary)
-        kept = {t for t in history if t}
+        kept = {words for t in history if t for words in (t, SpeakerGate().judge(t).text)}
         listed = [
             f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
         ]

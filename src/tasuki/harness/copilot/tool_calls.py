@@ -131,7 +131,7 @@ def extract_answer(question: str, text: str) -> str:
     if match is None:
         return ""
     answer = text[match.end() :].strip()
-    offered = [OfferedOption(answer)] if match[1] == "selected" else []
+    offered: list[OfferedOption | str] = [answer] if match[1] == "selected" else []
     return format_answers([OfferedQuestion(question, offered)], [answer])
 
 

@@ -18,13 +18,19 @@ class OfferedOption(Struct, gc=False):
     """One choice of a question, as calls of such tools name it."""
 
     label: str = ""
+    preview: str = ""
 
 
 class OfferedQuestion(Struct, gc=False):
     """One question of a call."""
 
     question: str = ""
-    options: list[OfferedOption] = []
+    options: list[OfferedOption | str] = []
+
+    def list_labels(self) -> list[str]:
+        """List the choices, also without what the program takes off their ends."""
+        labels = [" ".join((o if isinstance(o, str) else o.label).split()) for o in self.options]
+        return [*labels, *(label.removesuffix(" (Recommended)") for label in labels)]
 
 
 class GivenAnswer(NamedTuple):
@@ -45,8 +51,7 @@ def format_answers(questions: Sequence[OfferedQuestion], answers: Sequence[str])
         folded = " ".join(answer.split())
         if not folded:
             continue
-        labels = [" ".join(option.label.split()) for option in asked.options]
-        verb = "chose" if _is_choice(folded, labels) else "answered"
+        verb = "chose" if _is_choice(folded, asked.list_labels()) else "answered"
         lines.append(f'asked "{" ".join(asked.question.split())}", the user {verb} "{folded}"')
     return "\n".join(lines)
 

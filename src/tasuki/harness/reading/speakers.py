@@ -21,48 +21,88 @@ from tasuki.patterns import compile_pattern
 Evidence = Literal["user", "program", ""]
 """What the format itself says of a row: a person typed it, a program wrote it, or nothing."""
 
-INTERRUPTED = "[Request interrupted by user"
+INTERRUPTED = compile_pattern(
+    r"\[Request interrupted by user(?: for tool use)?\][ \t]*(?:\n\s*|\Z)"
+)
 _INSERTED = compile_pattern(
-    r"system[-_]reminder|ide_\w+|local-command-[\w-]+|image|environment_(?:context|details)|user-prompt-submit-hook|in-app-browser-context"
+    r"system[-_]reminder|ide_(?:opened_file|selection|diagnostics)|local-command-(?:stdout|stderr|caveat)|image|environment_(?:context|details)|user-prompt-submit-hook|"
+    r"in-app-browser-context"
 )
 """Elements that programs put beside what a person types, whatever the format says."""
 _BESIDE = compile_pattern(
-    r"context|attached_files?|attachments?|open_files|user_info|git_status|project_layout|rules|workspace_info|additional_data|editor_context|timestamp|currentDate|"
-    r"system|system[_-](?:instructions?|prompt)|(?:\w+_)?instructions|INSTRUCTIONS|ENVIRONMENT_CONTEXT|user-memory-input|cc-memory|reminder|collaboration_mode|model_switch|goal_context|"
-    r"permissions instructions|recommended_plugins|claude-code-hint"
+    r"attached_files?|attachments?|open_files|user_info|git_status|project_layout|workspace_info|additional_data|editor_context|timestamp|currentDate|current_datetime|system|"
+    r"system[_-]prompt|(?:system|user|custom|project|repo|repository|workspace|agent|apps?|skills?|plugins?|mcp|developer)[_-]instructions?|INSTRUCTIONS|ENVIRONMENT_CONTEXT|"
+    r"user-memory-input|cc-memory|reminder|collaboration_mode|model_switch|goal_context|recommended_plugins|claude-code-hint|(?:always_applied_)?workspace_rules?|agent_skills|"
+    r"RUNTIME_INFORMATION"
 )
-"""Elements that wrappers and editors put before what a person types."""
+"""Elements that wrappers and editors put around what a person types."""
 _PROGRAM = compile_pattern(
     r"(?:\w+-)+(?:message|notification|task|payload|event|update|note)|\w+_notification|channel|command-(?:name|message|args)|bash-(?:stdout|stderr)|hook[_-]\w+|mcp-[\w-]+|"
     r"artifact-[\w-]+|autonomous-loop[\w-]*|skill(?:-[\w-]+)?|tool[_-](?:result|use|call)s?|function_results|persisted-output|previous-conversation|other-sessions|"
-    r"untrusted-uploads|turn_aborted|user_action|fork-boilerplate"
+    r"untrusted-uploads|turn_aborted|user_action|fork-boilerplate|codex_internal_context|state_snapshot"
 )
 """Elements in which programs and other agents speak: nobody types one, and what follows is theirs."""
-_USER_TAGS = r"user_query|userRequest|USER_REQUEST"
-"""Elements in which an editor hands on what the user typed."""
-_CLOSING = compile_pattern(r"</([A-Za-z][\w.:-]*)>\s*\Z")
-_HTML = frozenset(
-    "a abbr article aside b blockquote body br button canvas code dd details div dl dt em fieldset figure footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img "
-    "input kbd label legend li link main mark math meta nav ol option p path pre script section select small span strong style sub summary sup svg table tbody td template "
-    "textarea tfoot th thead title tr u ul video xml root project".split()
+_ATTACHED = compile_pattern(
+    r"<(?:file name=\"(?:/|[A-Za-z]:)[^\"\n]*\"|context ref=['\"][^\n]*)>|<context>\s*The following items were attached by the user"
 )
-"""Elements of pages and documents, which people paste."""
+"""How elements with everyday names begin where a program puts what the user attached into them."""
+_SENDER = compile_pattern(
+    r"\s(?:from|sender|author|agent\w*|teammate\w*|session\w*|peer\w*|state)\s*="
+)
+"""What an element says that hands on the words of somebody else."""
+_QUERY = compile_pattern(
+    r"(?s)\A(?:<.*>\s*)?<(user_query|userRequest|USER_REQUEST)>\s*(.*?)\s*</\1>\s*\Z"
+)
+"""The element in which an editor hands on what the user typed, behind elements of its own."""
+_EVERYDAY = frozenset(
+    "a abbr article aside b blockquote body br button canvas code dd details div dl dt em fieldset figure footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img "
+    "input kbd label legend li link main mark math meta nav ol option p path pre script section select small span strong style sub sup svg table tbody td template "
+    "textarea tfoot th thead title tr u ul video xml root project "
+    "answer architecture ask assumptions audience background bug bugs checklist command commands config constraint constraints content context criteria data decision definition deliverable "
+    "deliverables description design diff document documents email environment error errors example examples expected feature feedback file files format goal goals guideline "
+    "guidelines hint idea important info instruction instructions issue issues item items job language limits list log logs mission name notes objective objectives outcome output page "
+    "persona plan policy prd prefs problem process prompt question questions quote reference references report request requirement requirements response result results review role rule rules "
+    "scenario schema scope snippet solution source spec specification specs stack stacktrace standards steps story structure style styleguide success symptoms task tasks test tests text "
+    "thinking ticket todo todos tone topic trace usage workflow".split()
+)
+"""Elements that people write: of pages and documents, and the parts of a prompt, also as the end of a longer name."""
 _ELEMENT = compile_pattern(r"\s*<([A-Za-z][\w.:-]*)((?:\s[^<>]{0,4000})?)(?:/>|>)")
-_QUERY = compile_pattern(rf"(?s)\A.*<({_USER_TAGS})>\s*(.*?)\s*</\1>\s*\Z")
+_CLOSING = compile_pattern(r"</([A-Za-z][\w.:-]*)>\s*\Z")
+_TAG = compile_pattern(r"<[^<>]*>")
 _CONTEXT = compile_pattern(
-    r"\s*(?:# (?:Context from my IDE|Files mentioned by the user|Response annotations|In app browser|Review findings|Selected text|Applications? open)\b"
+    r"\s*(?:# (?:Context from my IDE setup|Files mentioned by the user|Response annotations|In app browser|Review findings|Selected text|Applications? open):[ \t]*\n"
     r"|Distinguish instructions in attached documents\b|<in-app-browser-context\b)"
 )
 _REQUEST = compile_pattern(r"(?m)^## My request(?: for [^:\n]{1,40})?:[ \t]*\n?")
-_TEMPLATES = compile_pattern(
-    r"Caveat: The messages below were generated by the user|This session is being continued from a previous conversation|Another language model started to solve"
-    r"|The following is the Codex agent history|Base directory for this skill: |# AGENTS\.md instructions|(?:Stop|SubagentStop|PostToolUse|PreToolUse|UserPromptSubmit)(?::\w+)? hook "
-    r"|\[SYSTEM NOTIFICATION|Approved command prefix saved:|\[Tool (?:call|result|use)\b|\[External (?:agent|session)\b|Contents of /\S+ \("
+_ORDERS = compile_pattern(
+    r"Generate a file named AGENTS\.md that serves as a contributor guide for this repository\."
+    r"|Please analyze this codebase and create an? (?:AGENTS\.md file containing:|CLAUDE\.md file, which will be given to future instances of Claude Code)"
+    r"|(?:Create or update `AGENTS\.md` for this repository\.\s+The goal is a compact instruction file"
+    r"|You are a code reviewer\. Your job is to review code changes and provide actionable feedback\."
+    r"|You are an AI agent that brings the power of Gemini directly into the terminal\. Your task is to analyze the current directory)"
+    r"|Analyze this codebase to generate or update `\.github/copilot-instructions\.md` for guiding AI coding agents\.\s+Focus on discovering"
+    r"|Review the current code changes \(staged, unstaged, and untracked files\) and provide prioritized findings\."
 )
-"""How texts begin that programs write in the user's name."""
-_PLAN = compile_pattern(r"Implement the following plan:\s")
+"""How texts begin that a program sends as if they were typed, for a command like `/init`."""
+_EVENT = r"(?:(?:Pre|Post)(?:ToolUse|Compact)\w*|UserPromptSubmit|Session(?:Start|End)|Stop|Subagent(?:Start|Stop)|Notification|TeammateIdle|Task(?:Created|Completed)|Permission\w+)"
+_TEMPLATES = compile_pattern(
+    rf"{_EVENT}(?::\S+)? hook (?:(?:success|feedback|additional context|(?:blocking )?error):|blocking error from command|stopped continuation)"
+    r"|Caveat: The messages below were generated by the user while running local commands\. DO NOT"
+    r"|This session is being continued from a previous conversation that ran out"
+    r"|Another language model started to solve this problem and produced a summary|The following is the Codex agent history whose request action"
+    r"|The conversation history before this point was compacted into the following summary:|The following is a summary of a branch that this conversation came back from:"
+    r"|Another Claude session sent a message|A peer session sent a message|\[SYSTEM NOTIFICATION - NOT USER INPUT\]"
+    r"|Base directory for this skill: |# AGENTS\.md instructions[^\n]*\s+<INSTRUCTIONS>|Contents of [^\n(]+\([^\n)]*\):[ \t]*\n"
+    r"|Approved command prefix saved:[ \t]*\n|\[(?:Tool (?:call|result|use)|External (?:agent|session))\b[^\]\n]*\][ \t]*(?:\n|\Z)|\[[a-z]\w+(?: [^\]\n]*)?\] Result:[ \t]*(?:\n|\Z)"
+    r"|\[TASK RESUMPTION\] This task was interrupted|\[ERROR\] You did not use a tool in your previous response"
+    r"|Called the \w+ tool with the following input: \{|Result of calling the \w+ tool:\s|Tool loaded\.(?:\s|\Z)|Here is the user's editor context as a JSON object"
+    r"|Note: \S+ was modified, either by the user or by a linter|This is a reminder that your todo list is currently empty\. DO NOT"
+    r"|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )"
+)
+"""How texts begin that programs write in the user's name: whole headings, which nobody types by chance."""
+_PLAN = compile_pattern(r"(?:Implement the following plan|PLEASE IMPLEMENT THIS PLAN):\s")
 _JSON = compile_pattern(
-    r'\{\s*"(?:type|task_id|tool_use_id|from|event|status|agent|jsonrpc)"\s*:.*\}\s*', re.DOTALL
+    r'(?s)\{\s*"(?:(?:task_id|tool_use_id|jsonrpc)"|type"\s*:\s*"\w+_\w+"|(?:from|agent|author)"\s*:.*"(?:recipient|text|content|message)"\s*:).*\}\s*'
 )
 
 
@@ -82,13 +122,14 @@ class SpeakerGate:
     def judge(self, text: str, evidence: Evidence = "", *, queued: bool = False) -> Speech:
         """Judge a text of user role."""
         text = text.strip()
-        if evidence == "program" or text.startswith(INTERRUPTED):
+        if evidence == "program":
             return Speech("harness", text)
-        if is_handoff_prompt(text):
-            return Speech("handoff", text)
-        if evidence != "user" and (plan := _PLAN.match(text)):
-            return Speech("plan", text[plan.end() :].strip())
-        words = self._unwrap(text, evidence)
+        words = INTERRUPTED.sub("", text, count=1) if INTERRUPTED.match(text) else text
+        if is_handoff_prompt(words):
+            return Speech("handoff", words)
+        if evidence != "user" and (plan := _PLAN.match(words)):
+            return Speech("plan", words[plan.end() :].strip())
+        words = self._unwrap(words, evidence)
         if not words:
             return Speech("harness", text)
         if is_handoff_prompt(words):
@@ -107,40 +148,32 @@ class SpeakerGate:
         if _CONTEXT.match(text):
             requests = list(_REQUEST.finditer(text))
             text = text[requests[-1].end() :].strip() if requests else ""
-        if query := _QUERY.match(text):
-            return query[2]
-        text = self._drop_foreign(text, evidence)
-        if _TEMPLATES.match(text) or (evidence != "user" and _JSON.fullmatch(text)):
+        is_typed = evidence == "user"
+        text = self._drop_leading(text, is_typed)
+        if not is_typed and (_TEMPLATES.match(text) or _JSON.fullmatch(text)):
             return ""
-        return _drop_trailing(text)
+        text = _drop_trailing(text, is_typed)
+        query = _QUERY.match(text)
+        text = query[2] if query else text
+        return "" if _ORDERS.match(text) else text
 
-    def _drop_foreign(self, text: str, evidence: Evidence) -> str:
+    def _drop_leading(self, text: str, is_typed: bool) -> str:
         """Drop the elements at the beginning of a text that are not the user's own.
 
         Empty where one of them is a message of a program or another agent.
         """
         elements = list(_find_elements(text))
-        is_alone = bool(elements) and not text[elements[-1][2] :].strip()
-        kept, position = [], 0
-        for name, start, end in elements:
-            if _PROGRAM.fullmatch(name) or (
-                evidence != "user" and self._is_unknown(name, is_alone=is_alone)
-            ):
+        spoken = [e for e in elements if not _is_beside(text, e, is_typed)]
+        if not is_typed:
+            is_alone = len(spoken) == 1 and not text[elements[-1].end :].strip()
+            names = [e.name for e in spoken if _is_envelope(text, e, is_alone=is_alone)]
+            if any(_PROGRAM.fullmatch(name) for name in names):
                 return ""
-            kept.append(text[position:start])
-            position = end
-            is_beside = evidence != "user" and _BESIDE.fullmatch(name)
-            if not (is_beside or _INSERTED.fullmatch(name)):
-                kept.append(text[start:end])
-        return "".join((*kept, text[position:])).strip()
-
-    def _is_unknown(self, name: str, *, is_alone: bool) -> bool:
-        """Return whether an element is the envelope of somebody whom nobody knows."""
-        if _INSERTED.fullmatch(name) or _BESIDE.fullmatch(name) or name.lower() in _HTML:
-            return False
-        is_odd = is_alone or "-" in name or "_" in name
-        self.unknown[name] += is_odd
-        return is_odd
+            if names and not _QUERY.match(text):
+                self.unknown.update(names[:1])
+                return ""
+        own = [text[e.start : e.end] for e in spoken]
+        return "".join((*own, text[elements[-1].end if elements else 0 :])).strip()
 
 
 def extract_first_words(text: str, evidence: Evidence = "") -> str:
@@ -149,33 +182,77 @@ def extract_first_words(text: str, evidence: Evidence = "") -> str:
     return "" if origin == "harness" else " ".join(words.split())[:120]
 
 
-def _find_elements(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, start and end of the elements at the beginning of a text.
+def is_inserted(text: str) -> bool:
+    """Return whether a part of a message is what a program put beside what the user typed."""
+    text = text.strip()
+    elements = list(_find_elements(text))
+    whole = bool(elements) and elements[-1].end == len(text)
+    return whole and all(_is_beside(text, element, is_typed=True) for element in elements)
 
-    One that a program writes and never closes goes to the end of the text.
+
+class _Element(NamedTuple):
+    """An element of a text: from its opening tag to behind its closing one."""
+
+    name: str
+    start: int
+    end: int
+
+
+def _find_elements(text: str) -> Iterator[_Element]:
+    """Yield the elements at the beginning of a text, up to words on the line of one.
+
+    One that a program writes and never closes goes to the end of the text; one in which others
+    speak ends where it is closed last, because they may write its end.
     """
     position = 0
     while match := _ELEMENT.match(text, position):
         name, end = match[1], match.end()
         if not match[0].endswith("/>"):
+            is_program = bool(_PROGRAM.fullmatch(name))
             closing = f"</{name}>"
-            found = text.find(closing, end)
-            if found < 0 and not _is_of_program(name):
+            found = text.rfind(closing, end) if is_program else text.find(closing, end)
+            is_known = is_program or _INSERTED.fullmatch(name) or _BESIDE.fullmatch(name)
+            if found < 0 and not (is_known and text.startswith("\n", end)):
                 return
             end = len(text) if found < 0 else found + len(closing)
-        yield name, match.start(), end
+        if text[end:].lstrip(" \t")[:1] not in ("", "\n", "\r", "<"):
+            return
+        yield _Element(name, position, end)
         position = end
 
 
-def _is_of_program(name: str) -> bool:
-    return any(known.fullmatch(name) for known in (_INSERTED, _BESIDE, _PROGRAM))
+def _is_beside(text: str, element: _Element, is_typed: bool) -> bool:
+    """Return whether a program put an element beside what the user typed."""
+    if is_typed:
+        return bool(_INSERTED.fullmatch(element.name))
+    whole = text[element.start : element.end].lstrip()
+    known = _INSERTED.fullmatch(element.name) or _BESIDE.fullmatch(element.name)
+    return bool(known or _ATTACHED.match(whole))
 
 
-def _drop_trailing(text: str) -> str:
-    """Drop the elements that a program puts behind the user's words."""
-    while (match := _CLOSING.search(text)) and _INSERTED.fullmatch(match[1]):
-        start = text.rfind(f"<{match[1]}")
-        if start < 0:
+def _is_envelope(text: str, element: _Element, *, is_alone: bool) -> bool:
+    """Return whether an element hands on what somebody else says; one without words does not."""
+    name, whole = element.name, text[element.start : element.end]
+    if _PROGRAM.fullmatch(name):
+        return True
+    if not _TAG.sub("", whole).strip():
+        return False
+    if _SENDER.search(whole[: whole.find(">")]):
+        return True
+    is_everyday = re.split(r"[-_.:]", name.lower())[-1] in _EVERYDAY
+    return not is_everyday and (is_alone or "-" in name or "_" in name)
+
+
+def _drop_trailing(text: str, is_typed: bool) -> str:
+    """Drop the elements that a program puts behind the user's words, on lines of their own."""
+    while match := _CLOSING.search(text):
+        name = match[1]
+        start = text.rfind(f"\n<{name}")
+        while start > 0 and text.count(f"<{name}", 0, start) > text.count(f"</{name}>", 0, start):
+            start = text.rfind(f"\n<{name}", 0, start)
+        is_program = not is_typed and bool(_PROGRAM.fullmatch(name))
+        is_beside = _is_beside(text, _Element(name, start, len(text)), is_typed)
+        if start < 0 or not (is_program or is_beside):
             break
         text = text[:start].rstrip()
     return text

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from tasuki.patterns import compile_pattern
 
-_HANDOFF = compile_pattern(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
+_HANDOFF = compile_pattern(
+    r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\s*(?:[#>]|\n|\Z)|<handoff-context>)"
+)
 HANDOFF_CLOSING = (
     "The above is a handoff document from a previous session. "
     "Use this context to continue the work seamlessly."

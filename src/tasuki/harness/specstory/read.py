@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tasuki.harness.reading import markdown, tools
 from tasuki.harness.reading.jsonl import mark_compacted
+from tasuki.harness.reading.speakers import INTERRUPTED
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
@@ -30,8 +31,8 @@ _STAMP = compile_pattern(r"\s*\([\d\-T/:,. ]+(?:[AP]M|Z|[+-]\d{4})?\)\s*\Z")
 _TOOL_USE = compile_pattern(r"<tool-use\b")
 _TOOL_END = compile_pattern(r"(?:</details>)?\s*</tool-use>\s*\Z")
 _THINK_END = compile_pattern(r".*</think>\s*\Z")
-_CONTINUED = "This session is being continued from a previous conversation"
-_CANCELLED = compile_pattern(r"\[Request interrupted by user|Cancelled\s*\Z")
+_CONTINUED = "This session is being continued from a previous conversation that ran out"
+_CANCELLED = compile_pattern(rf"(?:{INTERRUPTED.pattern})\Z|Cancelled\s*\Z")
 
 Speaker = Literal["user", "agent", ""]
 _SPEAKERS: dict[str, Speaker] = {"User": "user", "Assistant": "agent", "Agent": "agent"}
@@ -118,9 +119,14 @@ class SpecStoryReader:
         match = _TURN.match(line)
         if not match or (in_code and not self._is_after_rule(at)):
             return None
+        if in_code and self._is_closed_below(at):
+            return None
         speaker_name, _, kind = (match[1] or "").partition(" - ")
         detail = match[2] or ""
-        if in_code and self.detailed != bool(detail):
+        is_of_user = speaker_name == "User" and self.turns > 0
+        if (in_code or is_of_user) and self.detailed != bool(detail):
+            return None
+        if is_of_user and self.turn.speaker == "agent" and not self._is_after_rule(at):
             return None
         self.detailed = bool(detail) if self.turns == 0 else self.detailed
         if not speaker_name:  # `_****_` goes on with the agent's turn in files of early 2025
@@ -148,6 +154,15 @@ class SpecStoryReader:
         while above >= 0 and not self.lines[above].strip():
             above -= 1
         return above >= 0 and self.lines[above].strip() == "---"
+
+    def _is_closed_below(self, at: int) -> bool:
+        """Return whether the block of code that is open at a line ends before the next turn."""
+        fences = 0
+        for line in self.lines[at + 1 :]:
+            if line.startswith("_**") and _TURN.match(line):
+                break
+            fences += bool(markdown.find_fence(line))
+        return fences % 2 == 1
 
     def _read_heading(self, line: str) -> None:
         """Read a line above the first turn."""
@@ -228,17 +243,19 @@ class SpecStoryReader:
             line = self.lines[end]
             if _TOOL_END.match(line):
                 return end + 1
-            if line.startswith("_**") and _TURN.match(line) and self._is_after_rule(end):
-                return end
-        return len(self.lines)
+            if _TOOL_USE.match(line):
+                break
+        following = range(at + 1, len(self.lines))
+        return next((end for end in following if self._is_turn_start(end)), len(self.lines))
 
     def _skip_thought(self, at: int) -> int:
         for end in range(at, len(self.lines)):
             if _THINK_END.match(self.lines[end]):
                 return end + 1
-            if end > at and self._is_turn_start(end):
-                return end
-        return len(self.lines)
+            if end > at and self.lines[end].startswith("<think"):
+                break
+        following = range(at + 1, len(self.lines))
+        return next((end for end in following if self._is_turn_start(end)), len(self.lines))
 
     def _is_turn_start(self, at: int) -> bool:
         line = self.lines[at]
