@@ -249,18 +249,26 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
 
 
 def _find_pass(run: CommandRun, later: Sequence[CommandRun]) -> int | None:
-    """Return the next run that passed what went wrong in a check, 0 if none looked at it again.
+    """Return the run from which on all that went wrong in a check has passed, 0 where nothing looked at it again.
 
-    None if one did, and failed or does not show its result. `later`: the runs after it, the newest first.
+    None where it failed again or the result is not shown. `later`: the runs after it, the newest first.
     """
-    bad = [kind for kind, one in run.judged.items() if one.result in ("failed", "did not run")]
-    found: int | None = 0
-    for one in reversed(later):
-        if all(commands.makes_up_for(one, run, kind) for kind in bad):
-            if all(one.judged.get(kind, one.judgement).result == "passed" for kind in bad):
-                return one.ref
-            found = None
-    return found
+    passes: list[int | None] = []
+    for kind, bad in run.judged.items():
+        if bad.result not in ("failed", "did not run"):
+            continue
+        found: int | None = 0
+        for one in reversed(later):
+            if commands.makes_up_for(one, run, kind):
+                found = one.ref if one.judged.get(kind, one.judgement).result == "passed" else None
+                if found:
+                    break
+        passes.append(found)
+    return (
+        None
+        if None in passes
+        else min((ref or 0 for ref in passes), default=0) and max(ref or 0 for ref in passes)
+    )
 
 
 def _find_explanation(

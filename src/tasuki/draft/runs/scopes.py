@@ -120,7 +120,7 @@ def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
     return CheckScope(
         started.runner.kind,
         "" if is_task else _FAMILIES.get(name, name) + form,
-        frozenset(_PART.findall(task)).difference(*map(_PART.findall, picks)),
+        frozenset(_PART.findall(task)).difference(*(_PART.findall(pick.lower()) for pick in picks)),
         folder,
         tuple(_find_place(folder, place) for place in places),
         tuple(picks),
@@ -190,6 +190,8 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
     target = _find_place(folder, path if has_path else "")
     if place == "." and not target.startswith(("/", "..")):
         return True
+    if has_path and _FILE.fullmatch(place):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
+        place, target = posixpath.splitext(place)[0], posixpath.splitext(target)[0]
     if f"{target}/".startswith(f"{place}/") or f"/{target}".endswith(f"/{place}"):
         return True
     stem = place.rpartition("/")[2].partition(".")[0]

@@ -99,15 +99,19 @@ _OF_TESTS = compile_pattern(
     r"(?i)\b(?:tests?|pass(?:ed|ing|es)?|fail(?:ed|ing|s|ures?)?|skipped|examples?)\b"
 )
 
+_OF_LINT = compile_pattern(r"(?i)\b(?:issues?|problems?|violations?|offenses?|findings?)\b")
+
 
 def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | None:
     """Read a line that only counts; None for any other.
 
-    Where checks of several kinds ran, what counts tests is of the tests alone.
+    Where checks of several kinds ran, what counts tests is of the tests alone, what counts issues no build's.
     """
     if len(text) > 300 or not _DIGIT.search(text):
         return None
     if not is_alone and bool(_OF_TESTS.search(text)) != (kind == "test"):
+        return None
+    if not is_alone and kind == "build" and _OF_LINT.search(text):
         return None
     if not all(word.lower() in _KNOWN for word in _WORD.findall(text)):
         return None
