@@ -317,6 +317,8 @@ class CommandFact(Struct, frozen=True):
     """The tests that failed in the last run, of a check of tests."""
     unseen: int = 0
     """Of a last check: ref of a newer run of its kind whose result is not shown, 0 for none."""
+    changed_by: str | None = ""
+    """Of a last check: the last command since that changes files; None where nobody knows whether one did."""
 
     @property
     def ok(self) -> bool:

@@ -152,15 +152,15 @@ def read_state(path: Path) -> list[str]:
         ),
         (
             lambda of: of.shell("pytest -q", FAILED, 1).shell("./check-everything", "42 passed in 1s"),
-            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since"],
+            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`"],
         ),
         (
             lambda of: of.shell("pytest -q", "42 passed in 1s").shell("git stash && pytest -q; git stash pop", FAILED, 1),
-            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; `git stash pop` ran since"],
         ),
         (
             lambda of: of.shell("pytest -q", "42 passed in 1s").shell("git stash", "Saved").shell("pytest -q", FAILED, 1).shell("git stash pop", "ok"),
-            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; `git stash pop` ran since"],
         ),
     ],
 )  # fmt: skip

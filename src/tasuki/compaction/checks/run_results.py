@@ -12,6 +12,7 @@ from tasuki.draft.facts.commands import (
     shorten_command,
     strip_filter,
 )
+from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.split import fold_whitespace
@@ -77,7 +78,8 @@ def _judge_runs(
     judged = runs if is_past else [last]
     others = (run for run in runs if run.known and run.ok != last.ok)
     if not all(
-        makes_up_for(last, run, kind) or (not last.ok and makes_up_for(run, last, kind))
+        makes_up_for(last, run, kind, surely=True)
+        or (not last.ok and makes_up_for(run, last, kind, surely=True))
         for run in others
     ):
         return
@@ -125,7 +127,14 @@ def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFa
     """Return the last test run that failed and passed in no later one, where a line says all passed."""
     if line.is_past or not _ALL.search(line.words):
         return None
-    return next(iter(list_open_failures(evidence)), None)
+    return next(
+        (
+            one
+            for one in list_open_failures(evidence)
+            if not names_other_tests(line.words, one, evidence)
+        ),
+        None,
+    )
 
 
 def list_open_failures(evidence: SummaryEvidence, kind: CheckKind = "test") -> list[CommandFact]:
@@ -153,20 +162,38 @@ def _has_failed(run: CommandRun, kind: CheckKind) -> bool:
 
 
 def tells_of_all(check: CommandFact, evidence: SummaryEvidence) -> bool:
-    """Return whether what a line says of a kind of check is about its last run.
+    """Return whether what a line says of a kind of check can only be about its last run.
 
-    Not if that failed, and another one passed before in another folder or with another tool, or what
-    was edited before it was put back since.
+    Not if that passed and may have left out what failed before it, or if it failed and something
+    else, or the same on other files, passed before.
     """
     runs = {run.ref: run for run in evidence.derived.runs}
     last, kind = runs[check.refs[-1]], check.check
+    judged = [run for run in runs.values() if kind in run.judged]
+    failed = [run for run in judged if run.judged[kind].result == "failed"]
+    passed = [run for run in judged if run.judged[kind].result == "passed"]
     if check.ok:
-        return not any(one.refs[-1] < last.ref for one in list_open_failures(evidence, kind))
-    passed = (
-        run for run in runs.values() if kind in run.judged and run.judged[kind].result == "passed"
+        is_open = any(
+            not any(
+                one.ref > run.ref and makes_up_for(one, run, kind, surely=True) for one in passed
+            )
+            for run in failed
+        )
+        since = min((run.ref for run in failed), default=last.ref)
+        return not is_open and not any(
+            run.ref > since and _MOVES_FILES.search(run.command) for run in runs.values()
+        )
+    others = (
+        makes_up_for(last, run, kind, surely=True) or makes_up_for(run, last, kind, surely=True)
+        for run in passed
     )
-    others = (makes_up_for(last, run, kind) or makes_up_for(run, last, kind) for run in passed)
-    return all(others) and not _was_put_back(last.ref, evidence)
+    is_changed = any(run.ref > last.ref and find_change(run.command) for run in runs.values())
+    return not passed or (all(others) and not is_changed and not _was_put_back(last.ref, evidence))
+
+
+_MOVES_FILES = compile_pattern(
+    r"\bgit\s+(?:checkout(?!\s+-[bB])|switch(?!\s+-[cC])|stash(?!\s+(?:list|show))|reset\s+--hard|restore(?!\s+--staged))\b"
+)
 
 
 def _was_put_back(ref: int, evidence: SummaryEvidence) -> bool:

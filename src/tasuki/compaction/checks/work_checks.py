@@ -16,7 +16,7 @@ from tasuki.compaction.checks.run_results import (
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
-from tasuki.draft.facts.commands import shorten_command, strip_filter
+from tasuki.draft.facts.commands import find_change_since, shorten_command, strip_filter
 from tasuki.draft.facts.repository_lines import name_paths
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
@@ -250,6 +250,7 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     elif _NOT_COMMITTED.search(line.words):
         done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
         known = any(c.ref > f.edits[-1] for f in done for c in live)
+        known = known and find_change_since(evidence.thread.entries, live[-1].ref) == ""
         if done and known and len(done) == len(named) and not line.is_past:
             paths = ", ".join(f"`{f.path}`" for f in done)
             yield Correction(

@@ -5,9 +5,10 @@ from functools import lru_cache, reduce
 
 from msgspec.structs import replace
 
+from tasuki.draft.facts.run_places import RunPlaces
+from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
-    identify_started,
     list_simple_commands,
     strip_variables,
 )
@@ -30,8 +31,8 @@ from tasuki.draft.runs.outcomes import (
     judge_checks,
 )
 from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.scopes import CheckScope, join_folder, leaves_folder, list_scopes, may_cover
-from tasuki.draft.runs.summaries import list_failed_tests, prints_passed_tests
+from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
+from tasuki.draft.runs.summaries import list_failed_files, list_failed_tests, prints_passed_tests
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
@@ -48,7 +49,7 @@ class CommandRun:
 
     __slots__ = (
         "_call",
-        "_folder",
+        "_folders",
         "_judged",
         "by_user",
         "check",
@@ -59,17 +60,23 @@ class CommandRun:
         "ref",
     )
 
-    def __init__(self, entry: Entry, call: ToolCall, folder: str | None, cwd: str = "") -> None:
+    def __init__(
+        self, entry: Entry, call: ToolCall, folders: tuple[str | None, str | None], cwd: str
+    ) -> None:
         self.ref = entry.ref
-        self.command = command = call.command.strip()
+        command = call.command.strip()
+        if (cd := LEADING_CD.match(command)) and join_folder(cwd, cd[1].strip("\"'")) == cwd:
+            command = command[cd.end() :]
+        self.command = command
         self._call = call
-        self._folder = folder
+        self._folders = folders
+        folder = folders[0]
         self.folder = (
             (folder or "").removeprefix(f"{cwd}/") if call.workdir and folder != cwd else ""
         )
         """Where it began, by the call and not by the command, if not in the thread's own folder."""
         self.check = find_check_kind(command)
-        self.of_other_files = bool(self.check) and _puts_back(command)
+        self.of_other_files = False
         """The files on which it ran were put back at once: it says nothing of those that are there."""
         self._judged: dict[CheckKind, Judgement] | None = None
         self.navigation = not self.check and is_navigation(command)
@@ -80,10 +87,10 @@ class CommandRun:
         """What it printed."""
         return self._call.output
 
-    @property
-    def scopes(self) -> tuple[CheckScope, ...]:
-        """What each check in it looks at."""
-        return list_scopes(self._call.command, self._folder)
+    def list_scopes(self, kind: CheckKind) -> list[tuple[CheckScope, ...]]:
+        """List what the checks of a kind in it look at: if no `cd` before lasts, and if each does."""
+        both = (list_scopes(self._call.command, folder) for folder in self._folders)
+        return [tuple(one for one in scopes if one.kind == kind) for scopes in both]
 
     @property
     def judged(self) -> dict[CheckKind, Judgement]:
@@ -133,51 +140,21 @@ class CommandRun:
         return bool(find_blocker(self._call))
 
 
-_PUTS_BACK = compile_pattern(
-    r"git\s+(?:stash\s+(?:pop|apply)|checkout(?!\s+-[bB])|restore(?!\s+--staged)|switch(?!\s+-[cC])|reset\s+--hard)\b|(?:mv|cp)\s+\S+\.(?:bak|orig)\b"
-)
-_STASHES = compile_pattern(r"\bgit\s+stash\b(?!\s+(?:list|show|pop|apply|drop))")
-_PUTS_STASH_BACK = compile_pattern(r"\bgit\s+stash\s+(?:pop|apply)\b")
-
-
-def _puts_back(command: str) -> bool:
-    """Return whether a line puts files back behind a check."""
-    parts = list_simple_commands(command)
-    checks = [n for n, part in enumerate(parts) if identify_started(part)]
-    return bool(checks) and any(_PUTS_BACK.match(part.text) for part in parts[checks[0] :])
-
-
 def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
-    """Return all shell commands that were run, in order; one that the user refused is none.
-
-    Whether a `cd` lasts beyond its line depends on the harness: after one that leaves the folder of
-    the thread, `cwd`, the folder of a command that names none is not known.
-    """
+    """Return all shell commands that were run in a thread of a folder; one that the user refused is none."""
     found: list[CommandRun] = []
-    cwd = join_folder("", cwd) or ""
-    folder: str | None = cwd
-    stash: int | None = None
+    places = RunPlaces(cwd)
     for entry in entries:
         call = entry.tool
-        if call is None or call.kind != "shell" or not call.command or call.status == "refused":
+        if call is None or call.status == "refused":
             continue
-        place = join_folder(cwd, call.workdir) if call.workdir else folder
-        found.append(run := CommandRun(entry, call, place, cwd))
-        if "cd" in call.command:
-            if (match := LEADING_CD.match(run.command)) and join_folder(
-                cwd, match[1].strip("\"'")
-            ) == cwd:
-                run.command = run.command[match.end() :]
-            elif leaves_folder(call.command, cwd):
-                folder = None
-        if "stash" not in call.command:
-            continue
-        if _PUTS_STASH_BACK.search(call.command):
-            for run in found[stash:] if stash is not None else ():
-                run.of_other_files = True
-            stash = None
-        elif _STASHES.search(call.command):
-            stash = len(found) - 1
+        if call.changes:
+            places.take_edit()
+        if call.kind == "shell" and call.command:
+            places.take_run(len(found), call.command)
+            found.append(CommandRun(entry, call, places.find_folders(call), places.cwd))
+    for number in places.left:
+        found[number].of_other_files = bool(found[number].check)
     return found
 
 
@@ -236,16 +213,51 @@ def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact
     )
 
 
-def makes_up_for(later: CommandRun, failed: CommandRun, kind: CheckKind) -> bool:
-    """Return whether a later run may look at all that failed in an earlier one, of one kind of check."""
-    scopes = [one for one in later.scopes if one.kind == kind]
-    if not scopes:
-        return kind == "test" and not later.navigation and prints_passed_tests(later.output)
-    tests = list_failed_tests(failed.output) if kind == "test" else ()
-    return all(may_cover(scopes, one, tests) for one in failed.scopes if one.kind == kind)
+def makes_up_for(
+    later: CommandRun, failed: CommandRun, kind: CheckKind, *, surely: bool = False
+) -> bool:
+    """Return whether a later run may have looked at all that failed in an earlier one, of one kind of check.
+
+    `surely`: it cannot have left out anything.
+    """
+    ways = later.list_scopes(kind)
+    if not ways[0]:
+        passes = kind == "test" and not later.navigation and prints_passed_tests(later.output)
+        return passes and not surely
+    names = (list_failed_tests if kind == "test" else list_failed_files)(failed.output)
+    covered = [
+        all(may_cover(scopes, one, names, surely=surely) for one in wanted)
+        for scopes, wanted in zip(ways, failed.list_scopes(kind), strict=True)
+    ]
+    return all(covered) if surely else any(covered)
 
 
-def find_last_checks(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
+_READING = frozenset(("read", "search", "todo", "ask", "skill", "web", "edit", "write"))
+"""Kinds of tools that change no file without saying so."""
+
+
+def find_change_since(entries: Sequence[Entry], ref: int) -> str | None:
+    """Return the last command behind an entry that changes files, beside the edits of tools.
+
+    None where none is known, and something ran of which nobody knows what it changed.
+    """
+    changed: str | None = ""
+    for entry in reversed(entries):
+        call = entry.tool
+        if entry.ref <= ref:
+            break
+        if call is None or call.status == "refused" or call.kind in _READING or find_blocker(call):
+            continue
+        found = find_change(call.command) if call.kind == "shell" and call.command else None
+        if found and not call.changes:
+            return found
+        changed = None if found is None else changed
+    return changed
+
+
+def find_last_checks(
+    all_runs: Sequence[CommandRun], entries: Sequence[Entry] = ()
+) -> tuple[CommandFact, ...]:
     """Return for each kind of check the last run whose result is known, the newest first.
 
     Where none is known, it is the last run, whose result says why.
@@ -266,6 +278,7 @@ def find_last_checks(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
         replace(
             build_fact([last[kind]], kind),
             unseen=unseen[kind].ref if kind in known and kind in unseen else 0,
+            changed_by=find_change_since(entries, last[kind].ref),
         )
         for kind in kinds
     )
@@ -279,7 +292,9 @@ def list_commit_subjects(all_runs: Iterable[CommandRun]) -> tuple[Quote, ...]:
     return tuple(
         Quote(text=match[1] or match[2], ref=run.ref)
         for run in all_runs
-        if run.check == "commit" and not run.went_wrong and (match := _MESSAGE.search(run.command))
+        if "commit" in list_check_kinds(run.command)
+        and not run.went_wrong
+        and (match := _MESSAGE.search(run.command))
     )
 
 

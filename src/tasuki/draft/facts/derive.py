@@ -90,7 +90,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         files=files,
         spoken_of=spoken_of,
         commands=commands.build_command_facts(all_runs),
-        last_check=commands.find_last_checks(all_runs),
+        last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
         uncommitted=tuple(f.path for f in edited if not _is_committed(f, repository)),
         todos=todos,

@@ -15,7 +15,6 @@ from tasuki.draft.facts.commands import (
 )
 from tasuki.draft.facts.files import is_noise, is_outside, make_relative
 from tasuki.draft.facts.repository_lines import (
-    find_formatter_since,
     list_repository_items,
     name_paths,
     shorten_paths,
@@ -82,8 +81,8 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         command = shorten_command(strip_filter(check.command), 140)
         where = f" (in {check.folder})" if check.folder else ""
         parts = [f"`{command}`{where} {_format_result(check)}"]
-        if check.known:
-            parts.append(_describe_changes_since(facts, check.refs[-1]))
+        if check.known and (since := _describe_changes_since(facts, check)):
+            parts.append(since)
         if check.unseen:
             parts.append("run again since, without a result in the thread")
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
@@ -97,20 +96,24 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         )
 
 
-def _describe_changes_since(facts: Facts, ref: int) -> str:
-    """Return what was edited after an entry: project files, or what a formatter may change."""
+def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
+    """Return what changed after a check: files that a tool edited, or the command that may have changed some.
+
+    Empty where nobody knows.
+    """
+    ref = check.refs[-1]
     later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
     edited = [f.path for f in later if not is_outside(f.path)]
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
     if edited:
         return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
-    if formatter := find_formatter_since(facts, ref):
-        return f"`{shorten_command(formatter, 60)}` ran since"
+    if check.changed_by:
+        return f"`{shorten_command(check.changed_by, 60)}` ran since"
     if elsewhere:
         return (
             f"edited since, outside of the folder: {name_paths(shorten_paths(facts, elsewhere), 4)}"
         )
-    return "nothing edited since"
+    return "" if check.changed_by is None else "nothing edited since"
 
 
 def _format_result(check: CommandFact) -> str:

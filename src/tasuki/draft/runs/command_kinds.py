@@ -47,10 +47,10 @@ def drop_here_documents(line: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def list_check_kinds(command: str) -> tuple[CheckKind, ...]:
-    """Return which of `commit`, `test`, `lint` and `build` a command line runs, in this order."""
+    """Return which of `test`, `lint`, `build` and `commit` a command line runs, in this order."""
     started = (identify_started(c) for c in list_simple_commands(command) if not c.is_piped)
     found = {one.runner.kind for one in started if one}
-    return tuple(kind for kind in ("commit", *JUDGED) if kind in found)
+    return tuple(kind for kind in (*JUDGED, "commit") if kind in found)
 
 
 def runs_project_script(command: str) -> bool:

@@ -24,7 +24,8 @@ class CheckScope(NamedTuple):
 
     `tool` is empty for a task of the project, which may run any; `task` holds the words of its
     name. `folder` and `places` are paths from the folder of the thread; None is a folder that only
-    the shell knows. Without places it looks at its whole folder. One of `picks` must be in a name.
+    the shell knows. Without places it looks at its whole folder. One of `picks` must be in a name, and
+    none of `omits`, among which are options that leave out nobody knows what.
     """
 
     kind: CheckKind
@@ -33,6 +34,7 @@ class CheckScope(NamedTuple):
     folder: str | None
     places: tuple[str, ...]
     picks: tuple[str, ...]
+    omits: frozenset[str]
 
 
 _FAMILIES = dict.fromkeys("py.test unittest nose2 trial manage.py django-admin".split(), "pytest") | {
@@ -42,6 +44,17 @@ _PICKING = frozenset(
     "-k -t -run --run -g --grep --filter -F --testNamePattern --test-name-pattern --testPathPattern --test --tests --only --project "
     "-pl --projects -p --package -w --workspace --spec --name --suite --tags --group".split()
 )
+_OMITTING = frozenset(
+    "--deselect --ignore --ignore-glob --ignore-pattern -skip --skip --exclude --extend-exclude --exclude-group --exclude-testsuite --testPathIgnorePatterns -E -LE -L -R "
+    "--tag --select --extend-select --changed --changedSince --findRelatedTests --related --onlyChanged --lf --last-failed -short --lib --bins --bin --doc --quiet-ignore -m".split()
+)
+_ONLY_OF = {"-m": "pytest"} | dict.fromkeys(("-E", "-LE", "-L", "-R"), "ctest")
+_VARIANTS = frozenset("--release -c --configuration --profile --target --features".split())
+"""Options that build or check something else."""
+_ALONE = frozenset(
+    "--changed --findRelatedTests --onlyChanged --lf --last-failed -short --lib --bins --doc --release".split()
+)
+"""Options of these without a value."""
 _FOLDERS = frozenset("-C --prefix --cwd --dir --directory --chdir".split())
 _BARE = compile_pattern(
     r"-[vqxslif]+|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|no-[\w-]+)?"
@@ -52,11 +65,11 @@ _FILE = compile_pattern(
 )
 _PICKED_CLASS = compile_pattern(r"-D(?:it\.)?test=(.+)")
 _DRIVE = compile_pattern(r"^/([A-Za-z])/(?=[^/])")
-_DENIES = compile_pattern(r"(?i)\bnot\b|^!|^no:")
+_JOINS = compile_pattern(r"\b(?:and|or)\b")
+_DENIES = compile_pattern(r"(?i)\bnot\b|^!|^~|^no:\w*")
 _PART, _WORD = compile_pattern(r"[a-z0-9]+"), compile_pattern(r"\w+")
-_WHOLE = frozenset(
-    "test tests t spec specs lint check build all ci verify run src lib app packages . ...".split()
-)
+_SOURCES = frozenset("test tests spec src lib app packages".split())
+_WHOLE = _SOURCES | frozenset("t specs lint check build all ci verify run . ...".split())
 """Tasks that may run everything of their kind, and folders that may hold everything."""
 _TAKES_NAMES = frozenset("cargo jest vitest playwright mocha pytest".split())
 """Runners whose arguments are parts of names."""
@@ -69,7 +82,7 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
     found: list[CheckScope] = []
     for part in list_simple_commands(command):
         words = part.text.split(None, 2)
-        if words[:1] == ["cd"]:
+        if words[:1] in (["cd"], ["pushd"], ["Set-Location"]):
             folder = join_folder(folder, unquote(words[1])) if len(words) > 1 else None
         elif not part.is_piped and (started := identify_started(part)):
             found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
@@ -89,34 +102,44 @@ def join_folder(folder: str | None, place: str) -> str | None:
     return "" if joined == "." else joined
 
 
-def leaves_folder(command: str, folder: str) -> bool:
-    """Return whether a command line changes to another folder."""
-    targets = (
-        part.text.split()[1:2] for part in list_simple_commands(command) if part.text[:3] == "cd "
-    )
-    return any(not to or join_folder(folder, unquote(to[0])) != folder for to in targets)
+def follow_folder(command: str, folder: str | None) -> str | None:
+    """Return the folder behind a command line that begins in one; None where only the shell knows."""
+    for part in list_simple_commands(command):
+        words = part.text.split(None, 2)
+        if words[:1] in (["cd"], ["pushd"], ["Set-Location"]) and f"({part.text}" not in command:
+            folder = join_folder(folder, unquote(words[1])) if len(words) > 1 else None
+    return folder
 
 
 def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
     words = [unquote(word).replace("\\", "/") for word in started.words]
     name, is_task = find_name(words[0]), started.runner.is_wrapper
-    places, picks = [], []
+    places, picks, omits = [], [], []
+    form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
     for option, value in _list_arguments(words[1:]):
         path, _, test = value.partition("::")
         is_path = "/" in path or _FILE.fullmatch(path)
+        is_path = is_path or (started.runner.kind != "test" and path in _SOURCES)
         if option in _FOLDERS:
             folder = join_folder(folder, value)
+        elif option in _VARIANTS and name in ("cargo", "dotnet", "swift", "zig", "flutter"):
+            form += f":{value or option}"
+        elif option in _OMITTING and name == _ONLY_OF.get(option, name):
+            omits.append(_DENIES.sub("", value) or option)
+        elif option in _PICKING and value and _DENIES.search(value):
+            omits.append(_DENIES.sub("", value))
         elif option in _PICKING and value:
-            picks += [value] if _WORD.search(value) and not _DENIES.search(value) else []
+            picks += [value] if _WORD.search(value) else []
         elif option:
             picks += match.groups() if (match := _PICKED_CLASS.match(option)) else ()
+        elif value.startswith(":"):
+            picks += [value.rpartition(":")[0]] if value.count(":") > 1 else []
         elif is_path:
             places.append(path)
             picks += [test.rpartition("::")[2]] if test else []
         elif name in _TAKES_NAMES and value not in _WHOLE:
             picks.append(value)
     task = " ".join(list_tasks(started.words) or words[:1]).lower() if is_task else ""
-    form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
     return CheckScope(
         started.runner.kind,
         "" if is_task else _FAMILIES.get(name, name) + form,
@@ -124,6 +147,7 @@ def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
         folder,
         tuple(_find_place(folder, place) for place in places),
         tuple(picks),
+        frozenset(omits),
     )
 
 
@@ -133,11 +157,14 @@ def _list_arguments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word in words:
         if word.startswith("-"):
             before, has_value, value = word.partition("=")
-            if has_value and before in _PICKING | _FOLDERS:
+            if has_value and before in _PICKING | _FOLDERS | _OMITTING | _VARIANTS:
                 yield before, value
-            elif not before.startswith("-D"):
+            elif before in _ALONE:
+                yield before, ""
+            elif before.startswith("-D"):
+                yield word, ""
+            else:
                 continue
-            yield word, ""
             before = "--"
         else:
             yield ("" if _BARE.fullmatch(before) or not before else before), word
@@ -150,26 +177,46 @@ def _find_place(folder: str | None, place: str) -> str:
     return posixpath.normpath(posixpath.join(folder or "", place or "."))
 
 
-def may_cover(later: Iterable[CheckScope], failed: CheckScope, tests: Sequence[str]) -> bool:
-    """Return whether one of later checks may look at all that failed: at these tests, if they are known."""
-    return any(_may_cover(one, failed, tests) for one in later if one.kind == failed.kind)
+def may_cover(
+    later: Iterable[CheckScope], failed: CheckScope, names: Sequence[str], *, surely: bool = False
+) -> bool:
+    """Return whether one of later checks may have looked at all that failed in a check: at these names, if known.
+
+    `surely`: it cannot have left out anything.
+    """
+    return any(_may_cover(one, failed, names, surely) for one in later if one.kind == failed.kind)
 
 
-def _may_cover(later: CheckScope, failed: CheckScope, tests: Sequence[str]) -> bool:
-    if later.tool and failed.tool and later.tool != failed.tool:
+def _may_cover(later: CheckScope, failed: CheckScope, names: Sequence[str], surely: bool) -> bool:
+    if (later.tool != failed.tool) and (surely or (later.tool and failed.tool)):
         return False
     if later.task and failed.task and not later.task <= failed.task | _WHOLE:
         return False
-    names = tests or failed.picks
+    omitted, picked = later.omits - failed.omits, set(later.picks) - set(failed.picks)
+    if surely and (
+        omitted or picked or later.task != failed.task or None in (later.folder, failed.folder)
+    ):
+        return False
+    if any(_is_omitted(omit, name) for omit in omitted for name in names):
+        return False
+    targets = names or failed.picks
     is_file_of_package = later.task and failed.tool and failed.places
-    for pick in set(later.picks) - set(failed.picks) if not is_file_of_package else ():
-        if not names or not all(_is_in(pick, name) for name in names):
+    for pick in picked if not is_file_of_package else ():
+        if not targets or not all(_is_in(pick, name) for name in targets):
             return False
     if later.folder is None or failed.folder is None:
         return True
-    wanted = tests or failed.places or ("",)
-    places = [*map(_widen, later.places)] or [_find_place(later.folder, "")]
+    wanted = names or failed.places or ("",)
+    widen = _widen if later.kind == "test" or not names else str
+    places = [*map(widen, later.places)] or [_find_place(later.folder, "")]
     return all(any(_looks_at(one, name, failed.folder) for one in places) for name in wanted)
+
+
+def _is_omitted(omit: str, name: str) -> bool:
+    """Return whether a name is among what is left out."""
+    if "/" in omit or "::" in omit:
+        return name.startswith(omit.removeprefix("./"))
+    return _is_in(_JOINS.sub("", omit), name)
 
 
 def _is_in(pick: str, name: str) -> bool:
@@ -190,7 +237,9 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
     target = _find_place(folder, path if has_path else "")
     if place == "." and not target.startswith(("/", "..")):
         return True
-    if has_path and _FILE.fullmatch(place):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
+    if has_path and _FILE.fullmatch(
+        place
+    ):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
         place, target = posixpath.splitext(place)[0], posixpath.splitext(target)[0]
     if f"{target}/".startswith(f"{place}/") or f"/{target}".endswith(f"/{place}"):
         return True

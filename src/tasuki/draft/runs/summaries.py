@@ -283,3 +283,13 @@ def list_failed_tests(output: str) -> tuple[str, ...]:
     names = [name for name in found if 2 < len(name) <= MAX_NAME]
     parents = {name.rpartition("/")[0] for name in names if "/" in name and "::" not in name}
     return tuple(name for name in names if name not in parents)[:MOST_FAILED]
+
+
+_NAMED_FILE = compile_pattern(
+    r"(?m)^\s*(?:-->\s+|error: )?((?:[\w.@+-]*/)*[\w.@+-]+\.[a-z]{1,5})(?:[:(]\d+|$)"
+)
+
+
+def list_failed_files(output: str) -> tuple[str, ...]:
+    """Return the files that a linter, a compiler or a build names with a line, or alone on one."""
+    return tuple(dict.fromkeys(_NAMED_FILE.findall(output[:100_000])))[:MOST_FAILED]
