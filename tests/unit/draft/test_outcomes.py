@@ -190,6 +190,12 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
         ('set -e; pytest -q; git diff', '', 0, PASSED), ('set +e; pytest -q; set -e; ls', '', 0, HIDDEN), ("trap 'exit 0' EXIT; pytest -q", '', 0, HIDDEN),
         ('npm test', '> app@1 test\n> exit 0', 0, IDLE), ('npm run test -ws 2>&1 | tail -2', 'Tests: 5 passed, 5 total\nTest Suites: 1 passed, 1 total', 0, HIDDEN),
         ('pytest -q', '12 passed in 1s\nCommand timed out after 120s', None, HIDDEN), ('npx eslint . --max-warnings 0 | tail -1', '3 problems (0 errors, 3 warnings)', 0, HIDDEN),
+        ('npm run lint | tail', '✖ 5 problems (0 errors, 5 warnings)\n\nESLint found too many warnings (maximum: 0).', 0, FAILED), ('npm run lint | tail', '> eslint . --max-warnings=0\n\n✖ 5 problems (0 errors, 5 warnings)', 0, HIDDEN),
+        ('cargo test --no-fail-fast | tail -4', 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\nerror: 1 target failed:\n    `--lib`', 0, FAILED),
+        ('bundle exec rspec | tail', '12 examples, 0 failures\n\nSimpleCov failed with exit 2 due to a coverage related error', 0, FAILED), ('mix test --cover | tail', '12 tests, 0 failures\nCoverage test failed, threshold not met:', 0, FAILED),
+        ('make check | tail', '# TOTAL: 12\n# PASS:  11\n# FAIL:  1', 0, FAILED), ("make check | grep '# PASS'", '# PASS:  11', 0, HIDDEN), ('gofmt -l .', 'main.go', 0, FAILED), ('gofmt -l .', '', 0, PASSED),
+        ('npx playwright test | tail -3', '  2 did not run\n  5 passed (3s)', 0, FAILED), ('mix test --only nope', '12 tests, 0 failures, 12 excluded', 0, IDLE), ('npm test || npm test', '1 failed in 1s\n3 passed in 1s', 0, PASSED),
+        ('pytest -q && git commit -qam x', '1 failed, 2 passed in 1s', 1, FAILED), ('pytest -q && git commit -qam x', '3 passed in 1s', 0, PASSED), ('git commit -qm x; pytest -q', '1 failed in 1s', 1, FAILED),
         ('pytest -q --cov', '241 passed in 3s\nFAIL Required test coverage of 80% not reached. Total coverage: 70.00%', 1, FAILED),
     ],
 )  # fmt: skip

@@ -107,6 +107,14 @@ def test_a_later_run_may_have_looked_at_all_that_failed(
         ("mvn test", "mvn -Dtest=OtherTest test", ()),
         ("dotnet test", "dotnet test --filter Foo", ("Shop.CartTest.Rounds",)),
         ("npx eslint src", "npx eslint src/b.ts", ()),
+        ("pytest -q", "pytest -q --deselect tests/test_cart.py::test_round", PYTEST),
+        ("pytest -q", "pytest -q -k 'not test_round'", PYTEST),
+        ("pytest -q", "pytest -q --ignore=tests/test_cart.py", PYTEST),
+        ("go test ./...", "go test -skip TestRound ./...", GO),
+        ("cargo test", "cargo test -- --skip cart::rounds", RUST),
+        ("ruff check .", "ruff check tests", ("src/a.py",)),
+        ("cargo build --release", "cargo build", ()),
+        ("gradle :web:test", "gradle :api:test", ()),
     ],
 )  # fmt: skip
 def test_a_later_run_cannot_have_looked_at_all_that_failed(
@@ -116,6 +124,22 @@ def test_a_later_run_cannot_have_looked_at_all_that_failed(
     (scope,) = list_scopes(failed, CWD)
 
     assert not may_cover(list_scopes(later, CWD), scope, tests)
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "surely"),
+    [
+        ("pytest -q", "pytest -q", True), ("pytest -q tests/test_cart.py", "pytest -q", True), ("pytest -q", "pytest -q -m 'not slow'", False),
+        ("pytest -q", "make test", False), ("npx jest", "npx jest --onlyChanged", False), ("go test ./...", "go test -short ./...", False),
+        ("ruff check .", "ruff check . --select E", False), ("npm run test:e2e", "npm test", False), ("docker exec a pytest", "pytest", False),
+    ],
+)  # fmt: skip
+def test_some_runs_have_surely_looked_at_all(failed: str, later: str, surely: bool) -> None:
+    """Only those contradict a claim that something fails: another tool or an option may leave it out."""
+    (scope,) = list_scopes(failed, CWD)
+
+    assert may_cover(list_scopes(later, CWD), scope, PYTEST if "pytest" in failed else ())
+    assert may_cover(list_scopes(later, CWD), scope, (), surely=True) == surely
 
 
 def read_state(path: Path) -> list[str]:
@@ -145,6 +169,17 @@ def read_state(path: Path) -> list[str]:
                 "Lint or type check: `ruff check .` passed: `All checks passed!`; nothing edited since",
                 "Failed, and did not pass since: `mypy src`: `Found 3 errors in 1 file`",
             ],
+        ),
+        (
+            lambda of: of.shell("cd frontend && npm test", "Tests: 1 failed, 3 passed, 4 total", 1).shell("cd backend && npm test", "Tests: 9 passed, 9 total"),
+            [
+                "Tests: `cd backend && npm test` passed: `Tests: 9 passed, 9 total`; nothing edited since",
+                "Failed, and did not pass since: `cd frontend && npm test`: `Tests: 1 failed, 3 passed, 4 total`",
+            ],
+        ),
+        (
+            lambda of: of.shell("pytest -q", FAILED, 1).shell("git checkout main", "ok").shell("pytest -q", "42 passed in 1s").shell("git checkout feat", "ok"),
+            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; `git checkout feat` ran since"],
         ),
         (
             lambda of: of.shell("pytest -q tests/test_cart.py", FAILED, 1).shell("pytest -q", "42 passed in 1s"),

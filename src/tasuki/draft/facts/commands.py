@@ -32,7 +32,12 @@ from tasuki.draft.runs.outcomes import (
 )
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
-from tasuki.draft.runs.summaries import list_failed_files, list_failed_tests, prints_passed_tests
+from tasuki.draft.runs.summaries import (
+    is_good_line,
+    list_failed_files,
+    list_failed_tests,
+    prints_passed_tests,
+)
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
@@ -179,8 +184,10 @@ def find_error(run: CommandRun) -> str:
     if not run.went_wrong:
         return ""
     judgement = run.judgement
-    line = judgement.line if judgement.result == "did not run" else ""
-    return shorten(line, 240) if line else find_error_line(run.output)
+    error = find_error_line(run.output)
+    if judgement.line and (judgement.result == "did not run" or is_good_line(error)):
+        return shorten(judgement.line, 240)
+    return "" if is_good_line(error) else error
 
 
 def build_command_facts(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:

@@ -107,6 +107,8 @@ def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
     if edited:
         return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
+    if check.changed_by and check.changed_by.startswith("> "):
+        return f"written since: `{check.changed_by[2:]}`"
     if check.changed_by:
         return f"`{shorten_command(check.changed_by, 60)}` ran since"
     if elsewhere:

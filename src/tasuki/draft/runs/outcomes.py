@@ -25,6 +25,7 @@ from tasuki.draft.runs.summaries import (
 )
 from tasuki.model import RunResult, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki.shell import SimpleCommand
 
 
 class Judgement(NamedTuple):
@@ -80,10 +81,15 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         runner = steps[number].runner
         assert runner
         one = _judge_step(line, number, summaries, found)
-        judged[runner.kind] = (
-            combine_judgements(judged[runner.kind], one) if runner.kind in judged else one
-        )
+        is_retry = number and _is_retry(steps[number].command, steps[number - 1].command)
+        is_first = runner.kind not in judged or (is_retry and one.result == "passed")
+        judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
     return judged
+
+
+def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:
+    """Return whether a command is tried again where it failed: `npm test || npm test`."""
+    return command.operator == "||" and command.text == before.text
 
 
 def combine_judgements(one: Judgement, other: Judgement) -> Judgement:
@@ -110,6 +116,11 @@ def _judge_step(
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
     best = max(telling, key=lambda one: one.tests, default=None)
     nothing = _find_nothing(line, step, summaries)
+    if _LISTS.match(step.command.text) and (code == 0 or step.filters):
+        listed = next((row for row in line.rows if row.strip()), "")
+        is_own = all(one is step or is_harmless(one) for one in line.steps)
+        if listed:
+            return Judgement("failed", listed) if is_own else NOT_SHOWN
     if code == 0:
         return Judgement(
             "did not run" if nothing else "passed", nothing or (best.line if best else "")
@@ -132,6 +143,8 @@ def _judge_step(
     return Judgement("passed") if is_silent else NOT_SHOWN
 
 
+_LISTS = compile_pattern(r"(?:gofmt|goimports|gofumpt)\b.*\s-[ld]\b")
+"""Programs that list what is wrong, and end well all the same."""
 _CUT_OFF = compile_pattern(
     r"(?im)^\W*(?:(?:error: )?(?:the )?command (?:timed out|was (?:aborted|interrupted|cancelled|killed))|command aborted|operation (?:timed out|aborted)\b.*|terminated|killed)\b"
 )
@@ -167,7 +180,8 @@ def _proves(
     assert step.runner
     if step.command.in_loop or line.has_error or _PREVIEW.match(line.output):
         return False
-    if _COUNTS_WARNINGS.search(step.command.text) and _WARNINGS.search(best.line):
+    is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
+    if is_strict and _WARNINGS.search(best.line):
         return False
     alike = [n for n in found if (one := line.steps[n].runner) and one.kind == step.runner.kind]
     lines = {one.line for n in alike for one in found[n] if one.verdict == "passed"}
@@ -179,6 +193,7 @@ def _proves(
     return not needed or _shows_part(line, step, needed)
 
 
+_SCRIPT_COUNTS = compile_pattern(r"(?m)^[>$] .*\s--max-warnings[= ]0\b")
 _COUNTS_WARNINGS = compile_pattern(r"\s--max-warnings[= ]0\b")
 _WARNINGS = compile_pattern(r"[1-9]\d* warnings?\b")
 _MANY = compile_pattern(

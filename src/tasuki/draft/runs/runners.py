@@ -43,7 +43,7 @@ RUNNERS = (
     Runner("test", r"dotnet\s+test|vstest", r"\S+!\s+[-–] [^:,]+:\s+0, [^:,]+:\s+[1-9].*|Test Run Successful\.|Test summary: total: [1-9].*, failed: 0,.*",
            r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\."),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
-    Runner("test", r"gradlew?\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
+    Runner("test", r"gradlew?(?!.*\s-x\s+\S*test\b)\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
     Runner("test", r"phpunit|pest|artisan\s+test", r"OK(?: \(.*\)|, but .*)", r"FAILURES!|ERRORS!"),
     Runner("test", r"rspec|rails\s+test|minitest|ruby\s+(?:-\S+\s+)*\S*test\S*\.rb"),
@@ -92,7 +92,7 @@ _COMMAND = compile_pattern(
 )
 _HELP = compile_pattern(r"\s(?:--help|--version|version|help|-h)(?:\s|$)|^pytest\s(?:.*\s)?-V\b")
 _CHECKS_NOTHING = compile_pattern(
-    r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry-run|setup-plan|showConfig|print-config|fixtures|markers|cache-show|clearCache|init|clean|env-info|rules|nobuild|show-bin-path|watch|watchAll)(?:[= ]|$)"
+    r"\s--?(?:no-run|collect-only|co|list|listTests|list-tests|dry(?:-run)?|setup-plan|showConfig|print-config|fixtures|markers|cache-show|clearCache|init|clean|env-info|rules|nobuild|show-bin-path|watch|watchAll)(?:[= ]|$)"
     r"|^go test\b.*\s-(?:c|list)\b|^ctest\b.*\s-N\b|^(?:vitest|playwright test) (?:list|init|watch)\b|^mocha init\b|^vitest\b.*\s--ui\b"
     r"|^(?:make|ninja|just)\b.*\s(?:-n|--just-print|--recon|-q|--question|-t|--touch)(?:\s|$)|^gradlew?\b.*\s-m(?:\s|$)|^mvnw?\b.*\s-D(?:skipTests|maven\.test\.skip)(?!=false)"
     r"|^go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)"

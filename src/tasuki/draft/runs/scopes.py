@@ -118,8 +118,8 @@ def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
     form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
     for option, value in _list_arguments(words[1:]):
         path, _, test = value.partition("::")
-        is_path = "/" in path or _FILE.fullmatch(path)
-        is_path = is_path or (started.runner.kind != "test" and path in _SOURCES)
+        is_source = started.runner.kind != "test" and path in _SOURCES
+        is_path = is_source or "/" in path or bool(_FILE.fullmatch(path))
         if option in _FOLDERS:
             folder = join_folder(folder, value)
         elif option in _VARIANTS and name in ("cargo", "dotnet", "swift", "zig", "flutter"):

@@ -83,6 +83,7 @@ _RUN_COUNT = compile_pattern(
 )
 
 
+_ALL_EXCLUDED = compile_pattern(r"(\d+) tests?, 0 failures, \1 excluded.*")
 _SKIPPED = compile_pattern(r"(?i)\b\d+ (?:\w+ )?(?:skipped|deselected|pending)\b")
 
 
@@ -99,6 +100,8 @@ _OF_TESTS = compile_pattern(
     r"(?i)\b(?:tests?|pass(?:ed|ing|es)?|fail(?:ed|ing|s|ures?)?|skipped|examples?)\b"
 )
 
+_ALL_TESTS = compile_pattern(r"(?:TOTAL|PASS|SKIP|XFAIL|FAIL|XPASS|ERROR):\s+\d+$")
+"""What Automake counts under `make check`."""
 _OF_LINT = compile_pattern(r"(?i)\b(?:issues?|problems?|violations?|offenses?|findings?)\b")
 
 
@@ -115,7 +118,7 @@ def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | Non
         return None
     if not all(word.lower() in _KNOWN for word in _WORD.findall(text)):
         return None
-    counts = _COUNTS["test" if kind == "test" else "lint"]
+    counts = _COUNTS["test" if kind == "test" or _ALL_TESTS.match(text) else "lint"]
     bad, good = _add_up(counts.bad, text), _add_up(counts.good, text)
     if kind != "test" and (errors := _add_up(_ERRORS, text)) is not None:
         bad = errors  # `2 problems (0 errors, 2 warnings)`
@@ -125,7 +128,8 @@ def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | Non
         return Summary("failed", text, bad)
     if good:
         return Summary("passed", text, good)
-    if kind == "test" and (good == 0 or (bad is None and good is None and _SKIPPED.search(text))):
+    skipped = bad is None and good is None and _SKIPPED.search(text)
+    if kind == "test" and (good == 0 or skipped or _ALL_EXCLUDED.match(text)):
         return Summary("nothing", text)
     if bad is None:
         return None
@@ -183,11 +187,17 @@ def prints_passed_tests(output: str) -> bool:
     return any(one.verdict == "passed" and one.tests for one in lines)
 
 
+def is_good_line(line: str) -> bool:
+    """Return whether a line of an output sums up what went well."""
+    return any(one.verdict == "passed" for one in list_summaries(_ANY, [line]))
+
+
 _ANY = Runner("test", "", is_wrapper=True)
 _PARTS = (
     (compile_pattern(r"Tests:?\s"), compile_pattern(r"Test (?:Suites|Files)\b.*")),  # jest, vitest
     (compile_pattern(r"(?:tests|pass) \d+$"), compile_pattern(r"fail \d+$")),  # node
     (compile_pattern(r"\d+ pass$"), compile_pattern(r"\d+ fail$")),  # bun
+    (compile_pattern(r"PASS:\s"), compile_pattern(r"FAIL:\s")),  # Automake
     (
         compile_pattern(r"\d+ passed \([\d.]+m?s\)$|\S+!\s+[-\u2013] |Test Run Successful"),
         None,
@@ -234,7 +244,7 @@ _WRAPPER_FAILED = compile_pattern(
 
 
 _COVERAGE = compile_pattern(
-    r"(?m)^.*\b(?:[Cc]overage threshold .* not met|FAIL Required test coverage|Coverage failure: total|ERROR: Coverage for .* does not meet).*"
+    r"(?m)^.*\b(?:[Cc]overage threshold .* not met|FAIL Required test coverage|Coverage failure: total|ERROR: Coverage for .* does not meet|below the expected minimum coverage|SimpleCov failed with exit|Coverage test failed, threshold not met|ESLint found too many warnings|error: \d+ targets? failed:).*|^\s*[1-9]\d* did not run$"
 )
 
 
@@ -258,6 +268,7 @@ _FAILED_TEST = compile_pattern(
     r"^[ \t]*(?:"
     r"--- FAIL: (?P<go>\S+)"
     r"|FAILED (?P<pytest>\S+::\S+)"
+    r"|FAIL {1,2}(?P<suite>[\w./@+-]+\.[a-z]+(?: > [^\n]+?)?)"
     r"|(?:FAIL|ERROR): (?P<unittest>\w+) \("
     r"|test (?P<cargo>[\w:]+) \.\.\. FAILED"
     r"|● (?P<jest>[^\n]*? › [^\n]+?)"
@@ -266,7 +277,19 @@ _FAILED_TEST = compile_pattern(
     r")[ \t]*(?=$| - |\()",
     re.MULTILINE,
 )
-_NAME_HINTS = ("--- FAIL: ", "FAILED", "FAIL: ", "ERROR: ", "● ", "not ok ", "✕ ", "✗ ", "✖ ", "× ")
+_NAME_HINTS = (
+    "FAIL ",
+    "--- FAIL: ",
+    "FAILED",
+    "FAIL: ",
+    "ERROR: ",
+    "● ",
+    "not ok ",
+    "✕ ",
+    "✗ ",
+    "✖ ",
+    "× ",
+)
 MAX_NAME = 120
 
 

@@ -1,0 +1,88 @@
+"""What is said of the files since a check ran: what changed them, that nothing did, or nothing at all."""
+
+from pathlib import Path
+
+import pytest
+
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.state import list_state_items
+from tasuki.harness.registry import detect_harness
+from tasuki.testing import ThreadBuilder
+
+HARNESSES = ("claude", "codex", "pi", "gemini", "opencode")
+
+
+def read_check(build: ThreadBuilder, folder: Path) -> str:
+    """What the state says behind the result of the tests."""
+    thread = detect_harness(path := build.write(folder)).read(path)
+    lines = [
+        i.text for i in list_state_items(thread, derive_facts(thread).facts) if i.label == "Tests"
+    ]
+    return lines[0].partition("passed: `42 passed in 2s`")[2].removeprefix("; ")
+
+
+def check_then(command: str, harness: str = "claude") -> ThreadBuilder:
+    """A thread in which a command follows a check that passed."""
+    build = ThreadBuilder(harness).user("Fix the cart").edit("src/cart.py", "a", "b")
+    return build.shell("pytest -q", "42 passed in 2s").shell(command, "ok")
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -i 's/a/b/' src/cart.py", "cp /tmp/cart.py src/cart.py", "git checkout main", "git stash pop", "git pull --rebase", "npx eslint src --fix", "black src",
+        "npm install lodash", "go mod tidy", "make generate", "dotnet format", "git reset --hard HEAD~1", "gh pr checkout 12", "pre-commit run --all-files", "git checkout -b new origin/main",
+    ],
+)  # fmt: skip
+def test_a_command_that_changes_files_is_named(command: str, harness: str, tmp_path: Path) -> None:
+    """In every harness, whatever the command rewrites, moves, installs or checks out."""
+    assert read_check(check_then(command, harness), tmp_path) == f"`{command}` ran since"
+
+
+@pytest.mark.parametrize(
+    "command", ["echo 'x = 1' >> src/cart.py", "cat > src/cart.py <<'E'\nx\nE"]
+)
+def test_a_file_that_a_line_writes_is_named(command: str, tmp_path: Path) -> None:
+    """The file, and not the program."""
+    assert read_check(check_then(command), tmp_path) == "written since: `src/cart.py`"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c \"open('src/cart.py', 'w')\"", "./scripts/rename.sh", "npx prisma generate", "find . -name '*.py' -exec sed -i s/a/b/ {} +", "rg -l foo | xargs perl -pi -e s/a/b/",
+        "claude -p 'fix the bug'", "curl -o src/vendor.js https://example.com/x", "npm version patch", "jj new main", "Set-Content -Path src/a.cs -Value x",
+    ],
+)  # fmt: skip
+def test_nothing_is_said_where_nobody_knows_what_a_command_changed(
+    command: str, tmp_path: Path
+) -> None:
+    """A program of which nothing is known may have changed any file."""
+    assert read_check(check_then(command), tmp_path) == ""
+
+
+def test_nothing_is_said_after_a_sub_agent(tmp_path: Path) -> None:
+    """It has tools of its own."""
+    build = check_then("git status").agent("Refactor the cart")
+
+    assert read_check(build, tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status && git diff | head", "git add -A && git commit -m 'Fix it'", "ls src; cat src/cart.py", "pytest -q > /tmp/out.log 2>&1; echo rc=$?", "git checkout -b next",
+        "npx tsc --noEmit", "gh pr create --fill", "grep -rn foo src | wc -l", "black --check src",
+    ],
+)  # fmt: skip
+def test_nothing_was_edited_where_all_commands_since_only_look(
+    command: str, tmp_path: Path
+) -> None:
+    """They read, check, commit or push."""
+    said = read_check(check_then(command), tmp_path)
+
+    assert said in (
+        "nothing edited since",
+        "nothing edited since; run again since, without a result in the thread",
+    )
