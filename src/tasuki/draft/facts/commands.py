@@ -9,6 +9,7 @@ from tasuki.draft.facts.run_places import RunPlaces
 from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
+    identify_started,
     list_simple_commands,
     strip_variables,
 )
@@ -303,6 +304,12 @@ def list_commit_subjects(all_runs: Iterable[CommandRun]) -> tuple[Quote, ...]:
         and not run.went_wrong
         and (match := _MESSAGE.search(run.command))
     )
+
+
+def find_step(command: str, kind: CheckKind) -> str:
+    """Return the part of a command line that runs a kind of check; the whole line if none does."""
+    steps = ((part.text, identify_started(part)) for part in list_simple_commands(command))
+    return next((text for text, one in steps if one and one.runner.kind == kind), command)
 
 
 def shorten_command(command: str, limit: int = 260) -> str:

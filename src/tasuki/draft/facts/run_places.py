@@ -11,8 +11,11 @@ from tasuki.patterns import compile_pattern
 _BRANCH = compile_pattern(r"git\s+(?:checkout|switch)\s+(?!-[bBcC]\b)(?!.*\s--\s)(?!--\s)")
 _STASH = compile_pattern(r"git\s+stash\b(?!\s+(?:list|show|drop|pop|apply))")
 _UNSTASH = compile_pattern(r"git\s+stash\s+(?:pop|apply)\b")
-_PATHS = compile_pattern(
-    r"(?:git\s+(?:checkout|restore)|sed\s+(?:-\S+\s+)*-\w*i|perl\s+-\w*i|cp|mv)\b"
+_ALTERS = compile_pattern(
+    r"git\s+checkout\s+(?!-)\S+\s+--\s|git\s+restore\s+.*--source|(?:sed\s+(?:-\S+\s+)*-\w*i|perl\s+-\w*i|cp|mv)\b"
+)
+_RESTORES = compile_pattern(
+    r"git\s+(?:checkout|restore)\b|(?:cp|mv)\s+(?:\S*/tmp/\S+|\S+\.(?:bak|orig|old|backup))\s"
 )
 _KEEPS = compile_pattern(r"git\s+(?:\S+\s+)*?(?:commit|merge|cherry-pick|revert|pull|am)\b")
 _PATH = compile_pattern(r"[\w@./-]*[./][\w@./-]+")
@@ -73,7 +76,7 @@ class RunPlaces:
 def _list_begun(text: str) -> Iterator[_Visit]:
     if _STASH.match(text):
         yield _Visit("stash", frozenset(), [])
-    elif _PATHS.match(text) and (paths := frozenset(_PATH.findall(text))):
+    elif _ALTERS.match(text) and (paths := frozenset(_PATH.findall(text))):
         yield _Visit("path", paths, [])
     if _BRANCH.match(text):
         yield _Visit("branch", frozenset(), [])
@@ -82,5 +85,5 @@ def _list_begun(text: str) -> Iterator[_Visit]:
 def _is_end(visit: _Visit, text: str) -> bool:
     """Return whether a command puts back the files as they were before a visit."""
     if visit.kind == "path":
-        return bool(_PATHS.match(text) and visit.paths & set(_PATH.findall(text)))
+        return bool(_RESTORES.match(text) and visit.paths & set(_PATH.findall(text)))
     return bool((_UNSTASH if visit.kind == "stash" else _BRANCH).match(text))

@@ -7,6 +7,7 @@ the thread's own characters are fixed; only rules judge.
 from collections.abc import Callable, Iterator
 
 from tasuki.draft.facts.commands import (
+    find_step,
     is_bookkeeping,
     is_selection,
     shorten_command,
@@ -78,7 +79,8 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
     for checks in by_run.values():
         check = checks[0]
         label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
-        command = shorten_command(strip_filter(check.command), 140)
+        shown = find_step(check.command, check.check) if "<<" in check.command else check.command
+        command = shorten_command(strip_filter(shown), 140)
         where = f" (in {check.folder})" if check.folder else ""
         parts = [f"`{command}`{where} {_format_result(check)}"]
         if check.known and (since := _describe_changes_since(facts, check)):

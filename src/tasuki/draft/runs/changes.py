@@ -10,6 +10,7 @@ from tasuki.draft.runs.command_kinds import (
     list_simple_commands,
     strip_variables,
 )
+from tasuki.draft.runs.programs import unquote
 from tasuki.patterns import compile_pattern
 
 _CHANGES = compile_pattern(
@@ -49,10 +50,19 @@ def find_change(command: str) -> str | None:
         targets = [one for one in (part.output_to, part.errors_to) if one]
         written = next((one for one in targets if not _SCRATCH.match(one)), "")
         if written or (_CHANGES.match(text) and not _NOT_CHANGING.match(text)):
-            changing = f"> {written}" if written else text
+            if _is_elsewhere(text) and not written:
+                continue
+            named = f"> {written}" if written else text
+            changing = changing or None if "$" in (written or text) else named
         elif changing == "" and not _keeps_files(part.text, text):
             changing = None if not identify_started(part) else changing
     return changing
+
+
+def _is_elsewhere(text: str) -> bool:
+    """Return whether a command names files, and all of them are no part of a project."""
+    words = [unquote(word) for word in text.split()[1:] if not word.startswith("-")]
+    return bool(words) and not text.startswith("git") and all(map(_SCRATCH.match, words))
 
 
 def _keeps_files(whole: str, text: str) -> bool:
