@@ -19,9 +19,12 @@ from tasuki.harness.protocol import (
     HookReply,
     LaunchPlan,
     LaunchRequest,
+    ScreenField,
     Screenshot,
 )
 from tasuki.harness.questions import ScreenQuestion, describe_tool_call
+from tasuki.harness.typed_text import read_marked_choice
+from tasuki.patterns import compile_pattern
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
@@ -139,7 +142,11 @@ class BaseControl:
 
     exit_text = "/exit"
     interrupt_keys: tuple[str, ...] = ("Escape",)
-    clear_keys: tuple[str, ...] = ("C-e", "C-u")
+    clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
+    stash_keys: tuple[str, ...] = ()
+    pasted = compile_pattern(r"(?!)")
+    code_signs = "!"
+    blank_shields = True
     enter_gap = 0.5
     chooses_session = False
     skill_at_start = False
@@ -167,6 +174,10 @@ class BaseControl:
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Return None: the dialogs of most programs are not known."""
         return None
+
+    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+        """Read the choice that is marked, and the words in it."""
+        return read_marked_choice(screenshot)
 
     def list_options(self, request: AgentRequest) -> tuple[str, ...]:
         """List the options of a start, in front of the operator's own arguments."""

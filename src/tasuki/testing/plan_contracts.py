@@ -245,7 +245,7 @@ def check_reads_any_screen(trial: Trial) -> None:
         for title in TITLES:
             sight = control.read_screen(Screenshot(text, title, session="no-such-session"))
             assert isinstance(sight, ScreenState) and sight.state in STATES, sight
-            assert isinstance(sight.typed, str), sight
+            assert sight.typed is None or isinstance(sight.typed, str), sight
     for text in ("", "$ ls\nsh: not found\n$ "):
         sight = control.read_screen(Screenshot(text, session="no-such-session"))
         assert sight == ScreenState("unknown"), f"{text!r} is called {sight}"
@@ -381,5 +381,7 @@ def _assert_can_be_typed(control: AgentControl) -> None:
     """Check the texts and keys that end the program and interrupt a turn."""
     assert control.exit_text.strip(), "`exit_text` is empty"
     assert control.interrupt_keys, "`interrupt_keys` is empty"
-    assert not {"C-c", "C-d"} & set(control.clear_keys), "`clear_keys` may end the program"
+    keys = {*control.clear_keys, *control.stash_keys}
+    assert control.clear_keys and not {"C-c", "C-d"} & keys, "a key may end the program"
+    assert set(control.pasted.groupindex) <= {"lines", "ends", "chars"}, control.pasted.pattern
     assert 0 <= control.enter_gap <= 2, control.enter_gap

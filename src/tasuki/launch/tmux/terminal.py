@@ -4,6 +4,7 @@
 Only styles pass, written anew; everything else of a sequence is dropped. Seen: tmux 3.3a.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from unicodedata import combining, east_asian_width
@@ -129,6 +130,29 @@ def _settle_styles(styles: Sequence[tuple[int, str]], end: int) -> Iterator[tupl
         if following[0] > position and style != last:
             yield position, style
             last = style
+
+
+def separate_dim(coloured: str) -> tuple[str, str]:
+    """Return the plain text of a capture with styles, and the same with blanks for what is dim.
+
+    Below a cursor that a program draws itself, in inverse, the first letter of a dim hint is not dim.
+    """
+    style: dict[str, str] = {}
+    plain = solid = ""
+    position, is_cursor = 0, False
+    for sequence in (*_SEQUENCE.finditer(coloured), None):
+        part = coloured[position : sequence.start() if sequence else None]
+        plain += part
+        if part and "dim" in style:
+            solid = (solid[:-1] + " " if is_cursor else solid) + re.sub(r"[^\n]", " ", part)
+        else:
+            solid += part
+        if part:
+            is_cursor = "inverse" in style and len(part) == 1 and not part.isspace()
+        if sequence:
+            position = sequence.end()
+            style = change_style(style, sequence[1]) if sequence[1] is not None else style
+    return plain, solid
 
 
 def change_style(style: Mapping[str, str], parameters: str) -> dict[str, str]:
