@@ -25,7 +25,7 @@ from tasuki.launch.tmux.server import Tmux, _join_commands
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
 SENDER = """
-import sys; from pathlib import Path
+import sys, time; from pathlib import Path
 from tasuki.launch.tmux.panes import TmuxPanes; from tasuki.launch.tmux.server import Tmux
 panes = TmuxPanes(Tmux(sys.argv[1]), Path(sys.argv[2]), stays=True)
 print("ready", flush=True)
@@ -35,6 +35,7 @@ for id in map(str.strip, sys.stdin):
         if marks.paste != id:
             marks = panes.paste(sys.argv[3], id + "\\nsecond line", id)
         if marks.enter != id:
+            time.sleep(0.01)
             panes.enter(sys.argv[3], id)
 """
 

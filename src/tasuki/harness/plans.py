@@ -28,6 +28,7 @@ from tasuki.patterns import compile_pattern
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
+TOO_LONG = "The brief is too long to be sent: it is pasted into the input. Press Enter there."
 CUT_OFF = "the answer was cut off at the model's limit of output"
 """Why an answer that ends in the middle does not count."""
 
@@ -40,7 +41,7 @@ def plan_with_brief(
     ready: str,
     argument: Callable[[str], tuple[str, ...]],
 ) -> LaunchPlan:
-    """Plan the brief as an argument where it is to be sent at once, else as an unsent paste.
+    """Plan the brief as an argument where it is to be sent at once and fits, else as an unsent paste.
 
     The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt
     into the arguments that send it; `ready` matches the screen once the program takes input.
@@ -48,18 +49,13 @@ def plan_with_brief(
     text = request.brief
     model = ("--model", request.model) if request.model else ()
     as_argument = request.send and len(text.encode()) <= MAX_ARGUMENT
-    why = (
-        "The brief is too long for an argument"
-        if request.send
-        else f"{title} cannot start with an unsent prompt"
-    )
+    why = f"{title} cannot start with an unsent prompt: it is pasted into the input."
     return LaunchPlan(
         argv=(program, *model, *request.arguments, *(argument(text) if as_argument else ())),
         cwd=request.cwd,
         paste="" if as_argument else text,
-        submit=request.send and not as_argument,
         ready=ready,
-        note="" if as_argument else f"{why}: it is pasted into the input.",
+        note="" if as_argument else TOO_LONG if request.send else why,
     )
 
 

@@ -51,8 +51,8 @@ class LaunchPlan(Struct, frozen=True):
     """How to start a successor. A terminal carries it out; the plan itself does nothing.
 
     `paste` goes into the program's input once the screen matches `ready` (a regular expression,
-    multi-line); it is submitted only with `submit`. `note` is a sentence for the user: what to
-    expect, or what the harness cannot do.
+    multi-line), and stays there unsent. `note` is a sentence for the user: what to expect, or what
+    the harness cannot do.
     """
 
     argv: tuple[str, ...]
@@ -61,7 +61,6 @@ class LaunchPlan(Struct, frozen=True):
     env: dict[str, str] = {}
     files: tuple[PlannedFile, ...] = ()
     paste: str = ""
-    submit: bool = False
     ready: str = ""
     thread_path: str = ""
     thread_id: str = ""

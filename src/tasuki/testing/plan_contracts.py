@@ -75,14 +75,13 @@ def check_plans_unsent_successor(trial: Trial) -> None:
     assert plan.cwd == request.cwd, plan.cwd
     assert sum(request.context in part for part in parts) == 1, "the past"
     assert any(request.handoff.goal.text in p for p in (*plan.argv, plan.paste)), "the goal"
-    assert not plan.submit, "submitted"
     assert plan.ready or not plan.paste, "pasted without knowing when"
     assert not any(Path(f.path).exists() for f in plan.files), "written already"
 
 
 @register_contract(23)
 def check_plans_sent_successor(trial: Trial) -> None:
-    """With `send`, the goal is an argument, or pasted and submitted; the model is passed on."""
+    """With `send`, the goal is an argument; one that is too long is pasted. The model is passed on."""
     request = replace(
         _create_request(trial), send=True, model="provider/model-x", arguments=("--flag",)
     )
@@ -90,12 +89,11 @@ def check_plans_sent_successor(trial: Trial) -> None:
         _assert_no_plan(trial, request)
         return
     plan = trial.harness.plan(request)
-    sent = [a for a in plan.argv if request.handoff.goal.text in a]
-    assert bool(sent) != bool(plan.paste and plan.submit), plan.argv
-    assert not plan.paste or plan.submit, "pasted and left"
+    assert not plan.paste and any(request.handoff.goal.text in a for a in plan.argv), plan.argv
     assert "provider/model-x" in plan.argv and "--flag" in plan.argv, plan.argv
-    long = replace(request, brief=request.brief + "x" * 200_000)
-    assert all(len(a) < 128 << 10 for a in trial.harness.plan(long).argv), "argument too long"
+    long = trial.harness.plan(replace(request, brief=request.brief + "x" * 200_000))
+    assert all(len(a) < 128 << 10 for a in long.argv), "argument too long"
+    assert bool(long.paste) == bool(long.note), "pasted, and not told"
 
 
 @register_contract(24)

@@ -27,7 +27,7 @@ from tasuki.harness.integration import (
     read_script,
     read_setting,
 )
-from tasuki.harness.pi_v3.format import PiBlock, PiUsage
+from tasuki.harness.pi_v3.format import PiBlock, PiUsage, build_argument
 from tasuki.harness.plans import CUT_OFF, FLEET_MARK, BaseControl
 from tasuki.harness.protocol import (
     AgentEvent,
@@ -187,7 +187,7 @@ class PiControl(BaseControl):
     """It reports when a run is really over."""
 
     def __init__(self, program: str, ready: str, home: Path) -> None:
-        super().__init__(program, ready, _build_argument)
+        super().__init__(program, ready, build_argument)
         self.home = home
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
@@ -289,14 +289,6 @@ def _find_box(lines: Sequence[str]) -> tuple[int, int]:
     """Find the rules above and below the input, or the dialog in its place; zeros for none."""
     rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
     return (rules[-2], rules[-1]) if len(rules) > 1 else (0, 0)
-
-
-def _build_argument(prompt: str) -> tuple[str, ...]:
-    """Return a prompt as an argument.
-
-    A blank goes before one that would look like an option or a file.
-    """
-    return (f" {prompt}" if prompt[0] in "-@" else prompt,)
 
 
 TAIL_BYTES = 8 << 20
