@@ -35,7 +35,7 @@ TEXTS = {
     "path": "/etc/hosts is where it is",
     "backslash": "the path ends in \\",
     "wide": "测试 the 日本語 tests, naïve café, done 🎉",
-    "long": "\n".join(f"- point {number} of the list" for number in range(12)),
+    "long": "\n".join(f"- point {number} of the list" for number in range(120)),
 }
 """Texts by what is special about them."""
 CURSORS = ("end", "start", "middle", "earlier")
@@ -317,7 +317,7 @@ def test_commands_are_told_as_what_they_are(with_claude: World) -> None:
     """By what they did; a word that would end the program is refused, and the program lives."""
     with typing_to(with_claude, "claude") as typist:
         told = {}
-        for text in ("/compact", "/clear", "/help", "exit"):
+        for text in ("/compact", "/clear", "/help", "exit", "/Users is the folder"):
             typist.fleet.idle(typist.agent)
             told[text] = typist.fleet.api(
                 "POST", f"/api/agents/{typist.agent}/send", {"text": text}
@@ -326,11 +326,12 @@ def test_commands_are_told_as_what_they_are(with_claude: World) -> None:
             time.sleep(0.5)
         alive = typist.send(PLAIN)[1]
 
-    assert [one["state"] for one in told.values()] == ["proven", "proven", "proven", "refused"]
+    assert [one["state"] for one in told.values()] == ["proven"] * 3 + ["refused"] * 2
     for text, words in {
         "/compact": "compacts",
         "/clear": "another session",
         "/help": "a dialog",
+        "/Users is the folder": "no such command",
     }.items():
         assert words in told[text]["why"], told
     assert [prompt.splitlines()[-1] for prompt in alive] == [PLAIN]

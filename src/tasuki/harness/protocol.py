@@ -251,6 +251,8 @@ class ScreenState(Struct, frozen=True):
     """Nothing of the input is out of sight."""
     has_stash: bool = False
     """Other unsent text is set aside, by `stash_keys`."""
+    asks_about_paste: bool = False
+    """It asks what becomes of a long paste; Escape puts it into the input."""
 
 
 class ScreenField(Struct, frozen=True):

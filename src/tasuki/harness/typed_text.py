@@ -19,6 +19,7 @@ EXIT_WORDS = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 """Texts that end Claude Code, opencode or Copilot CLI."""
 
 _COMMAND = compile_pattern(r"(/[A-Za-z][\w:.-]*)(?:\s|\Z)")
+_UNKNOWN = compile_pattern(r"Un(?:known|recognized) command:? '?(/[\w:-]+)")
 _OPENS_MENU = compile_pattern(r"[@#$:/\\]\S*\Z")
 """The end of a text at which a menu is open, or Enter begins another line."""
 _ARGUMENTS = compile_pattern(r"[\[<].*[\]>]")
@@ -31,6 +32,12 @@ _END = compile_pattern(r"(?:[1-9][0-9]?\.|[─━╌╰╭]|shift\+tab to ).*|")
 def is_command(text: str) -> bool:
     """Tell whether a text looks like a command of a program: `/compact`, and not `/tmp/x`."""
     return bool(_COMMAND.match(text))
+
+
+def is_unknown_command(text: str, screen: str) -> bool:
+    """Tell whether a screen says that a program does not know a command. Seen: Claude Code, Codex."""
+    name = _COMMAND.match(text)
+    return name is not None and name[1] in _UNKNOWN.findall(screen)
 
 
 def is_plain_argument(text: str) -> bool:

@@ -81,6 +81,11 @@ def test_what_the_screen_of_pi_says(screen: str, sight: ScreenState) -> None:
     [
         (f"╰────╯\n{STATUS}\n╰─   ", "π > proj", ScreenState("ready", "")),
         (f"{STATUS}\n╰─ one\n   two  ", "π > proj", ScreenState("ready", "one\ntwo")),
+        (
+            f"{STATUS}\n│    Paste inline\n│ Esc to paste inline\n╰──",
+            "π > proj",
+            ScreenState("ready", asks_about_paste=True),
+        ),
         (f"{STATUS}\n╰─", "π ⠙ proj", ScreenState("busy", "")),
     ],
 )

@@ -8,6 +8,7 @@ from tasuki.harness.protocol import ScreenField, Screenshot, ScreenState
 from tasuki.harness.typed_text import (
     holds_text,
     is_plain_argument,
+    is_unknown_command,
     prepare_text,
     read_marked_choice,
 )
@@ -42,6 +43,17 @@ def test_a_program_takes_it_as_words(name: str) -> None:
         assert prepare_text(text, control) == text
     assert prepare_text("/", control) == " / "
     assert prepare_text("/etc/hosts is it", control) == " /etc/hosts is it"
+
+
+def test_a_command_that_a_program_does_not_know() -> None:
+    """Its screen says so, of this very command."""
+    claude = "● Unknown command: /Users. Did you mean /peers?"
+    codex = "• Unrecognized command '/usr'. Type \"/\" for a list"
+
+    assert is_unknown_command("/Users is where it is", claude)
+    assert is_unknown_command("/usr /bin", codex)
+    assert not is_unknown_command("/User is where it is", claude)
+    assert not is_unknown_command("look at /Users", claude)
 
 
 def test_what_may_be_a_first_prompt() -> None:

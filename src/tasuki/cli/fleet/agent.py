@@ -180,7 +180,7 @@ def attach(id: int) -> None:
 def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
     """Type a text to an agent as a prompt.
 
-    Exit code 1 where nothing shows that its turn began. - reads standard input.
+    Exit code 1 where nothing shows that it was taken. - reads standard input.
     """
     from secrets import token_hex
 

@@ -54,6 +54,10 @@ class WantedText(Struct, frozen=True):
         """Tell whether the input holds exactly this text."""
         return holds_text(self.read(), self.text, get_control(self.agent).pasted)
 
+    def is_pasted(self) -> bool:
+        """Tell whether the program shows this text, or asks what becomes of it."""
+        return self.is_held() or self.read().asks_about_paste
+
     def is_unsent(self) -> bool:
         """Tell whether this text waits in the input of a program that does nothing.
 
@@ -105,6 +109,8 @@ class InputTyping:
 
     def enter_text(self, wanted: WantedText, gap: float = 0.0) -> str:
         """Press Enter once the input holds just the text, after `gap` seconds; return why not."""
+        if self.await_change(wanted.is_pasted) and wanted.read().asks_about_paste:
+            self._press(wanted, ("Escape",))
         if self.await_change(wanted.is_held):
             time.sleep(max(gap, get_control(wanted.agent).enter_gap))
         if why := wanted.check():

@@ -38,7 +38,12 @@ from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Screenshot, ScreenState
-from tasuki.harness.typed_text import is_command, prepare_text, squeeze_text
+from tasuki.harness.typed_text import (
+    is_command,
+    is_unknown_command,
+    prepare_text,
+    squeeze_text,
+)
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.paste import PaneKey, PressedKey
@@ -140,11 +145,13 @@ class PromptDelivery:
                 waits = why in (*_BLOCKERS.values(), NOT_IN_FRONT)
                 return DeliveryResult("refused", leftover, why, not waits)
             self._mark(intent, "sent")
-            done = self._await_proof(wanted, intent, is_proven, seconds)
+            try:
+                done = self._await_proof(wanted, intent, is_proven, seconds)
+            except NotPossible as error:
+                return DeliveryResult("refused", leftover, str(error), lasting=True)
             if done is None and self._is_taken_back(wanted, is_proven):
-                return DeliveryResult(
-                    "refused", leftover, "its program did not take it", lasting=True
-                )
+                why = "its program did not take it"
+                return DeliveryResult("refused", leftover, why, lasting=True)
         self._mark(intent, "uncertain" if done is None else "proven")
         return DeliveryResult("uncertain" if done is None else "proven", leftover, done or "")
 
@@ -195,10 +202,8 @@ class PromptDelivery:
             is_entered = marks.enter in (wanted.id, _build_second_mark(wanted))
             return wanted, "" if is_entered else self.typing.type_text(wanted, is_pasted=True)
         if self.panes.was_pasted(agent.pane, wanted.id):
-            return (
-                wanted,
-                "",
-            )  # another text came after it: only its proof can tell what became of it
+            # Another text came after it: only its proof can tell what became of it.
+            return wanted, ""
         shown = self._await_ready(agent, at_once=at_once)
         if not at_once and (why := _BLOCKERS.get(shown.state, "")):
             return wanted, why
@@ -230,7 +235,8 @@ class PromptDelivery:
     ) -> str | None:
         """Wait for the proof; return None for none, and what is proven of a command.
 
-        Press Enter once more if the input still holds just the text.
+        Press Enter once more if the input still holds just the text. Raises NotPossible for a command
+        that its program does not know.
         """
         agent, began, pressed = wanted.agent, time.monotonic(), False
         with self.changes.subscribe([agent.id]) as news:
@@ -254,7 +260,10 @@ class PromptDelivery:
         return None
 
     def _describe_command(self, wanted: WantedText, intent: TypingIntent) -> str:
-        """Describe what a command did that began no turn; empty for words, and while it is unsent."""
+        """Describe what a command did that began no turn; empty for words, and while it is unsent.
+
+        Raises NotPossible where its program does not know it.
+        """
         if wanted.ends_program or not is_command(wanted.text):
             return ""
         events = tables.events.c
@@ -272,6 +281,8 @@ class PromptDelivery:
             return f"its program took it as a command: {done}"
         if shown.typed is None:
             return "its program took it as a command, and shows a dialog or a menu now"
+        if is_unknown_command(wanted.text, self.capture_screen(wanted.agent).text):
+            raise NotPossible("its program knows no such command: put a word in front")
         is_gone = shown.typed in ("", wanted.leftover)
         return "its program took it as a command: its terminal shows what it did" if is_gone else ""
 

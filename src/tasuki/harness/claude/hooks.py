@@ -98,7 +98,7 @@ The summary is made by a sub-agent without a type.
 """
 
 _SUMMARY = compile_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} [↑↓] \d+ more [─━]")
+_RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} (?:[↑↓] \d+ more|History \d+/\d+) [─━]")
 _CUT = compile_pattern(r"[─━]{2,} [↑↓] \d+ more [─━]")
 """The rule at which its input goes on out of sight."""
 _SIGN = compile_pattern(r"[❯>!](?:\s|$)")

@@ -278,7 +278,7 @@ class OmpControl(PiControl):
         lines = screenshot.text.rstrip().splitlines()
         starts = [number for number, line in enumerate(lines) if line[:3].rstrip() == "╰─"]
         if not starts:
-            return ScreenState(state)
+            return ScreenState(state, asks_about_paste="│ Esc to paste inline" in screenshot.text)
         below = range(starts[-1] + 1, len(lines))
         end = next((number for number in below if not lines[number].startswith("   ")), len(lines))
         words = read_rows(screenshot, starts[-1], end, 3)
