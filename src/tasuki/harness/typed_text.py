@@ -41,8 +41,18 @@ def is_unknown_command(text: str, screen: str) -> bool:
 
 
 def is_plain_argument(text: str) -> bool:
-    """Tell whether no program runs its first prompt as code, or ends by it. Seen: Codex, Copilot CLI."""
-    return not text.lstrip().startswith("!") and text.strip().lower() not in EXIT_WORDS
+    """Tell whether every program takes its first prompt as words, or as the command that it is.
+
+    Codex and Copilot CLI run one that begins with `!`, Claude Code drops one that is `/` and words.
+    """
+    words = text.strip()
+    is_run = words.startswith("!") or _is_slash_only(words)
+    return not is_run and words.lower() not in EXIT_WORDS
+
+
+def _is_slash_only(words: str) -> bool:
+    """Tell whether words begin with a slash and are no command: a path."""
+    return words.startswith("/") and not is_command(words)
 
 
 def prepare_text(text: str, control: AgentControl) -> str:
@@ -52,6 +62,8 @@ def prepare_text(text: str, control: AgentControl) -> str:
     a menu. Raises NotPossible where nothing does.
     """
     words = text.strip()
+    if not squeeze_text(words):
+        raise NotPossible("a terminal shows nothing of it")
     if words.lower() in EXIT_WORDS:
         raise NotPossible(f"{words!r} ends some programs: say it in a sentence, or stop the agent")
     is_code = words.startswith(tuple(control.code_signs))
@@ -60,7 +72,7 @@ def prepare_text(text: str, control: AgentControl) -> str:
             f"{shorten_to_line(words, 40)!r} would run as code, since it begins with {words[0]}: "
             "put a word in front"
         )
-    if is_code or (words.startswith("/") and not is_command(words)):
+    if is_code or _is_slash_only(words):
         text = f" {text}"
     return f"{text} " if _OPENS_MENU.search(text) else text
 

@@ -37,6 +37,8 @@ def test_a_program_takes_it_as_words(name: str) -> None:
     for text in ("exit", "Quit", ":q", " exit "):
         with pytest.raises(NotPossible, match="say it in a sentence"):
             prepare_text(text, control)
+    with pytest.raises(NotPossible, match="shows nothing"):
+        prepare_text("\N{COMBINING ACUTE ACCENT}", control)
     for text in ("see @notes", "use $skill", "fix #12", "/compact", "ends in \\"):
         assert prepare_text(text, control) == f"{text} "
     for text in ("plain", "/compact keep it", "exit the loop", "is it 5!", "a\n!b"):
@@ -57,10 +59,10 @@ def test_a_command_that_a_program_does_not_know() -> None:
 
 
 def test_what_may_be_a_first_prompt() -> None:
-    """Codex and Copilot CLI run one that begins with `!`, Claude Code ends by others."""
-    texts = ("!ls", " !ls", "exit", ":q", "/review", "$skill", "")
+    """Codex and Copilot CLI run one that begins with `!`, Claude Code ends by others or drops them."""
+    texts = ("!ls", " !ls", "exit", ":q", "/ is the root", "/review", "$skill", "")
 
-    assert [is_plain_argument(text) for text in texts] == [False] * 4 + [True] * 3
+    assert [is_plain_argument(text) for text in texts] == [False] * 5 + [True] * 3
 
 
 @pytest.mark.parametrize(
