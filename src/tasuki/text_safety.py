@@ -3,6 +3,8 @@
 What moves the cursor, ends a paste or is invisible is removed.
 """
 
+from unicodedata import combining, east_asian_width
+
 from tasuki.patterns import compile_pattern
 
 _LINE_END = compile_pattern(r"\r\n?")
@@ -89,6 +91,16 @@ def shorten_to_line(text: str, width: int) -> str:
     """Return the first words of a text on one line of at most `width` characters, for a list."""
     words = " ".join(clean_for_display(text[: width * 8]).split())
     return words if len(words) <= width else words[: width - 1].rstrip() + "…"
+
+
+def count_columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )  # fmt: skip
 
 
 def _has_surrogate(text: str) -> bool:

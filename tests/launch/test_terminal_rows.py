@@ -6,11 +6,11 @@ from tasuki.draft.redact.screen import find_row_secrets, hide_rows
 from tasuki.fleet.delivery.terminals import join_rows
 from tasuki.launch.tmux.terminal import (
     TerminalRow,
-    count_columns,
     parse_rows,
     render_row,
     separate_dim,
 )
+from tasuki.text_safety import count_columns
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

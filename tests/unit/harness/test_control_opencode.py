@@ -69,6 +69,7 @@ def test_the_context_is_told_with_the_window() -> None:
         (screen(""), ScreenState("ready", "")),
         (screen('Ask anything… "Fix a TODO in the codebase"'), ScreenState("ready", "")),
         (screen("half", "a thought"), ScreenState("ready", "half\na thought")),
+        (screen("日本 🎉".ljust(len(EDGE) - 8) + " /beside"), ScreenState("ready", "日本 🎉")),
         (screen("[Pasted ~42 lines]"), ScreenState("ready", "[Pasted ~42 lines]")),
         (screen("", below=WORKS), ScreenState("busy", "")),
         (screen("more", below=WORKS.replace("esc", "esc again to")), ScreenState("busy", "more")),

@@ -42,6 +42,7 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.typed_text import SURE_ROWS
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import count_columns
 
 ASSETS = Path(__file__).with_name("assets")
 NOTES = ("At its next start opencode sets up its folder for plugins once, which takes a while.",)
@@ -201,7 +202,10 @@ def _read_input(lines: list[str], width: int) -> str | None:
     """
     box: list[str] = []
     while lines and (border := _BORDER.match(lines[-1])):
-        row = lines.pop()[border.end() : width].rstrip()
+        row = lines.pop()
+        while count_columns(row) > width:
+            row = row[:-1]
+        row = row[border.end() :].rstrip()
         if row and not row.startswith("  "):
             break
         box.insert(0, row[2:])

@@ -7,12 +7,11 @@ Only styles pass, written anew; everything else of a sequence is dropped. Seen: 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from unicodedata import combining, east_asian_width
 
 from msgspec import Struct
 
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, count_columns
 
 _SEQUENCE = compile_pattern(
     r"\x1b\[([0-9:;]*)m"
@@ -200,16 +199,6 @@ def _read_colour(parts: Sequence[str]) -> str:
 
 def _write_style(style: Mapping[str, str]) -> str:
     return ";".join(style[name] for name in _ORDER if name in style)
-
-
-def count_columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )  # fmt: skip
 
 
 def render_row(row: TerminalRow, hidden: Mapping[int, str]) -> str:
