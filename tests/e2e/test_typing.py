@@ -15,7 +15,7 @@ from real_fleet import SECONDS, RealFleet
 from test_fleet import KINDS
 from waiting import retry_until
 
-from tasuki.fleet.delivery.input_typing import InputTyping, WantedText
+from tasuki.fleet.delivery.typed_input import InputTyping, WantedText
 from tasuki.fleet.store.failures import HandoffStopped
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent

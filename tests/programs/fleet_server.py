@@ -46,7 +46,7 @@ def points() -> None:
     from tasuki.fleet.agents import lifecycle
     from tasuki.fleet.agents.lifecycle import AgentLifecycle
     from tasuki.fleet.agents.queue_runner import QueueRunner
-    from tasuki.fleet.delivery.input_typing import InputTyping
+    from tasuki.fleet.delivery.typed_input import InputTyping
     from tasuki.fleet.handoff import documents, worktrees
     from tasuki.fleet.handoff.runner import StepRunner
     from tasuki.fleet.handoff.step_context import StepContext

@@ -21,9 +21,9 @@ from tasuki.fleet.delivery.boxes import (
     QuestionScreen,
     tick_boxes,
 )
-from tasuki.fleet.delivery.input_typing import NOT_IN_FRONT, get_control, is_in_front
 from tasuki.fleet.delivery.messages import check_managed
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.typed_input import NOT_IN_FRONT, get_control, is_in_front
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import AgentQuestion, FleetAgent

@@ -1,6 +1,6 @@
 """Types a text into an agent's pane, once, and proves that it was taken.
 
-    written down ─▶ typed, as `input_typing` says ─▶ its turn began
+    written down ─▶ typed, as `typed_input` says ─▶ its turn began
                                             └▶ one more Enter if the input still holds just the text
 
 Each paste and Enter leaves a mark on the pane in the same tmux command, so after a crash it
@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.input_typing import (
+from tasuki.fleet.delivery.outbox import TypingIntent
+from tasuki.fleet.delivery.typed_input import (
     NOT_IN_FRONT,
     InputTyping,
     WantedText,
@@ -30,7 +31,6 @@ from tasuki.fleet.delivery.input_typing import (
     get_control,
     is_in_front,
 )
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
