@@ -3,8 +3,6 @@
 What moves the cursor, ends a paste or is invisible is removed.
 """
 
-from unicodedata import combining, east_asian_width
-
 from tasuki.patterns import compile_pattern
 
 _LINE_END = compile_pattern(r"\r\n?")
@@ -95,6 +93,8 @@ def shorten_to_line(text: str, width: int) -> str:
 
 def count_columns(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
+    from unicodedata import combining, east_asian_width
+
     if text.isascii():
         return len(text)
     return sum(

@@ -295,8 +295,8 @@ def test_a_hint_is_no_draft(with_claude: World) -> None:
 
     def send(text: str) -> str:
         why = typing.type_text(WantedText(agent, text.replace(" ", "-"), text, read))
-        retry_until(lambda: with_claude.sent(text), SECONDS)
-        retry_until(lambda: read().state == "ready", SECONDS)
+        retry_until(lambda: why or with_claude.sent(text), SECONDS)
+        with_claude.until_quiet(pane)
         return why
 
     refused = [send("say hello"), send("say it again")]

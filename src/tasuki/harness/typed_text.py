@@ -6,7 +6,6 @@ oh-my-pi 18.2.
 """
 
 import re
-import unicodedata
 
 from tasuki.errors import NotPossible
 from tasuki.harness.protocol import AgentControl, ScreenField, Screenshot, ScreenState
@@ -105,6 +104,8 @@ def squeeze_text(text: str) -> str:
 
     tmux 3.3a drops the colours of emoji's skin.
     """
+    import unicodedata
+
     return "".join(
         letter
         for letter in unicodedata.normalize("NFC", text)
