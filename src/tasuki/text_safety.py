@@ -132,6 +132,18 @@ def cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else cut_ends(text, most, 0)[0]
 
 
+def count_columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    from unicodedata import combining, east_asian_width
+
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )  # fmt: skip
+
+
 def _has_surrogate(text: str) -> bool:
     if text.isascii():
         return False

@@ -8,7 +8,6 @@ import pytest
 from conftest import ANSWER, World
 from fakes.model_server import ModelRequest
 from handoffs import made
-from msgspec import structs
 from tree import PROGRAMS
 from waiting import retry_until
 
@@ -149,10 +148,9 @@ def test_a_dialog_is_not_taken_for_the_input(
     """Where the trust question stands in the way nothing is pasted into it, and the user is told."""
     monkeypatch.setattr(server, "READY_SECONDS", 4.0)
     with_claude.write(".claude.json", {"hasCompletedOnboarding": True, "theme": "dark"})
-    wanted = structs.replace(long_plan(with_claude), submit=True)
 
     with pytest.raises(LaunchFailed, match="nothing was pasted") as caught:
-        start(wanted, "tmux", socket=with_claude.terminal.socket)
+        start(long_plan(with_claude), "tmux", socket=with_claude.terminal.socket)
 
     assert "Yes, I trust this folder" in str(caught.value)
     assert with_claude.model.find_requests(MARKER) == []

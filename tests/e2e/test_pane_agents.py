@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import World
 from fakes.model_server import ModelRule, ModelStep
+from pane_programs import submit
 from waiting import retry_until, runs
 
 from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
@@ -47,11 +48,11 @@ def test_a_text_reaches_the_model_once(
         f"- {n}" for n in range(40)
     )
 
-    panes.submit(agent.pane, text, "t-1", 0.5, agent.pid)
+    submit(panes, agent.pane, text, "t-1", 0.5, agent.pid)
     world.shows(agent.pane, "The scripted answer.", SECONDS)
-    panes.submit(agent.pane, text, "t-1", 0.5, agent.pid)
+    submit(panes, agent.pane, text, "t-1", 0.5, agent.pid)
     world.until_quiet(agent.pane)
-    panes.submit(agent.pane, EXITS[name], "t-2", 0.5, agent.pid)
+    submit(panes, agent.pane, EXITS[name], "t-2", 0.5, agent.pid)
 
     retry_until(lambda: not runs(agent.pid), SECONDS)
     retry_until(lambda: agent.pane not in panes.read_status().panes, SECONDS)
@@ -79,7 +80,7 @@ def test_what_the_scripted_harness_copies(with_claude: World) -> None:
     panes.enter(pane, "t-2")
     (first,) = retry_until(lambda: told(seen, "UserPromptSubmit"), SECONDS)
     world.shows(pane, "esc to interrupt", SECONDS)
-    panes.submit(pane, "and then", "t-3", 0.3)
+    submit(panes, pane, "and then", "t-3", 0.3)
 
     _, second = retry_until(lambda: len(p := told(seen, "UserPromptSubmit")) == 2 and p, SECONDS)
     assert told(seen, "Stop") == []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fleets import LIMITS, World, refusal
+from pane_programs import submit
 from selection import by_default
 from waiting import retry_until
 
@@ -111,7 +112,7 @@ def test_a_prompt_that_was_pasted_over_is_never_pasted_again(world: World) -> No
     pane = world.agent_rows()[-1]["pane"]
     panes = TmuxPanes(Tmux(str(next(world.sockets.glob("tmux-*/default")))), world.folder / "locks")
     panes.press_keys(pane, *["C-u", "BSpace"] * 20)
-    panes.submit(pane, "something else", "other-1", 0.05)
+    submit(panes, pane, "something else", "other-1", 0.05)
     world.serve(limits=json.dumps(LIMITS))
     of = world.ends(id, "uncertain")
     pasted = [x for x in world.seen("paste") if "Begin your answer with" in x["text"]]

@@ -172,13 +172,18 @@ def test_an_enter_that_is_lost_is_pressed_once_more(world: World) -> None:
     assert len(world.seen("enter_ignored")) == 1
 
 
-def test_what_cannot_be_proven_is_uncertain_and_never_typed_again(world: World) -> None:
-    """A text of which nothing shows that it was taken is an alarm, not a second paste."""
+def test_what_its_program_does_not_take_is_taken_back(world: World) -> None:
+    """A text that two Enters do not send is removed from the input, and a failure; it is pasted once."""
     world.rules(document_rule(ignore_enter=9))
-    id = world.hand_off(world.worked(world.started()))
-    of = world.ends(id, "uncertain")
+    agent = world.worked(world.started())
+    world.tmux("send-keys", "-t", world.agent(agent)["pane"], "-l", "half a thought")
+    id = world.hand_off(agent)
+    of = world.ends(id, "failed")
+    screen = world.screen(world.agent(agent)["pane"])
 
-    assert of["failure"]["code"] == "instruction_uncertain"
+    assert of["failure"]["code"] == "instruction_refused"
+    assert "did not take it" in of["failure"]["sentence"]
+    assert "❯\u00a0half a thought" in screen
     assert len([x for x in world.seen("paste") if "Write a handoff document" in x["text"]]) == 1
     assert len(world.seen("enter_ignored")) == 2
 

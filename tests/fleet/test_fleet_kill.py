@@ -15,7 +15,7 @@ from tasuki.fleet.handoff.workflow import ALL_STEPS
 BEFORE = [f"{step}:before" for step in ALL_STEPS]
 AFTER = [f"{step}:after" for step in (*ALL_STEPS, "done")]
 MIDDLE = [
-    "await_idle:middle", "documents.reserve_path", "PromptDelivery._clear_input", "TmuxPanes.paste", "TmuxPanes.enter",
+    "await_idle:middle", "documents.reserve_path", "InputTyping.empty_input", "TmuxPanes.paste", "TmuxPanes.enter",
     "await_turn:middle", "documents._rewrite_document", "AgentLifecycle.insert_agent", "lifecycle._write_private",
     "AgentLifecycle._write_order", "TmuxPanes.open", "register:middle", "skill:middle", "prompt:middle",
     "deliver:middle", "acknowledge:middle",
@@ -37,6 +37,10 @@ def world(tmp_path: Path, database_url: str) -> Iterator[World]:
     made.close()
 
 
+DRAFT = "half a thought"
+"""What the user has typed to the agent and not sent."""
+
+
 def survived(world: World, points: list[str]) -> None:
     """Hand an agent off while the server is killed at each of these points, one after the other."""
     world.serve()
@@ -47,6 +51,7 @@ def survived(world: World, points: list[str]) -> None:
     agent = world.worked(
         world.started(), "Never touch the vendor folder, and fix the upload client"
     )
+    world.tmux("send-keys", "-t", world.agent(agent)["pane"], "-l", DRAFT)
     world.kill()
     world.serve(at=points[0])
     id = world.api("POST", f"/api/agents/{agent}/handoff", {"reason": "context_limit"})["id"]
@@ -56,6 +61,8 @@ def survived(world: World, points: list[str]) -> None:
     of = world.ends(id)
 
     once(world, of)
+    assert not any(DRAFT in prompt["text"] for prompt in world.prompts(""))
+    assert any(DRAFT in line["text"] for line in world.log())
     assert of["attempt"] == 1
     assert world.agent(agent)["ended_at"]
     assert world.agent(of["successor_id"])["previous_agent_id"] == agent

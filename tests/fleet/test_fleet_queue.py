@@ -74,6 +74,22 @@ def test_a_paused_queue_waits(world: World) -> None:
     assert world.prompts(GOALS[0]) == []
 
 
+def test_a_goal_that_cannot_be_typed_stops_the_queue(world: World) -> None:
+    """One that would end the program: the queue says why, nothing is typed, and an edited one goes on."""
+    slug = world.persona()
+    agent = world.started(persona=slug)
+    (id,) = queue(world, slug, "exit")
+    stopped = retry_until(lambda: shown(world, slug)["stopped"], 30)
+    state = shown(world, slug)["goals"][0]["state"]
+    world.api("PATCH", f"/api/personas/{slug}/queue/{id}", {"text": GOALS[0]})
+    world.api("PATCH", f"/api/personas/{slug}/queue", {"paused": False})
+    retry_until(lambda: typed(world, slug), 60)
+
+    assert "ends some programs" in stopped
+    assert (state, world.agent(agent)["ended_at"]) == ("waiting", None)
+    assert typed(world, slug) == [GOALS[0]]
+
+
 def test_an_agent_that_asks_gets_no_goal(world: World) -> None:
     """While it waits for an answer the queue waits, too; then it goes on."""
     slug = world.persona()

@@ -43,6 +43,36 @@ def test_a_text_is_typed_once_under_its_key(world: World) -> None:
     assert world.prompts("something else") == []
 
 
+def test_an_unsent_draft_is_not_sent(world: World) -> None:
+    """What the user typed is told, and back in the input once the text was sent."""
+    agent = world.started()
+    pane = world.agent(agent)["pane"]
+    world.tmux("send-keys", "-t", pane, "-l", "half a thought")
+    retry_until(lambda: "half a thought" in world.screen(pane))
+    told = world.api("POST", f"/api/agents/{agent}/send", {"text": "say hello"})
+
+    assert (told["state"], told["leftover"]) == ("proven", "half a thought")
+    assert [x["text"] for x in retry_until(lambda: world.prompts("hello"))] == ["say hello"]
+    retry_until(lambda: "❯\u00a0half a thought" in world.screen(pane))
+
+
+def test_a_command_is_told_as_what_it_did(world: World) -> None:
+    """A busy agent gets none; what would end the program is refused; a goal of that kind is words at a start."""
+    agent = world.started(goal="!touch it")
+    world.rules({"match": "take long", "do": [["sleep", 3], ["say", "done"]]})
+    compacted = world.api("POST", f"/api/agents/{agent}/send", {"text": "/compact"})
+    world.api("POST", f"/api/agents/{agent}/send", {"text": "take long"})
+    others = [
+        world.api("POST", f"/api/agents/{agent}/send", {"text": t}) for t in ("/clear", "exit")
+    ]
+
+    assert (compacted["state"], "it compact" in compacted["why"]) == ("proven", True)
+    assert [(one["state"], one["why"].split()[0]) for one in others] == [
+        ("refused", "it"), ("refused", "'exit'"),
+    ]  # fmt: skip
+    assert [x["text"] for x in world.prompts("!touch")] == ["Your task:\n\n!touch it"]
+
+
 def test_a_server_that_ends_while_it_types_calls_it_uncertain(world: World) -> None:
     """What was typed and not yet proven is `uncertain`, no error that asks to try again; the key keeps it from twice."""
     agent = world.started()

@@ -185,16 +185,6 @@ def test_the_text_is_typed_in(terminal: Terminal, tmp_path: Path) -> None:
     assert "back" in run.terminal.shows(run.pane, "[ended 0]")
 
 
-def test_the_relay_submits(terminal: Terminal, tmp_path: Path) -> None:
-    """With `submit` Enter follows the paste, once."""
-    run = Run(terminal, tmp_path, paste="one\ntwo", submit=True)
-
-    assert run.wait("enter")["text"] == "one\rtwo"
-    run.keys("q")
-    run.result()
-    assert len(run.events("enter")) == 1
-
-
 def test_a_long_text_is_typed_in(terminal: Terminal, tmp_path: Path) -> None:
     """A text far longer than the terminal's buffer arrives whole."""
     text = "".join(f"line {n} ✓\n" for n in range(6_000))

@@ -62,13 +62,6 @@ def test_text_stands_unsent(terminal: Terminal, log: Path) -> None:
     assert retry_until(lambda: events(log, "enter"))[0]["text"].endswith("end;")
 
 
-def test_submit_presses_enter_once(terminal: Terminal, log: Path) -> None:
-    """With `submit` the text is sent, once."""
-    start(plan(log, paste="one\ntwo", submit=True), "tmux", socket=terminal.socket)
-
-    assert [e["text"] for e in retry_until(lambda: events(log, "enter"))] == ["one\rtwo"]
-
-
 def test_control_characters_do_not_end_the_paste(terminal: Terminal, log: Path) -> None:
     """A text that holds the end of a paste and an Enter is still one unsent paste."""
     text = "start\x1b[201~\rrm -rf\x9b201~\x03\x7f\x00 end"

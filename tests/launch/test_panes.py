@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pane_programs import PROGRAM, events, ordered, prompt
+from pane_programs import PROGRAM, events, ordered, prompt, submit
 from terminals import Terminal
 from waiting import retry_until, runs
 
@@ -233,7 +233,7 @@ def test_tmux_that_ends(panes: TmuxPanes, terminal: Terminal, log: Path) -> None
     terminal.end()
 
     for call in (
-        lambda: panes.submit(opened.pane, "text", "t-1", 0),
+        lambda: submit(panes, opened.pane, "text", "t-1", 0),
         lambda: panes.capture_screen(opened.pane),
         lambda: panes.press_keys(opened.pane, "Escape"),
     ):
@@ -242,7 +242,7 @@ def test_tmux_that_ends(panes: TmuxPanes, terminal: Terminal, log: Path) -> None
     again = prompt(panes, log, "agent-2")
     assert again.pane == opened.pane
     with pytest.raises(PaneGone):
-        panes.submit(opened.pane, "text", "t-1", 0, pid=opened.pid)
+        submit(panes, opened.pane, "text", "t-1", 0, pid=opened.pid)
     assert panes.find("agent-1") is None
 
 

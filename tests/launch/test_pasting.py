@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pane_programs import events, prompt, texts
+from pane_programs import events, prompt, submit, texts
 from terminals import Terminal
 from waiting import retry_until
 
@@ -25,12 +25,18 @@ from tasuki.launch.tmux.server import Tmux, _join_commands
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
 SENDER = """
-import sys; from pathlib import Path
+import sys, time; from pathlib import Path
 from tasuki.launch.tmux.panes import TmuxPanes; from tasuki.launch.tmux.server import Tmux
 panes = TmuxPanes(Tmux(sys.argv[1]), Path(sys.argv[2]), stays=True)
 print("ready", flush=True)
-for line in sys.stdin:
-    panes.submit(sys.argv[3], line.strip() + "\\nsecond line", line.strip(), 0.01)
+for id in map(str.strip, sys.stdin):
+    with panes.lock(sys.argv[3]):
+        marks = panes.read_marks(sys.argv[3])
+        if marks.paste != id:
+            marks = panes.paste(sys.argv[3], id + "\\nsecond line", id)
+        if marks.enter != id:
+            time.sleep(0.01)
+            panes.enter(sys.argv[3], id)
 """
 
 
@@ -63,8 +69,8 @@ def test_a_text_is_typed_once(panes: TmuxPanes, log: Path) -> None:
     assert panes.enter(pane, "other") == PaneMarks("t-1")
     for _ in range(3):
         assert panes.enter(pane, "t-1") == PaneMarks("t-1", "t-1")
-    assert panes.submit(pane, "three", "t-2", 0) == PaneMarks("t-2", "t-2")
-    assert panes.submit(pane, "three", "t-2", 0) == PaneMarks("t-2", "t-2")
+    assert submit(panes, pane, "three", "t-2", 0) == PaneMarks("t-2", "t-2")
+    assert submit(panes, pane, "three", "t-2", 0) == PaneMarks("t-2", "t-2")
     assert retry_until(lambda: len(texts(log, "enter")) == 2)
     assert texts(log, "paste") == ["one\rtwo", "three"]
     assert texts(log, "enter") == ["one\rtwo", "three"]
@@ -75,7 +81,7 @@ def test_what_was_pasted_over_is_known(panes: TmuxPanes, log: Path) -> None:
     """A pane remembers each text that was pasted into it, also behind another one."""
     pane = prompt(panes, log).pane
     for id in ("t-1", "t-2"):
-        panes.submit(pane, id, id, 0.01)
+        submit(panes, pane, id, id, 0.01)
 
     assert panes.read_marks(pane) == PaneMarks("t-2", "t-2")
     assert [panes.was_pasted(pane, id) for id in ("t-1", "t-2", "t-3", "1")] == [
@@ -86,13 +92,13 @@ def test_what_was_pasted_over_is_known(panes: TmuxPanes, log: Path) -> None:
 def test_a_second_enter(panes: TmuxPanes, log: Path) -> None:
     """`id+` presses Enter for a second time, and never for a third one."""
     pane = prompt(panes, log).pane
-    panes.submit(pane, "text", "t-1", 0)
+    submit(panes, pane, "text", "t-1", 0)
 
     for id in ("t-1+", "t-1+", "t-1"):
         assert panes.enter(pane, id) == PaneMarks("t-1", "t-1+")
 
     assert retry_until(lambda: len(texts(log, "enter")) >= 2)
-    panes.submit(pane, "last", "t-2", 0)
+    submit(panes, pane, "last", "t-2", 0)
     retry_until(lambda: "last" in texts(log, "enter"))
     assert texts(log, "enter") == ["text", "", "last"]
 
@@ -113,7 +119,7 @@ def test_any_text(panes: TmuxPanes, log: Path, text: str, arrives: str) -> None:
     """A text arrives as one piece to the letter, without what could press keys of its own."""
     pane = prompt(panes, log).pane
 
-    panes.submit(pane, text, "t-1", 0)
+    submit(panes, pane, text, "t-1", 0)
 
     retry_until(lambda: texts(log, "enter"), 20)
     assert texts(log, "paste") == [arrives]
@@ -126,7 +132,7 @@ def test_a_program_without_bracketed_paste(panes: TmuxPanes, log: Path) -> None:
     """A program that has not asked for marked pastes gets an Enter for each newline: it is told apart nowhere."""
     pane = prompt(panes, log, T_UNMARKED="1").pane
 
-    panes.submit(pane, "one\ntwo", "t-1", 0)
+    submit(panes, pane, "one\ntwo", "t-1", 0)
 
     retry_until(lambda: len(texts(log, "enter")) == 2)
     assert texts(log, "enter") == ["one", "two"]
@@ -183,7 +189,7 @@ def test_panes_that_die_while_they_are_typed_into(panes: TmuxPanes, log: Path) -
         killer = threading.Timer(random.random() * 0.02, os.kill, (dying.pid, signal.SIGKILL))
         killer.start()
         try:
-            panes.submit(dying.pane, "text", "t-1", 0.005)
+            submit(panes, dying.pane, "text", "t-1", 0.005)
         except PaneGone:
             pass
         killer.join()
@@ -198,13 +204,13 @@ def test_another_process_in_the_pane(panes: TmuxPanes, log: Path) -> None:
 
     for call in (
         lambda: panes.paste(opened.pane, "text", "t-1", pid=opened.pid + 1),
-        lambda: panes.submit(opened.pane, "text", "t-1", 0, pid=opened.pid + 1),
+        lambda: submit(panes, opened.pane, "text", "t-1", 0, pid=opened.pid + 1),
         lambda: panes.press_keys(opened.pane, "Enter", pid=opened.pid + 1),
     ):
         with pytest.raises(PaneGone):
             call()
 
-    assert panes.submit(opened.pane, "mine", "t-1", 0, pid=opened.pid) == PaneMarks("t-1", "t-1")
+    assert submit(panes, opened.pane, "mine", "t-1", 0, pid=opened.pid) == PaneMarks("t-1", "t-1")
     retry_until(lambda: texts(log, "enter") == ["mine"])
     assert texts(log, "paste") == ["mine"]
 
@@ -215,7 +221,7 @@ def test_a_pane_whose_input_is_off(panes: TmuxPanes, terminal: Terminal, log: Pa
     terminal.run(("select-pane", "-d", "-t", pane))
 
     with pytest.raises(LaunchFailed, match=f"select-pane -e -t {pane}"):
-        panes.submit(pane, "text", "t-1", 0)
+        submit(panes, pane, "text", "t-1", 0)
 
     terminal.run(("select-pane", "-e", "-t", pane))
     assert panes.read_marks(pane) == PaneMarks()
@@ -302,7 +308,7 @@ def test_one_sender_at_a_time(panes: TmuxPanes, log: Path) -> None:
     """Texts of many threads at once arrive one after the other, each with its own Enter."""
     pane = prompt(panes, log).pane
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: panes.submit(pane, f"text {n}", f"t-{n}", 0.01), range(8)))
+        list(pool.map(lambda n: submit(panes, pane, f"text {n}", f"t-{n}", 0.01), range(8)))
 
     retry_until(lambda: len(texts(log, "enter")) == 8)
     assert sorted(texts(log, "enter")) == [f"text {n}" for n in range(8)]

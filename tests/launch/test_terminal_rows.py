@@ -4,7 +4,13 @@ import pytest
 
 from tasuki.draft.redact.screen import find_row_secrets, hide_rows
 from tasuki.fleet.delivery.terminals import join_rows
-from tasuki.launch.tmux.terminal import TerminalRow, count_columns, parse_rows, render_row
+from tasuki.launch.tmux.terminal import (
+    TerminalRow,
+    parse_rows,
+    render_row,
+    separate_dim,
+)
+from tasuki.text_safety import count_columns
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -144,3 +150,10 @@ def test_a_value_that_was_found_once_is_hidden_everywhere() -> None:
     rows = shown("password=correcthorse9battery\nit was correcthorse9battery then")
 
     assert "correcthorse" not in plain(rows)
+
+
+def test_what_is_dim_is_blank() -> None:
+    """A hint, with its first letter below the cursor that the program draws; colours and lines stay."""
+    shown = "\x1b[2m──\x1b[0m\n❯ \x1b[7mr\x1b[0;2mun it\x1b[0m x\x1b[38;5;2my\x1b[39m\n❯ \x1b[7mr\x1b[0mun\x1b[7m\n\x1b[0;2m──\x1b[0m"
+
+    assert separate_dim(shown) == ("──\n❯ run it xy\n❯ run\n──", "  \n❯        xy\n❯ run\n  ")

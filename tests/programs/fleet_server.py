@@ -46,7 +46,7 @@ def points() -> None:
     from tasuki.fleet.agents import lifecycle
     from tasuki.fleet.agents.lifecycle import AgentLifecycle
     from tasuki.fleet.agents.queue_runner import QueueRunner
-    from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+    from tasuki.fleet.delivery.typed_input import InputTyping
     from tasuki.fleet.handoff import documents, worktrees
     from tasuki.fleet.handoff.runner import StepRunner
     from tasuki.fleet.handoff.step_context import StepContext
@@ -74,7 +74,7 @@ def points() -> None:
     behind(TmuxPanes, "paste")
     behind(TmuxPanes, "enter")
     behind(TmuxPanes, "open")
-    behind(PromptDelivery, "_clear_input")
+    behind(InputTyping, "empty_input")
     behind(documents, "reserve_path")
     behind(worktrees, "_run")
     behind(documents, "_rewrite_document")

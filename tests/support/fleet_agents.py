@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fakes.scripted_harness import install_scripted
+from pane_programs import submit
 from terminals import Terminal
 from waiting import retry_until
 
@@ -50,7 +51,7 @@ class Scripted:
 
     def send(self, pane: str, text: str, id: str = "t-1") -> None:
         """Submit a text as the fleet does."""
-        self.panes.submit(pane, text, id, 0)
+        submit(self.panes, pane, text, id, 0)
 
     def settings(self, content: dict[str, Any]) -> None:
         """Write the settings of the user."""

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from terminals import Terminal
 from tree import PROGRAMS
 from waiting import retry_until
 
-from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
+from tasuki.launch.tmux.panes import OpenedPane, PaneMarks, TmuxPanes
 
 PROGRAM = str(PROGRAMS / "prompt.py")
 
@@ -55,3 +56,15 @@ def prompt(panes: TmuxPanes, log: Path, tag: str = "agent-1", **env: str) -> Ope
 def texts(log: Path, kind: str) -> list[str]:
     """The texts of the events of one kind."""
     return [event["text"] for event in events(log, kind)]
+
+
+def submit(panes: TmuxPanes, pane: str, text: str, id: str, gap: float, pid: int = 0) -> PaneMarks:
+    """Paste and press Enter alone in the pane, from where an attempt stopped."""
+    with panes.lock(pane):
+        marks = panes.read_marks(pane, pid)
+        if marks.paste != id:
+            marks = panes.paste(pane, text, id, pid)
+        if marks.enter != id:
+            time.sleep(gap)
+            marks = panes.enter(pane, id, pid)
+        return marks

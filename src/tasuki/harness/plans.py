@@ -19,12 +19,16 @@ from tasuki.harness.protocol import (
     HookReply,
     LaunchPlan,
     LaunchRequest,
+    ScreenField,
     Screenshot,
 )
 from tasuki.harness.questions import ScreenQuestion, describe_tool_call
+from tasuki.harness.typed_text import read_marked_choice
+from tasuki.patterns import compile_pattern
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
+TOO_LONG = "The brief is too long to be sent: it is pasted into the input. Press Enter there."
 CUT_OFF = "the answer was cut off at the model's limit of output"
 """Why an answer that ends in the middle does not count."""
 
@@ -37,7 +41,7 @@ def plan_with_brief(
     ready: str,
     argument: Callable[[str], tuple[str, ...]],
 ) -> LaunchPlan:
-    """Plan the brief as an argument where it is to be sent at once, else as an unsent paste.
+    """Plan the brief as an argument where it is to be sent at once and fits, else as an unsent paste.
 
     The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt
     into the arguments that send it; `ready` matches the screen once the program takes input.
@@ -45,18 +49,13 @@ def plan_with_brief(
     text = request.brief
     model = ("--model", request.model) if request.model else ()
     as_argument = request.send and len(text.encode()) <= MAX_ARGUMENT
-    why = (
-        "The brief is too long for an argument"
-        if request.send
-        else f"{title} cannot start with an unsent prompt"
-    )
+    why = f"{title} cannot start with an unsent prompt: it is pasted into the input."
     return LaunchPlan(
         argv=(program, *model, *request.arguments, *(argument(text) if as_argument else ())),
         cwd=request.cwd,
         paste="" if as_argument else text,
-        submit=request.send and not as_argument,
         ready=ready,
-        note="" if as_argument else f"{why}: it is pasted into the input.",
+        note="" if as_argument else TOO_LONG if request.send else why,
     )
 
 
@@ -139,7 +138,11 @@ class BaseControl:
 
     exit_text = "/exit"
     interrupt_keys: tuple[str, ...] = ("Escape",)
-    clear_keys: tuple[str, ...] = ("C-e", "C-u")
+    clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
+    stash_keys: tuple[str, ...] = ()
+    pasted = compile_pattern(r"(?!)")
+    code_signs = "!"
+    blank_shields = True
     enter_gap = 0.5
     chooses_session = False
     skill_at_start = False
@@ -167,6 +170,10 @@ class BaseControl:
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Return None: the dialogs of most programs are not known."""
         return None
+
+    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+        """Read the choice that is marked, and the words in it."""
+        return read_marked_choice(screenshot)
 
     def list_options(self, request: AgentRequest) -> tuple[str, ...]:
         """List the options of a start, in front of the operator's own arguments."""

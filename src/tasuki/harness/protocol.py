@@ -1,5 +1,6 @@
 """The Harness seam: everything tasuki must know about one coding-agent program."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -50,8 +51,8 @@ class LaunchPlan(Struct, frozen=True):
     """How to start a successor. A terminal carries it out; the plan itself does nothing.
 
     `paste` goes into the program's input once the screen matches `ready` (a regular expression,
-    multi-line); it is submitted only with `submit`. `note` is a sentence for the user: what to
-    expect, or what the harness cannot do.
+    multi-line), and stays there unsent. `note` is a sentence for the user: what to expect, or what
+    the harness cannot do.
     """
 
     argv: tuple[str, ...]
@@ -60,7 +61,6 @@ class LaunchPlan(Struct, frozen=True):
     env: dict[str, str] = {}
     files: tuple[PlannedFile, ...] = ()
     paste: str = ""
-    submit: bool = False
     ready: str = ""
     thread_path: str = ""
     thread_id: str = ""
@@ -225,22 +225,42 @@ class AgentRequest(Struct, frozen=True):
 
 
 class Screenshot(Struct, frozen=True):
-    """A snapshot of a pane: its screen as plain text, title, process, and the session in it."""
+    """A snapshot of a pane: its screen as plain text, title, process, and the session in it.
+
+    `solid` is the screen with blanks for what is dim: hints of the program. Empty where that is not
+    known.
+    """
 
     text: str
     title: str = ""
     pid: int = 0
     session: str = ""
+    solid: str = ""
 
 
 class ScreenState(Struct, frozen=True):
-    """What a screenshot shows. `typed` is the unsent text in the input; empty where there is none.
+    """What a screenshot shows.
 
     unknown: neither the program's own signal nor the screen shows the state.
     """
 
     state: Literal["ready", "busy", "waiting", "unknown"]
-    typed: str = ""
+    typed: str | None = None
+    """The unsent text in the input, empty for an empty one; None where no input for a prompt is shown."""
+    is_whole: bool = True
+    """Nothing of the input is out of sight."""
+    has_stash: bool = False
+    """Other unsent text is set aside, by `stash_keys`."""
+    asks_about_paste: bool = False
+    """It asks what becomes of a long paste; Escape puts it into the input."""
+
+
+class ScreenField(Struct, frozen=True):
+    """A field of a dialog for words of one's own; `key` is that of its choice, empty without choices."""
+
+    key: str
+    typed: str
+    is_whole: bool = True
 
 
 class AgentControl(Protocol):
@@ -251,7 +271,21 @@ class AgentControl(Protocol):
     interrupt_keys: tuple[str, ...]
     """Keys, in tmux's names, that interrupt a turn: `("Escape",)`."""
     clear_keys: tuple[str, ...]
-    """Keys, in tmux's names, that delete one line of unsent input; none of them can end it."""
+    """Keys, in tmux's names, that delete unsent input, pressed once for each of its rows.
+
+    They do so wherever the cursor is, where there are no `stash_keys`. None can end the program.
+    """
+    stash_keys: tuple[str, ...]
+    """Keys that set unsent input aside, until the program itself puts it back after a prompt."""
+    pasted: re.Pattern[str]
+    """What the input shows in place of a long paste.
+
+    Its groups count the text's `lines`, their `ends` or its `chars`.
+    """
+    code_signs: str
+    """First characters of a typed text that the program runs as code."""
+    blank_shields: bool
+    """A blank before such a character makes it plain text."""
     enter_gap: float
     """Seconds to wait between a paste and Enter."""
     chooses_session: bool
@@ -298,6 +332,10 @@ class AgentControl(Protocol):
 
         It is known by the program's own signal where it has one, else by its screen.
         """
+        ...
+
+    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+        """Read the field of a dialog into which words would be typed; None where there is none."""
         ...
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:

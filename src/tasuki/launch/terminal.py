@@ -39,8 +39,6 @@ READY_SECONDS = 45.0
 """How long the program may take to become ready; later nothing is pasted."""
 QUIET_SECONDS = 0.15
 """How long the output must pause after the program became ready."""
-SUBMIT_SECONDS = 0.5
-"""Pause between a paste and Enter: completion menus of some programs swallow a faster one."""
 CHUNK = 65536
 
 _PASTE_MODE = compile_pattern(rb"\x1b\[\?(?:[\d;]*;)?2004([hl])")
@@ -118,9 +116,9 @@ class Relay:
         self.to_program = bytearray()
         self.filled = False
 
-    def run(self, text: str, ready: str, submit: bool) -> RelayResult:
+    def run(self, text: str, ready: str) -> RelayResult:
         """Pass everything on until the program ends. The terminal is restored in every case."""
-        typing = _FirstTextTyper(self, clean_text(text), ready, submit)
+        typing = _FirstTextTyper(self, clean_text(text), ready)
         before = termios.tcgetattr(0)
         try:
             with _handle_signals(self):
@@ -195,33 +193,28 @@ class Relay:
 class _FirstTextTyper:
     """Types the text in when the program is ready, marks pastes, and pauses its output."""
 
-    def __init__(self, relay: Relay, text: str, ready: str, submit: bool) -> None:
-        self.relay, self.ready, self.submit = relay, ready, submit
+    def __init__(self, relay: Relay, text: str, ready: str) -> None:
+        self.relay, self.ready = relay, ready
         self.text = text.replace("\n", "\r").encode()
         self.deadline = time.monotonic() + READY_SECONDS
         self.seen_bytes = 0
         self.quiet_since = 0.0
         self.ready_since = 0.0
         self.checked_at = 0.0
-        self.enter_at = 0.0
 
     @property
     def patience(self) -> float:
         """Seconds to wait for input or output before the next check."""
-        return 0.05 if self.deadline or self.enter_at else 0.5
+        return 0.05 if self.deadline else 0.5
 
     def type_if_ready(self) -> None:
-        """Type the text, or Enter after it, if it is time."""
+        """Type the text if it is time."""
         now = time.monotonic()
-        if self.enter_at and now >= self.enter_at:
-            self.relay.to_program += b"\r"
-            self.enter_at = 0.0
         if not self.deadline:
             return
         if self._is_time(now):
             self.relay.to_program += b"\x1b[200~" + self.text + b"\x1b[201~"
             self.relay.filled, self.deadline = True, 0.0
-            self.enter_at = now + SUBMIT_SECONDS if self.submit else 0.0
         elif now > self.deadline:
             self.deadline = 0.0
 
@@ -342,7 +335,7 @@ def start_here(plan: LaunchPlan) -> LaunchResult:
     if plan.paste:
         with write_planned_files(plan):
             program_relay = start_relay(argv, plan.cwd, env)
-        result = program_relay.run(plan.paste, plan.ready, plan.submit)
+        result = program_relay.run(plan.paste, plan.ready)
         return LaunchResult(
             "here", _find_device(), pid=result.pid, filled=result.filled, code=result.code
         )

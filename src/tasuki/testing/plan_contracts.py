@@ -75,14 +75,13 @@ def check_plans_unsent_successor(trial: Trial) -> None:
     assert plan.cwd == request.cwd, plan.cwd
     assert sum(request.context in part for part in parts) == 1, "the past"
     assert any(request.handoff.goal.text in p for p in (*plan.argv, plan.paste)), "the goal"
-    assert not plan.submit, "submitted"
     assert plan.ready or not plan.paste, "pasted without knowing when"
     assert not any(Path(f.path).exists() for f in plan.files), "written already"
 
 
 @register_contract(23)
 def check_plans_sent_successor(trial: Trial) -> None:
-    """With `send`, the goal is an argument, or pasted and submitted; the model is passed on."""
+    """With `send`, the goal is an argument; one that is too long is pasted. The model is passed on."""
     request = replace(
         _create_request(trial), send=True, model="provider/model-x", arguments=("--flag",)
     )
@@ -90,12 +89,11 @@ def check_plans_sent_successor(trial: Trial) -> None:
         _assert_no_plan(trial, request)
         return
     plan = trial.harness.plan(request)
-    sent = [a for a in plan.argv if request.handoff.goal.text in a]
-    assert bool(sent) != bool(plan.paste and plan.submit), plan.argv
-    assert not plan.paste or plan.submit, "pasted and left"
+    assert not plan.paste and any(request.handoff.goal.text in a for a in plan.argv), plan.argv
     assert "provider/model-x" in plan.argv and "--flag" in plan.argv, plan.argv
-    long = replace(request, brief=request.brief + "x" * 200_000)
-    assert all(len(a) < 128 << 10 for a in trial.harness.plan(long).argv), "argument too long"
+    long = trial.harness.plan(replace(request, brief=request.brief + "x" * 200_000))
+    assert all(len(a) < 128 << 10 for a in long.argv), "argument too long"
+    assert bool(long.paste) == bool(long.note), "pasted, and not told"
 
 
 @register_contract(24)
@@ -245,7 +243,7 @@ def check_reads_any_screen(trial: Trial) -> None:
         for title in TITLES:
             sight = control.read_screen(Screenshot(text, title, session="no-such-session"))
             assert isinstance(sight, ScreenState) and sight.state in STATES, sight
-            assert isinstance(sight.typed, str), sight
+            assert sight.typed is None or isinstance(sight.typed, str), sight
     for text in ("", "$ ls\nsh: not found\n$ "):
         sight = control.read_screen(Screenshot(text, session="no-such-session"))
         assert sight == ScreenState("unknown"), f"{text!r} is called {sight}"
@@ -381,5 +379,7 @@ def _assert_can_be_typed(control: AgentControl) -> None:
     """Check the texts and keys that end the program and interrupt a turn."""
     assert control.exit_text.strip(), "`exit_text` is empty"
     assert control.interrupt_keys, "`interrupt_keys` is empty"
-    assert not {"C-c", "C-d"} & set(control.clear_keys), "`clear_keys` may end the program"
+    keys = {*control.clear_keys, *control.stash_keys}
+    assert control.clear_keys and not {"C-c", "C-d"} & keys, "a key may end the program"
+    assert set(control.pasted.groupindex) <= {"lines", "ends", "chars"}, control.pasted.pattern
     assert 0 <= control.enter_gap <= 2, control.enter_gap

@@ -1,4 +1,4 @@
-"""The unsent input: text of several lines, and pastes that are shown by a name."""
+"""The unsent input: text of several lines, pastes that are shown by a name, and what is set aside."""
 
 from fakes.scripted.identity import create_id
 
@@ -14,6 +14,7 @@ class InputLine:
     def __init__(self) -> None:
         self.shown = ""
         self.pastes: dict[str, str] = {}
+        self.stash: str | None = None
 
     @property
     def text(self) -> str:
@@ -41,8 +42,15 @@ class InputLine:
         self.shown += name
 
     def press_key(self, name: str) -> None:
-        """Apply an editing key: Backspace removes a character, C-u a line."""
-        if name == "backspace":
+        """Apply an editing key: Backspace removes a character, C-u a line.
+
+        C-s sets the input aside, or puts it back into an empty one.
+        """
+        if name == "ctrl-s" and not self.shown.strip():
+            self.shown, self.stash = self.stash or "", None
+        elif name == "ctrl-s":
+            self.shown, self.stash = "", self.shown
+        elif name == "backspace":
             self.shown = self.shown[:-1]
         elif name == "ctrl-u":
             before, newline, last = self.shown.rpartition("\n")
@@ -51,6 +59,10 @@ class InputLine:
             self.shown += "\n"
 
     def clear(self) -> None:
-        """Remove the whole input."""
+        """Remove the whole input; what was set aside comes back, unless a command was sent."""
+        if self.stash is not None and not self.shown.startswith("/"):
+            self.shown, self.stash = self.stash, None
+            return
         self.shown = ""
-        self.pastes = {}
+        if self.stash is None:
+            self.pastes = {}

@@ -88,6 +88,7 @@ class ScriptedProgram:
         """Draw the screen in its current state."""
         with self.lock:
             self.view.text = self.line.shown
+            self.view.has_stash = self.line.stash is not None
             paint(self.view)
 
     def show_message(self, mark: str, text: str) -> None:

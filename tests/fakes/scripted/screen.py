@@ -22,6 +22,7 @@ class ProgramView:
         self.dialog = ""
         self.what = ""
         self.text = ""
+        self.has_stash = False
         self.queue: list[str] = []
         self.status_line = ""
         self.permission = "default"
@@ -57,11 +58,15 @@ class ProgramView:
                         " Esc to cancel · Tab to amend"]  # fmt: skip
             return [rule, " Bash command", *asked, " Do you want to proceed?", " ❯ 1. Yes", "   2. No",
                     " Esc to cancel · Tab to amend"]  # fmt: skip
-        shown = self.text or ("Press up to edit queued messages" if self.queue else "")
+        hint = "Press up to edit queued messages" if self.queue and not self.text else ""
+        above = ["draft stashed".rjust(width)] if self.has_stash else []
         mode = MODES.get(self.permission, "manual mode on")
         foot = f"  ⏵⏵ {mode} (shift+tab to cycle)" + (f" · {BUSY}" if self.busy else "")
         status = [f"  {self.status_line}"[:width]] if self.status_line else []
-        return [rule, *_format_block(INPUT, shown, width)[-12:], rule, *status, f"  {self.hint}" if self.hint else foot]  # fmt: skip
+        box = _format_block(INPUT, self.text, width)[-12:]
+        if hint:
+            box = [f"{INPUT}\x1b[7m{hint[0]}\x1b[0;2m{hint[1:]}\x1b[0m"]
+        return [*above, rule, *box, rule, *status, f"  {self.hint}" if self.hint else foot]
 
 
 def paint(view: ProgramView) -> None:

@@ -109,10 +109,14 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"● Done.\n{RULE}\n❯\N{NO-BREAK SPACE}\n{FOOTER}", ScreenState("ready")),
-        (f"{RULE}\n❯\N{NO-BREAK SPACE}half\n  a thought\n{FOOTER}", ScreenState("ready", "half\n  a thought")),
+        (f"● Done.\n{RULE}\n❯\N{NO-BREAK SPACE}\n{FOOTER}", ScreenState("ready", "")),
+        (f"{RULE}\n❯\N{NO-BREAK SPACE}half\n  a thought\n{FOOTER}", ScreenState("ready", "half\na thought")),
         (f"{RULE}\n❯ [Pasted text #1 +9 lines]\n{FOOTER}", ScreenState("ready", "[Pasted text #1 +9 lines]")),
-        (f"{RULE}\n❯ Press up to edit queued messages\n{FOOTER} · esc to interrupt", ScreenState("busy")),
+        (f"{RULE}\n❯ Press up to edit queued messages\n{FOOTER} · esc to interrupt", ScreenState("busy", "")),
+        (f"x · draft stashed\n{RULE}\n❯ half\n{FOOTER}", ScreenState("ready", "half", has_stash=True)),
+        (f"{RULE}\n! ls -la\n{FOOTER}", ScreenState("ready", "!ls -la")),
+        (f"─── History 1/2 {RULE}\n❯ say hello\n{FOOTER}", ScreenState("ready", "say hello")),
+        (f"─── ↑ 16 more {RULE}\n  the\n  end\n{FOOTER}", ScreenState("ready", "the\nend", is_whole=False)),
         (DIALOG, ScreenState("unknown")),
         (TRUST, ScreenState("unknown")),
     ],
@@ -120,6 +124,15 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
 def test_what_a_screen_says(screen: str, sight: ScreenState) -> None:
     """By the screen alone: what stands in the input, and whether there is one at all."""
     assert CLAUDE.read_screen(Screenshot(screen)) == sight
+
+
+def test_a_hint_is_known_by_its_style() -> None:
+    """What is dim is no unsent text; the same words are, where they are not dim."""
+    screen = f'{RULE}\n❯\N{NO-BREAK SPACE}Try "fix lint errors"\n{FOOTER}'
+    solid = screen.replace('Try "fix lint errors"', " " * 21)
+
+    assert CLAUDE.read_screen(Screenshot(screen, solid=solid)) == ScreenState("ready", "")
+    assert CLAUDE.read_screen(Screenshot(screen, solid=screen)).typed == 'Try "fix lint errors"'
 
 
 @pytest.mark.parametrize(("status", "state"), [("idle", "ready"), ("busy", "busy"), ("waiting", "waiting"), ("new", "unknown")])  # fmt: skip

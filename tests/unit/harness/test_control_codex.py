@@ -49,11 +49,12 @@ def test_what_it_may(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"› hi\n\n• The answer.\n\n› Ask Codex to do anything{FOOTER}", "proj", ScreenState("ready")),
-        (f"› half a\n  thought{FOOTER}", "proj", ScreenState("ready", "half a\n  thought")),
+        (f"› hi\n\n• The answer.\n\n› Ask Codex to do anything{FOOTER}", "proj", ScreenState("ready", "")),
+        (f"› half a\n  thought{FOOTER}", "proj", ScreenState("ready", "half a\nthought")),
         (f"› [Pasted Content 2101 chars]{FOOTER}", "proj", ScreenState("ready", "[Pasted Content 2101 chars]")),
         (f"◦ Working (1s • esc to interrupt)\n\n› and this{FOOTER}", "proj", ScreenState("busy", "and this")),
-        (f"› Ask Codex to do anything{FOOTER}", "⠏ proj", ScreenState("busy")),
+        (f"› Ask Codex to do anything{FOOTER}", "⠏ proj", ScreenState("busy", "")),
+        (f"› hi\n\n! ls{FOOTER}", "proj", ScreenState("unknown")),
         (DIALOG, "proj", ScreenState("waiting")),
         (f"› Ask Codex to do anything{FOOTER}", "[ ! ] Action Required | proj", ScreenState("waiting")),
     ],

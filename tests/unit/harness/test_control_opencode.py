@@ -66,17 +66,20 @@ def test_the_context_is_told_with_the_window() -> None:
 @pytest.mark.parametrize(
     ("shown", "sight"),
     [
-        (screen(""), ScreenState("ready")),
-        (screen('Ask anything… "Fix a TODO in the codebase"'), ScreenState("ready")),
+        (screen(""), ScreenState("ready", "")),
+        (screen('Ask anything… "Fix a TODO in the codebase"'), ScreenState("ready", "")),
         (screen("half", "a thought"), ScreenState("ready", "half\na thought")),
+        (screen("日本 🎉".ljust(len(EDGE) - 8) + " /beside"), ScreenState("ready", "日本 🎉")),
         (screen("[Pasted ~42 lines]"), ScreenState("ready", "[Pasted ~42 lines]")),
-        (screen("", below=WORKS), ScreenState("busy")),
+        (screen("", below=WORKS), ScreenState("busy", "")),
         (screen("more", below=WORKS.replace("esc", "esc again to")), ScreenState("busy", "more")),
-        (screen("") + "\n\n\n   ● Tip Use enter to confirm\n\n   ~/proj   1.18.33", ScreenState("ready")),
+        (screen("") + "\n\n\n   ● Tip Use enter to confirm\n\n   ~/proj   1.18.33", ScreenState("ready", "")),
         ("  ┃  △ Permission required\n  ┃  $ ls\n  ┃\n  ┃   Allow once   Reject   enter confirm", ScreenState("waiting")),
         (screen("") + "\n  ┃  △ Permission required\n  ┃   Allow once   Reject   enter confirm", ScreenState("waiting")),
         ("  ┃  the end of an answer\n  ┃", ScreenState("unknown")),
-        (EDGE, ScreenState("ready")),
+        (EDGE, ScreenState("ready", "")),
+        (screen("ls").replace(MODEL, "  ┃  Shell"), ScreenState("ready")),
+        (screen("/he").replace("  ┃  \n  ┃  /he", "  ┃ /help  Help ┃\n  ┃\n  ┃  /he"), ScreenState("ready", "/he")),
     ],
 )  # fmt: skip
 def test_what_the_screen_says(shown: str, sight: ScreenState) -> None:

@@ -45,10 +45,10 @@ def test_what_they_may() -> None:
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "", ScreenState("ready")),
-        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "✦  Working… (p)", ScreenState("busy")),
+        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "", ScreenState("ready", "")),
+        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "✦  Working… (p)", ScreenState("busy", "")),
         (f"{TOP}\n * half\n   a thought\n{BOTTOM}\n", "◇  Ready (p)", ScreenState("ready", "half\na thought")),
-        (f" ⠸ Thinking (esc to cancel, 2s)\n{TOP}\n * \n{BOTTOM}\n", "", ScreenState("busy")),
+        (f" ⠸ Thinking (esc to cancel, 2s)\n{TOP}\n * \n{BOTTOM}\n", "", ScreenState("busy", "")),
         ("│ ● 1. Allow once", "✋  Action Required (p)", ScreenState("waiting")),
         ("│ ● 1. Allow once", "", ScreenState("unknown")),
     ],
@@ -61,11 +61,11 @@ def test_what_a_look_at_gemini_says(screen: str, title: str, sight: ScreenState)
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready")),
+        (f"{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready", "")),
         (f"{RULE}\n❯ half\n  a thought\n{RULE}\n Interactive · @ files", ScreenState("ready", "half\na thought")),
-        (f"{RULE}\n❯\n{RULE}\n ◎ Working · 96 B esc esc interrupt", ScreenState("busy")),
-        (f"{RULE}\n❯\n{RULE}\n ◉ Working esc esc edit prompt", ScreenState("busy")),
-        (f" ● Working on it\n{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready")),
+        (f"{RULE}\n❯\n{RULE}\n ◎ Working · 96 B esc esc interrupt", ScreenState("busy", "")),
+        (f"{RULE}\n❯\n{RULE}\n ◉ Working esc esc edit prompt", ScreenState("busy", "")),
+        (f" ● Working on it\n{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready", "")),
         ("│ ❯ 1. Yes\n│ ↑/↓ to navigate · enter to select · esc to cancel", ScreenState("waiting")),
         (f"{RULE}\nno input\n{RULE}", ScreenState("unknown")),
         (f"{RULE}\n{RULE}", ScreenState("unknown")),

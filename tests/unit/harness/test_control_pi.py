@@ -64,11 +64,11 @@ def test_the_extension_differs_only_in_what_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"It is done.\n\n{RULE}\n\n{FOOTER}", ScreenState("ready")),
+        (f"It is done.\n\n{RULE}\n\n{FOOTER}", ScreenState("ready", "")),
         (f"{RULE}\none line   \nsecond\n{FOOTER}", ScreenState("ready", "one line\nsecond")),
         (f"{RULE}\n[paste #1 +40 lines]\n{FOOTER}", ScreenState("ready", "[paste #1 +40 lines]")),
-        (f"slow\n\n── ⠴ Working {RULE}\n\n{FOOTER}", ScreenState("busy")),
-        (f"slow\n\n── Retrying (2/3) in 4s {RULE}\n\n{FOOTER}", ScreenState("busy")),
+        (f"slow\n\n── ⠴ Working {RULE}\n\n{FOOTER}", ScreenState("busy", "")),
+        (f"slow\n\n── Retrying (2/3) in 4s {RULE}\n\n{FOOTER}", ScreenState("busy", "")),
     ],
 )
 def test_what_the_screen_of_pi_says(screen: str, sight: ScreenState) -> None:
@@ -79,9 +79,14 @@ def test_what_the_screen_of_pi_says(screen: str, sight: ScreenState) -> None:
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"╰────╯\n{STATUS}\n╰─   ", "π > proj", ScreenState("ready")),
+        (f"╰────╯\n{STATUS}\n╰─   ", "π > proj", ScreenState("ready", "")),
         (f"{STATUS}\n╰─ one\n   two  ", "π > proj", ScreenState("ready", "one\ntwo")),
-        (f"{STATUS}\n╰─", "π ⠙ proj", ScreenState("busy")),
+        (
+            f"{STATUS}\n│    Paste inline\n│ Esc to paste inline\n╰──",
+            "π > proj",
+            ScreenState("ready", asks_about_paste=True),
+        ),
+        (f"{STATUS}\n╰─", "π ⠙ proj", ScreenState("busy", "")),
     ],
 )
 def test_what_the_title_of_omp_says(screen: str, title: str, sight: ScreenState) -> None:

@@ -160,7 +160,7 @@ def test_an_unsent_brief_stands_in_the_input() -> None:
     plan = Claude().plan(request())
 
     assert plan.argv == ("claude", "--prefill", "brief\nof two lines")
-    assert (plan.paste, plan.submit) == ("", False)
+    assert plan.paste == ""
     assert "CLAUDE_CODE_CHILD_SESSION" in plan.unset
 
 

@@ -7,6 +7,7 @@ from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzip
 from handoffs import made
 
 from tasuki.harness.codex.adapter import Codex
+from tasuki.harness.plans import TOO_LONG
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall
@@ -400,7 +401,7 @@ def test_a_sent_brief_is_the_prompt_argument() -> None:
         "--no-daemon",
         "# Handoff Context\nFix the login timeout",
     )
-    assert (plan.paste, plan.submit, plan.note) == ("", False, "")
+    assert (plan.paste, plan.note) == ("", "")
 
 
 def test_an_unsent_brief_is_pasted() -> None:
@@ -408,17 +409,17 @@ def test_an_unsent_brief_is_pasted() -> None:
     plan = Codex().plan(request())
 
     assert plan.argv == ("codex",)
-    assert (plan.paste, plan.submit) == ("# Handoff Context\nFix the login timeout", False)
+    assert plan.paste == "# Handoff Context\nFix the login timeout"
     assert plan.ready == "^› "
     assert "unsent" in plan.note
 
 
-def test_a_long_brief_is_pasted_and_submitted() -> None:
-    """What does not fit an argument goes through the screen."""
+def test_a_long_brief_is_pasted() -> None:
+    """What does not fit an argument is pasted, and left for the user to send."""
     plan = Codex().plan(request(send=True, brief="é" * 60_000))
 
     assert plan.argv == ("codex",)
-    assert (plan.paste, plan.submit) == ("é" * 60_000, True)
+    assert (plan.paste, plan.note) == ("é" * 60_000, TOO_LONG)
 
 
 def test_a_brief_that_looks_like_a_flag_stays_a_prompt() -> None:

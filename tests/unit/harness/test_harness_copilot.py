@@ -368,7 +368,7 @@ def test_a_successor_gets_the_brief_unsent() -> None:
     plan = Copilot().plan(request())
 
     assert plan.argv == ("copilot",)
-    assert (plan.paste, plan.submit, plan.files) == ("the whole brief", False, ())
+    assert (plan.paste, plan.files) == ("the whole brief", ())
     assert plan.note.startswith("Copilot CLI cannot start with an unsent prompt")
 
 
@@ -381,7 +381,7 @@ def test_a_brief_that_is_sent_is_an_argument() -> None:
         "copilot", "--model", "gpt-x", "--allow-all-tools", "-i", "the whole brief",
     )  # fmt: skip
     assert dashed.argv == ("copilot", "--interactive=- a list")
-    assert (plan.paste, plan.submit, plan.note) == ("", False, "")
+    assert (plan.paste, plan.note) == ("", "")
 
 
 def test_the_way_back_and_the_sign_of_skills() -> None:

@@ -400,7 +400,7 @@ def test_a_successor_gets_the_brief_unsent() -> None:
     plan = Gemini().plan(request())
 
     assert plan.argv == ("gemini",)
-    assert (plan.paste, plan.submit, plan.files) == ("the whole brief", False, ())
+    assert (plan.paste, plan.files) == ("the whole brief", ())
     assert plan.note.startswith("Gemini CLI cannot start with an unsent prompt")
 
 
@@ -411,7 +411,7 @@ def test_a_brief_that_is_sent_is_an_argument() -> None:
 
     assert plan.argv == ("gemini", "--model", "gemini-x", "-y", "-i", "the whole brief")
     assert dashed.argv == ("gemini", "--prompt-interactive=- a list")
-    assert (plan.paste, plan.submit, plan.note) == ("", False, "")
+    assert (plan.paste, plan.note) == ("", "")
 
 
 def test_the_way_back_leaves_the_original_alone(

@@ -208,7 +208,7 @@ def test_a_successor_is_a_session_file_and_a_goal() -> None:
 
     assert plan.argv == ("omp", "--resume", file.path)
     assert Path(file.path).parent.name == "--srv-proj--"
-    assert (plan.paste, plan.submit) == ("Go on here", False)
+    assert plan.paste == "Go on here"
     assert (start["type"], start["parentSession"]) == ("session", "/s/t.jsonl")
     assert (message["type"], message["parentId"]) == ("custom_message", None)
     assert (message["attribution"], message["customType"]) == ("agent", "handoff")

@@ -655,7 +655,7 @@ def test_a_brief_is_pasted_once_keys_are_taken() -> None:
     plan = Opencode().plan(request(arguments=("--agent", "plan")))
 
     assert plan.argv == ("opencode", "--agent", "plan")
-    assert (plan.paste, plan.submit) == ("- the whole brief", False)
+    assert plan.paste == "- the whole brief"
     assert re.search(plan.ready, SCREEN)
     assert not re.search(plan.ready, SCREEN.replace("Ask anything…", "[Pasted ~7 lines]"))
 

@@ -247,7 +247,7 @@ def test_a_successor_is_a_session_file_and_a_goal(
     start, info, message = (json.loads(line) for line in file.content.splitlines())
 
     assert plan.argv == ("pi", "--session", file.path)
-    assert (plan.paste, plan.submit) == ("Fix the login timeout", False)
+    assert plan.paste == "Fix the login timeout"
     folder = str(tmp_path / "sessions" / "--home-dev-proj--")
     assert re.fullmatch(
         rf"{folder}/\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{{3}}Z_{plan.thread_id}\.jsonl", file.path
@@ -285,16 +285,16 @@ def test_a_goal_that_is_sent_is_an_argument() -> None:
     )
 
     assert plan.argv[3:] == ("--model", "anthropic/claude", "-x", "/skill:tdd Fix it all")
-    assert (plan.paste, plan.submit, plan.note) == ("", False, "")
+    assert (plan.paste, plan.note) == ("", "")
 
 
 @pytest.mark.parametrize("goal", ["@src/a.py is slow", "-v is ignored", "x" * 120_000])
-def test_a_goal_that_pi_would_misread_is_pasted(goal: str) -> None:
-    """`@` names a file and `-` an option on pi's command line; long goals do not fit."""
+def test_a_goal_that_pi_would_misread_is_shielded(goal: str) -> None:
+    """`@` names a file and `-` an option on pi's command line, but for a blank; long goals are pasted."""
     plan = Pi().plan(request(handoff=made(goal=goal), send=True))
+    sent = plan.argv[3:]
 
-    assert len(plan.argv) == 3
-    assert (plan.paste, plan.submit) == (goal, True)
+    assert (sent, plan.paste) == (((), goal) if len(goal) > 1000 else ((f" {goal}",), ""))
 
 
 def test_ids_are_uuids_of_version_7() -> None:

@@ -180,7 +180,7 @@ def attach(id: int) -> None:
 def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
     """Type a text to an agent as a prompt.
 
-    Exit code 1 where nothing shows that its turn began. - reads standard input.
+    Exit code 1 where nothing shows that it was taken. - reads standard input.
     """
     from secrets import token_hex
 
@@ -199,7 +199,8 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
     if as_json:
         print_json({"sent": result})
     elif state == "proven":
-        click.echo(f"Agent {id} received it.")
+        why = _clean_line(result["why"])
+        click.echo(f"Agent {id}: {why}." if why else f"Agent {id} received it.")
     else:
         why = _clean_line(
             result.get("why") or "nothing shows that it was taken, nor that it was not"

@@ -18,7 +18,8 @@ from tasuki.errors import LaunchFailed, NotPossible, PaneGone
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.personas import UNFINISHED
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.prompt_delivery import PromptDelivery, check_wanted, get_control
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.typed_input import check_wanted, get_control
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase

@@ -32,6 +32,7 @@ from tasuki.harness.install.hook_script import get_script_path
 from tasuki.harness.install.installer import Installer
 from tasuki.harness.plans import TOKEN
 from tasuki.harness.protocol import AgentControl, AgentRequest
+from tasuki.harness.typed_text import is_plain_argument
 from tasuki.launch.prepare import build_command, build_environment
 from tasuki.launch.processes import (
     find_foreground,
@@ -229,11 +230,13 @@ class AgentLifecycle:
         """
         gets_document = (agent.previous_agent_id or agent.forked_from) is not None
         goal = "" if gets_document else agent.goal
+        task = f"Your task:\n\n{goal}" if goal else ""
+        prompt = goal if is_plain_argument(goal) else task
         if not agent.persona or control.skill_at_start:
-            return goal
+            return prompt
         if not (skill := self.read_skill(agent.persona)):
-            return goal or (render("skill_wait") if control.starts_at_prompt else "")
-        then = f"Your task:\n\n{goal}" if goal else render("skill_wait")
+            return prompt or (render("skill_wait") if control.starts_at_prompt else "")
+        then = task or render("skill_wait")
         return render("skill", persona=agent.persona, skill=skill, then=then)
 
     def read_skill(self, slug: str) -> str:

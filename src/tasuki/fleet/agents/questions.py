@@ -5,7 +5,7 @@ import time
 from msgspec.structs import replace
 
 from tasuki.errors import LaunchFailed
-from tasuki.fleet.delivery.prompt_delivery import get_control
+from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase

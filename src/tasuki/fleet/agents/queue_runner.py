@@ -154,7 +154,7 @@ class QueueRunner(BackgroundWork):
         """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
         if agent.ended_at is not None or agent.pane != intent.pane:
             return DeliveryResult("uncertain")
-        why = ""
+        refused = DeliveryResult("refused")
         try:
             result = self.delivery.deliver_text(
                 agent, intent, text, PROOF_SECONDS,
@@ -162,9 +162,9 @@ class QueueRunner(BackgroundWork):
             )  # fmt: skip
             if result.state != "refused":
                 return result
-            why = result.why
+            refused = result
         except HandoffStopped:
-            why = "its handoff began"
+            pass  # its handoff began
         except SQLAlchemyError:
             raise
         except (TasukiError, RuntimeError) as error:
@@ -173,7 +173,7 @@ class QueueRunner(BackgroundWork):
             pasted = self.delivery.panes.was_pasted(agent.pane, intent.id)
         except TasukiError:
             pasted = True
-        return DeliveryResult("uncertain" if pasted else "refused", why=why)
+        return DeliveryResult("uncertain") if pasted else refused
 
     def _record(self, goal: QueuedGoal, agent: FleetAgent, result: DeliveryResult) -> None:
         with self.database.write() as connection:
@@ -185,19 +185,21 @@ class QueueRunner(BackgroundWork):
                 log.note(connection, "message", text, agent_id=agent.id, data={"goal": goal.id})
             elif result.state == "refused":
                 self._change(connection, goal, state="waiting", agent_id=None, typed_at=None)
+                if result.lasting:
+                    why = f"Goal {goal.id} was not sent to agent {agent.id}: {result.why}."
+                    self._stop_at(connection, goal, agent, why)
             else:
                 self._change(connection, goal, state="uncertain")
-                self._stop_at(connection, goal, agent)
+                why = f"Goal {goal.id} may have reached agent {agent.id} or not. Look at its terminal, then say what became of it."
+                self._stop_at(connection, goal, agent, why)
         self.changes.notify([agent.id])
 
     def _change(self, connection: sa.Connection, goal: QueuedGoal, **values: Any) -> None:
         connection.execute(sa.update(_GOALS).where(_GOALS.c.id == goal.id).values(**values))
 
-    def _stop_at(self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent) -> None:
-        why = (
-            f"Goal {goal.id} may have reached agent {agent.id} or not. Look at its terminal, then "
-            "say what became of it."
-        )
+    def _stop_at(
+        self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent, why: str
+    ) -> None:
         _stop_queue(connection, goal.persona, why)
         title = f"The queue of {goal.persona} stopped"
         code = {"code": "queue_stopped"}

@@ -21,7 +21,7 @@ from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.agents.stuck import StuckAgents
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.delivery.prompt_delivery import get_control
+from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded

@@ -6,7 +6,6 @@ It is marked before a key is pressed: after a crash, and at a second click, noth
 Where nothing shows that the answer was taken, it is open again.
 """
 
-import secrets
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,12 +22,8 @@ from tasuki.fleet.delivery.boxes import (
     tick_boxes,
 )
 from tasuki.fleet.delivery.messages import check_managed
-from tasuki.fleet.delivery.prompt_delivery import (
-    NOT_IN_FRONT,
-    PromptDelivery,
-    get_control,
-    is_in_front,
-)
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.typed_input import NOT_IN_FRONT, get_control, is_in_front
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
@@ -204,15 +199,10 @@ def _plan_choices(
 
 
 def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedAnswer) -> None:
-    pid, gap = agent.pid or 0, max(get_control(agent).enter_gap, 0.3)
-    if planned.keys:
-        delivery.panes.press_keys(agent.pane, *planned.keys, pid=pid)
     if planned.text:
-        id = f"answer-{secrets.token_hex(8)}"
-        time.sleep(gap)
-        delivery.panes.paste(agent.pane, planned.text, id, pid)
-        time.sleep(gap)
-        delivery.panes.enter(agent.pane, id, pid)
+        delivery.type_words(agent, planned.keys, planned.text)
+    else:
+        delivery.panes.press_keys(agent.pane, *planned.keys, pid=agent.pid or 0)
 
 
 def _tick_boxes(

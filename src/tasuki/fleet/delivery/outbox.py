@@ -16,6 +16,7 @@ from tasuki.fleet.store.database import build_update
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row
 from tasuki.harness.protocol import AgentEvent
+from tasuki.harness.typed_text import squeeze_text
 
 MOST_WORDS_CHARACTERS = 20_000
 """Characters of an agent's last words that are kept."""
@@ -135,7 +136,10 @@ class IntentMatcher:
         """
         if event.kind == "prompt":
             unproven = (i for i in self._find_open(agent["id"]) if i["state"] != "proven")
-            intent = next((i for i in unproven if i["proof"] and i["proof"] in event.text), None)
+            prompt = squeeze_text(event.text)
+            intent = next(
+                (i for i in unproven if i["proof"] and squeeze_text(i["proof"]) in prompt), None
+            )
             if intent:
                 turn = "" if queued else event.turn
                 self._update_intent(

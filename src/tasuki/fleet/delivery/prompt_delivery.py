@@ -1,19 +1,21 @@
 """Types a text into an agent's pane, once, and proves that it was taken.
 
-    written down ─▶ the input is empty ─▶ pasted ─▶ Enter ─▶ its turn began
-                                                 └▶ one more Enter if the text is still there
+    written down ─▶ typed, as `typed_input` says ─▶ its turn began
+                                            └▶ one more Enter if the input still holds just the text
 
 Each paste and Enter leaves a mark on the pane in the same tmux command, so after a crash it
 is known how far it came. A text that can be proven neither to have arrived nor to be absent
 is uncertain, and is never typed again.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,47 +23,66 @@ from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.outbox import TypingIntent
-from tasuki.fleet.store import log
+from tasuki.fleet.delivery.typed_input import (
+    NOT_IN_FRONT,
+    InputTyping,
+    WantedText,
+    check_wanted,
+    get_control,
+    is_in_front,
+)
+from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
+from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import AgentControl, Screenshot, ScreenState
-from tasuki.launch.processes import has_terminal, is_alive
+from tasuki.harness.protocol import Screenshot, ScreenState
+from tasuki.harness.typed_text import (
+    is_command,
+    is_unknown_command,
+    prepare_text,
+    squeeze_text,
+)
+from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.paste import PaneKey, PressedKey
-from tasuki.text_safety import shorten_to_line
 
 KEYS_SECONDS = 20.0
 """How long keys wait for a text that is being typed."""
-TAKEN_SECONDS = 3.0
-"""How long the screen may take to show a paste."""
 READY_SECONDS = 15.0
 """How long an agent that reported idle may take until its input is ready."""
-CLEARED_SECONDS = 0.7
-"""How long the screen may take to show that a line of the input was removed."""
 STANDS_SECONDS = 1.5
 """How long a text may stay in the input after Enter before Enter is pressed once more."""
-POLL_SECONDS = 0.1
+COMMAND_SECONDS = 3.0
+"""How long after Enter the screen shows what became of a command that no event reports."""
+FIELD_SECONDS = 3.0
+"""How long a dialog may take to open the field of a choice."""
+FIELD_GAP = 0.3
+"""Seconds between words in a field and Enter."""
 _BLOCKERS = {"busy": "it is working", "waiting": "it waits for an answer to a question"}
-NOT_IN_FRONT = "it is stopped, or another program has its terminal"
-MOST_LINES = 40
-"""Most lines of unsent input that are removed."""
+AT_WORK = "it is working, and this is a command of its program: send it once it is idle"
+_DONE = {
+    "compacting": "it compacts its context", "compacted": "it compacted its context",
+    "started": "it began another session", "ended": "it ended",
+}  # fmt: skip
+"""What a command did, by the event that reports it."""
 
 
 class DeliveryResult(Struct, frozen=True):
     """The outcome of typing a text.
 
-    `leftover` is unsent input that was there before and was removed.
+    `leftover` is unsent input that was there before: removed, unless the program puts it back.
 
-    proven: its turn began, or what it asks for happened. uncertain: nothing can be proven.
-    refused: it was not typed, and `why` gives the reason.
+    proven: its turn began, or what it asks for happened; `why` says what a command did that began
+    none. uncertain: nothing can be proven. refused: it was not sent, and `why` gives the reason, which
+    waiting does not change where it is `lasting`.
     """
 
     state: Literal["proven", "uncertain", "refused"]
     leftover: str = ""
     why: str = ""
+    lasting: bool = False
 
 
 class PromptDelivery:
@@ -71,9 +92,7 @@ class PromptDelivery:
         self.database = database
         self.panes = panes
         self.changes = changes
-
-    def _has_other_input(self, agent: FleetAgent, before: str) -> bool:
-        return self.read_screen_state(agent).typed != before
+        self.typing = InputTyping(panes, changes)
 
     def read_screen_state(self, agent: FleetAgent) -> ScreenState:
         """Return what the agent's program does now.
@@ -102,28 +121,62 @@ class PromptDelivery:
     ) -> DeliveryResult:
         """Type a text, or continue where typing was interrupted; wait `seconds` for the proof.
 
-        `has_happened` says whether what the text asks for has happened, for a text that begins no
-        turn. With `at_once` the text is also typed to a busy agent, which takes it up later.
-        `is_wanted` is asked before each paste and Enter: once it returns False, nothing more is typed,
-        and HandoffStopped is raised. Raises PaneGone, LaunchFailed.
+        `has_happened` says whether the program has ended, for the text that ends it. With `at_once`
+        the text is also typed to a busy agent, which takes it up later. `is_wanted` is asked before
+        each paste and Enter: once it returns False, nothing more is typed, and HandoffStopped is
+        raised. Raises PaneGone, LaunchFailed.
         """
         is_proven = has_happened or (lambda: self._is_proven(intent.id))
         if is_proven():
             return DeliveryResult("proven")
+        if at_once and is_command(text):
+            return DeliveryResult("refused", why=AT_WORK)
+        try:
+            text = text if has_happened else prepare_text(text, get_control(agent))
+        except NotPossible as error:
+            return DeliveryResult("refused", why=str(error), lasting=True)
+        wanted = WantedText(
+            agent, intent.id, text, lambda: self.read_screen_state(agent), is_wanted, has_happened is not None
+        )  # fmt: skip
         with self.panes.lock(agent.pane):
-            leftover, why = self._type_text(agent, intent, text, is_wanted, at_once=at_once)
-            leftover = redact_screen(leftover)
+            wanted, why = self._type_text(wanted, at_once=at_once)
+            leftover = redact_screen(wanted.leftover)
             if why:
-                return DeliveryResult("refused", leftover, why)
-            with self.database.write(synced=False) as connection:
-                outbox.mark_intent(connection, intent.id, "sent")
-            if self._await_proof(agent, intent, is_proven, is_wanted, seconds):
-                with self.database.write(synced=False) as connection:
-                    outbox.mark_intent(connection, intent.id, "proven")
-                return DeliveryResult("proven", leftover)
-        with self.database.write(synced=False) as connection:
-            outbox.mark_intent(connection, intent.id, "uncertain")
-        return DeliveryResult("uncertain", leftover)
+                waits = why in (*_BLOCKERS.values(), NOT_IN_FRONT)
+                return DeliveryResult("refused", leftover, why, not waits)
+            self._mark(intent, "sent")
+            try:
+                done = self._await_proof(wanted, intent, is_proven, seconds)
+            except NotPossible as error:
+                return DeliveryResult("refused", leftover, str(error), lasting=True)
+            if done is None and self._is_taken_back(wanted, is_proven):
+                why = "its program did not take it"
+                return DeliveryResult("refused", leftover, why, lasting=True)
+        self._mark(intent, "uncertain" if done is None else "proven")
+        return DeliveryResult("uncertain" if done is None else "proven", leftover, done or "")
+
+    def type_words(self, agent: FleetAgent, keys: Sequence[str], text: str) -> None:
+        """Type words into the field of a dialog, which `keys` open, and submit them.
+
+        Whoever calls holds the pane. Raises NotPossible, with nothing sent, where the field is not
+        proven to be empty, or then to hold just these words; PaneGone, LaunchFailed.
+        """
+        control, key = get_control(agent), "".join(keys)
+
+        def read() -> ScreenState:
+            field = control.read_field(self.capture_screen(agent))
+            is_open = field is not None and field.key == key
+            return ScreenState(
+                "waiting", *((field.typed, field.is_whole) if field and is_open else ())
+            )
+
+        wanted = WantedText(agent, f"answer-{secrets.token_hex(8)}", text, read)
+        if keys and read().typed is None:
+            self.panes.press_keys(agent.pane, *keys, pid=wanted.pid)
+        self.typing.await_change(wanted.is_input_empty, FIELD_SECONDS)
+        why = self.typing.paste_text(wanted) or self.typing.enter_text(wanted, FIELD_GAP)
+        if why:
+            raise NotPossible(f"The answer was not sent: {why}. Look at its terminal.")
 
     def press_key(self, agent: FleetAgent, key: str) -> None:
         """Press one key, never while a text is being typed. Raises NotPossible, LaunchFailed."""
@@ -135,140 +188,138 @@ class PromptDelivery:
             if not is_in_front(agent):
                 raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
             try:
-                self.panes.type_keys(agent.pane, keys, pid=_get_pid(agent))
+                self.panes.type_keys(agent.pane, keys, pid=agent.pid or 0)
             except PaneGone as error:
                 raise NotPossible(str(error)) from error
 
-    def _type_text(
-        self,
-        agent: FleetAgent,
-        intent: TypingIntent,
-        text: str,
-        is_wanted: Callable[[], bool],
-        *,
-        at_once: bool,
-    ) -> tuple[str, str]:
-        """Paste and press Enter, unless that is done; return the leftover input and the blocker."""
-        control, leftover, before = get_control(agent), "", ""
+    def _type_text(self, wanted: WantedText, *, at_once: bool) -> tuple[WantedText, str]:
+        """Paste and press Enter, unless that is done; return the text with its leftover, and why not."""
+        agent = wanted.agent
         if not is_in_front(agent):
-            return "", NOT_IN_FRONT
-        marks = self.panes.read_marks(agent.pane, _get_pid(agent))
-        if marks.paste != intent.id and self.panes.was_pasted(agent.pane, intent.id):
-            return "", ""  # another text came after it: only its proof can tell what became of it
-        if marks.paste != intent.id:
-            sight = self.read_screen_state(agent) if at_once else self._await_ready(agent)
-            if not at_once and (why := _BLOCKERS.get(sight.state, "")):
-                return "", why
-            leftover, before = self._clear_input(agent, control, sight.typed)
-            if before and leftover:
-                return (
-                    leftover,
-                    f"there is other text in its input: {shorten_to_line(redact_screen(before), 80)!r}",
-                )
-            check_wanted(is_wanted)
-            if not is_in_front(agent):
-                return leftover, NOT_IN_FRONT
-            self.panes.paste(agent.pane, text, intent.id, _get_pid(agent))
-        if marks.enter not in (intent.id, _build_second_mark(intent)):
-            self._await(lambda: self.read_screen_state(agent).typed != before, TAKEN_SECONDS)
-            time.sleep(control.enter_gap)
-            check_wanted(is_wanted)
-            if not is_in_front(agent):
-                return leftover, NOT_IN_FRONT
-            self.panes.enter(agent.pane, intent.id, _get_pid(agent))
-        return leftover, ""
+            return wanted, NOT_IN_FRONT
+        marks = self.panes.read_marks(agent.pane, wanted.pid)
+        if marks.paste == wanted.id:
+            is_entered = marks.enter in (wanted.id, _build_second_mark(wanted))
+            return wanted, "" if is_entered else self.typing.type_text(wanted, is_pasted=True)
+        if self.panes.was_pasted(agent.pane, wanted.id):
+            # Another text came after it: only its proof can tell what became of it.
+            return wanted, ""
+        shown = self._await_ready(agent, at_once=at_once)
+        if not at_once and (why := _BLOCKERS.get(shown.state, "")):
+            return wanted, why
+        if shown.typed:
+            wanted = replace(wanted, leftover=shown.typed)
+            note = f"Unsent text in the input of agent {agent.id}: {redact_screen(shown.typed)}"
+            with self.database.write() as connection:
+                log.note(connection, "leftover", note, agent_id=agent.id)
+            if why := self.typing.empty_input(wanted, shown):
+                return wanted, why
+        return wanted, self.typing.type_text(wanted)
 
-    def _await_ready(self, agent: FleetAgent) -> ScreenState:
+    def _await_ready(self, agent: FleetAgent, *, at_once: bool) -> ScreenState:
         """Return the state of the screen once the input is ready, or when the wait is over."""
-        deadline = time.monotonic() + READY_SECONDS
-        while (
-            sight := self.read_screen_state(agent)
-        ).state in _BLOCKERS and time.monotonic() < deadline:
-            self._pause()
-        return sight
 
-    def _clear_input(self, agent: FleetAgent, control: AgentControl, first: str) -> tuple[str, str]:
-        """Clear the input; return what was in it, and what is still in it.
+        def is_ready() -> bool:
+            shown = self.read_screen_state(agent)
+            return shown.typed is not None and (at_once or shown.state not in _BLOCKERS)
 
-        The leftover is written into the log first. Text that a delete key does not change is not
-        input but a hint of the program.
-        """
-        if not first or not control.clear_keys:
-            return first, first
-        note = f"Unsent text in the input of agent {agent.id}: {redact_screen(first)}"
-        with self.database.write() as connection:
-            log.note(connection, "leftover", note, agent_id=agent.id)
-        now, same = first, 0
-        for _ in range(MOST_LINES):
-            # A line goes in two: its words, then its end, which is not seen.
-            if not now or same == 2:
-                break
-            self.panes.press_keys(agent.pane, *control.clear_keys, pid=_get_pid(agent))
-            before = now
-            self._await(partial(self._has_other_input, agent, now), CLEARED_SECONDS)
-            now = self.read_screen_state(agent).typed
-            same = same + 1 if now == before else 0
-        return ("", now) if now == first else (first, now)
+        self.typing.await_change(is_ready, READY_SECONDS)
+        return self.read_screen_state(agent)
 
     def _await_proof(
         self,
-        agent: FleetAgent,
+        wanted: WantedText,
         intent: TypingIntent,
         is_proven: Callable[[], bool],
-        is_wanted: Callable[[], bool],
         seconds: float,
-    ) -> bool:
-        """Wait for the proof; press Enter once more if the text is still in the input."""
-        began, pressed = time.monotonic(), False
+    ) -> str | None:
+        """Wait for the proof; return None for none, and what is proven of a command.
+
+        Press Enter once more if the input still holds just the text. Raises NotPossible for a command
+        that its program does not know.
+        """
+        agent, began, pressed = wanted.agent, time.monotonic(), False
         with self.changes.subscribe([agent.id]) as news:
             while (waited := time.monotonic() - began) < seconds:
                 if is_proven():
-                    return True
+                    return ""
                 if self.changes.closing.is_set():
                     raise ServerClosing
-                check_wanted(is_wanted)
+                check_wanted(wanted.is_wanted)
                 if not pressed and waited > STANDS_SECONDS:
                     pressed = True
-                    if self._is_still_unsent(agent):
-                        self._press_enter_again(agent, intent)
+                    if self._is_unsent(wanted):
+                        self._press_enter_again(wanted)
+                if waited > COMMAND_SECONDS and (done := self._describe_command(wanted, intent)):
+                    return done
                 news.wait(min(0.5, max(0.05, seconds - waited)))
                 news.clear()
         # The thread is the proof for a harness whose hooks are silent.
-        return is_proven() or (bool(intent.proof) and has_prompt_with(agent, intent.proof))
+        if is_proven() or (bool(intent.proof) and has_prompt_with(agent, intent.proof)):
+            return ""
+        return None
 
-    def _press_enter_again(self, agent: FleetAgent, intent: TypingIntent) -> None:
-        if self.panes.read_marks(agent.pane, _get_pid(agent)).enter != _build_second_mark(intent):
-            self.panes.enter(agent.pane, _build_second_mark(intent), _get_pid(agent))
+    def _describe_command(self, wanted: WantedText, intent: TypingIntent) -> str:
+        """Describe what a command did that began no turn; empty for words, and while it is unsent.
 
-    def _is_still_unsent(self, agent: FleetAgent) -> bool:
-        """Whether the text, or the placeholder of a long paste, is still unsent in the input."""
+        Raises NotPossible where its program does not know it.
+        """
+        if wanted.ends_program or not is_command(wanted.text):
+            return ""
+        events = tables.events.c
+        query = sa.select(events.kind).where(
+            events.agent_id == wanted.agent.id, events.kind.in_(_DONE),
+            events.received_at >= intent.created_at,
+        )  # fmt: skip
+        with self.database.read() as connection:
+            kinds = set(connection.execute(query).scalars())
         try:
-            sight = self.read_screen_state(agent)
+            shown = wanted.read()
         except PaneGone:
+            return "its program took it as a command: it ended"
+        if done := next((_DONE[kind] for kind in _DONE if kind in kinds), ""):
+            return f"its program took it as a command: {done}"
+        if shown.typed is None:
+            return "its program took it as a command, and shows a dialog or a menu now"
+        if is_unknown_command(wanted.text, self.capture_screen(wanted.agent).text):
+            raise NotPossible("its program knows no such command: put a word in front")
+        is_gone = shown.typed in ("", wanted.leftover)
+        return "its program took it as a command: its terminal shows what it did" if is_gone else ""
+
+    def _press_enter_again(self, wanted: WantedText) -> None:
+        second, pane = _build_second_mark(wanted), wanted.agent.pane
+        if self.panes.read_marks(pane, wanted.pid).enter != second:
+            self.panes.enter(pane, second, wanted.pid)
+
+    def _is_unsent(self, wanted: WantedText) -> bool:
+        with suppress(PaneGone):
+            return wanted.is_unsent()
+        return False
+
+    def _is_taken_back(self, wanted: WantedText, is_proven: Callable[[], bool]) -> bool:
+        """Take back a text that Enter did not send; whether it is proven that it was not."""
+        if wanted.ends_program or not self._is_unsent(wanted) or not self.typing.take_back(wanted):
             return False
-        return bool(sight.typed) and sight.state != "busy"
+        # A program that was stopped meanwhile takes the Enter first, and then the keys of taking back.
+        return not self.typing.await_change(
+            lambda: is_proven() or wanted.read().state == "busy", COMMAND_SECONDS
+        )
+
+    def _mark(self, intent: TypingIntent, state: str) -> None:
+        with self.database.write(synced=False) as connection:
+            outbox.mark_intent(connection, intent.id, state)
 
     def _is_proven(self, intent_id: str) -> bool:
         with self.database.read() as connection:
             intent = outbox.load_intent(connection, intent_id)
         return bool(intent and intent.state == "proven")
 
-    def _await(self, condition: Callable[[], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            self._pause()
-        return True
-
-    def _pause(self) -> None:
-        if self.changes.closing.wait(POLL_SECONDS):
-            raise ServerClosing
-
 
 def has_prompt_with(agent: FleetAgent, words: str) -> bool:
     """Whether a prompt in the agent's thread has these words."""
-    return any(words in entry.text for entry in read_entries(agent) if entry.kind == "user")
+    wanted = squeeze_text(words)
+    prompts = (entry.text for entry in read_entries(agent) if entry.kind == "user")
+    return any(wanted in squeeze_text(prompt) for prompt in prompts)
 
 
 def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]
@@ -281,30 +332,5 @@ def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]
         return []
 
 
-def check_wanted(is_wanted: Callable[[], bool]) -> None:
-    """Raise HandoffStopped where the text is no longer wanted."""
-    if not is_wanted():
-        raise HandoffStopped("The text is no longer wanted.")
-
-
-def _get_pid(agent: FleetAgent) -> int:
-    return agent.pid or 0
-
-
-def is_in_front(agent: FleetAgent) -> bool:
-    """Whether text typed into an agent's pane reaches the agent.
-
-    It does not while the shell in which the agent was adopted has the terminal.
-    """
-    if not (agent.adopted and agent.process and agent.pid):
-        return True
-    return has_terminal(agent.process, agent.pid)
-
-
-def _build_second_mark(intent: TypingIntent) -> str:
-    return f"{intent.id}+"
-
-
-def get_control(agent: FleetAgent) -> AgentControl:
-    """Return the control of the agent's harness. Raises NotPossible."""
-    return harnesses.require_control(agent.harness)
+def _build_second_mark(wanted: WantedText) -> str:
+    return f"{wanted.id}+"

@@ -18,7 +18,8 @@ from tasuki.draft.redact.screen import find_row_secrets, hide_rows
 from tasuki.errors import NotPossible, PaneGone
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.launch.tmux.terminal import TerminalCapture, TerminalRow, count_columns, render_row
+from tasuki.launch.tmux.terminal import TerminalCapture, TerminalRow, render_row
+from tasuki.text_safety import count_columns
 
 MOST_ABOVE = 2000
 """Rows above the screen that are shown."""

@@ -19,7 +19,8 @@ from tasuki.errors import (
 )
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
-from tasuki.fleet.delivery.prompt_delivery import get_control, has_prompt_with, read_entries
+from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
+from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.fork_steps import build_fork_request
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import queries, tables

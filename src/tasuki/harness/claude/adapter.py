@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tasuki.harness.claude.head import get_projects_folder, list_threads, read_head
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, choose_ask_folder
+from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
 from tasuki.harness.protocol import (
     AgentControl,
     AskAnswer,
@@ -110,8 +110,8 @@ class Claude:
             cwd=request.cwd,
             unset=OWN_VARIABLES,
             paste="" if fits else text,
-            submit=request.send,
             ready=_READY,
+            note=TOO_LONG if request.send and not fits else "",
         )
 
     def ask(self, request: AskRequest) -> AskPlan:

@@ -47,6 +47,7 @@ from tasuki.harness.protocol import (
     ScreenState,
 )
 from tasuki.harness.questions import ScreenQuestion
+from tasuki.harness.typed_text import read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -97,7 +98,10 @@ The summary is made by a sub-agent without a type.
 """
 
 _SUMMARY = compile_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_RULE = compile_pattern(r"^[─━]{20,}")
+_RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} (?:[↑↓] \d+ more|History \d+/\d+) [─━]")
+_CUT = compile_pattern(r"[─━]{2,} [↑↓] \d+ more [─━]")
+"""The rule at which its input goes on out of sight."""
+_SIGN = compile_pattern(r"[❯>!](?:\s|$)")
 _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
 
@@ -214,7 +218,9 @@ def _get_state_file() -> Path:
 class ClaudeControl(BaseControl):
     """Agents of Claude Code."""
 
-    clear_keys: tuple[str, ...] = ("C-u",)
+    stash_keys: tuple[str, ...] = ("C-s",)
+    clear_keys: tuple[str, ...] = ("C-u", "C-u")
+    pasted = compile_pattern(r"\[Pasted text #\d+(?: \+(?P<ends>\d+) lines)?\]")
     enter_gap = 0.05
     chooses_session = True
     skill_at_start = True
@@ -258,12 +264,11 @@ class ClaudeControl(BaseControl):
         )
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
-        typed, has_input = _read_input(screenshot.text)
+        shown = _read_input(screenshot)
         state = STATES.get(_read_signal(screenshot))
-        if state is None:
-            state = "ready" if has_input else "unknown"
-            state = "busy" if has_input and "esc to interrupt" in screenshot.text else state
-        return ScreenState(state, typed)  # type: ignore[arg-type]
+        if state is None and shown.typed is not None:
+            state = "busy" if "esc to interrupt" in screenshot.text else "ready"
+        return replace(shown, state=state or "unknown")
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read its dialog: a digit takes a choice, but not in its first moment."""
@@ -358,13 +363,17 @@ def _read_signal(screenshot: Screenshot) -> str:
     return ""
 
 
-def _read_input(screen: str) -> tuple[str, bool]:
-    """Return the text of the input, between the last two rules, and whether there is an input."""
-    lines = screen.rstrip().splitlines()
+def _read_input(screenshot: Screenshot) -> ScreenState:
+    """Read the input, between the last two rules; what a shell would run begins with its sign."""
+    lines = screenshot.text.rstrip().splitlines()
     rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+    hint = None if screenshot.solid else _HINT
     for top, bottom in zip(reversed(rules[:-1]), reversed(rules[1:]), strict=True):
-        box = lines[top + 1 : bottom]
-        if box and re.match(r"[❯>](?:\s|$)", box[0]):
-            words = "\n".join((box[0][1:], *box[1:])).strip()
-            return ("" if _HINT.fullmatch(words) else words), True
-    return "", False
+        sign = _SIGN.match(lines[top + 1])
+        is_cut = any(_CUT.match(lines[number]) for number in (top, bottom))
+        if bottom - top > 1 and (sign or is_cut):
+            shell = "!" if sign and sign[0][0] == "!" else ""
+            words = read_rows(screenshot, top + 1, bottom, 2, hint)
+            has_stash = top > 0 and "stashed" in lines[top - 1]
+            return ScreenState("unknown", shell + words, not is_cut, has_stash)
+    return ScreenState("unknown")

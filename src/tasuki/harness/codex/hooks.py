@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tasuki.harness.integration import (
 from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 from tasuki.harness.questions import ScreenQuestion
+from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -56,7 +56,8 @@ _TURN = compile_pattern(rb'"payload": ?\{"type": ?"(task_started|task_complete|t
 _SPINNER = compile_pattern(r"[\u2800-\u28ff] ")
 _QUESTION = compile_pattern(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
 _WORKS = compile_pattern(r"(?m)^. .*esc to interrupt\)")
-_EMPTY = "Ask Codex to do anything"
+_EMPTY = compile_pattern("Ask Codex to do anything")
+_SIGN = compile_pattern(r"[›!](?:\s|$)")
 _ABOVE_DIALOG = compile_pattern(r"\S|    \+ Show details")
 """The line above a dialog, which is indented itself."""
 
@@ -151,6 +152,7 @@ class CodexControl(BaseControl):
 
     exit_text = "/quit"
     enter_gap = 0.3
+    pasted = compile_pattern(r"\[Pasted Content (?P<chars>\d+) chars\](?: #\d+)?")
     starts_at_prompt = True
     notes: tuple[str, ...] = (
         "Codex runs hooks only once you have approved them: start codex, type /hooks and trust those "
@@ -188,12 +190,11 @@ class CodexControl(BaseControl):
         """
         if not screenshot.text:  # A turn that goes on may wait for the user.
             return ScreenState("ready" if _has_ended(screenshot.session) else "unknown")
-        typed = _read_input(screenshot.text)
         if screenshot.title.startswith("[ ! ]") or _QUESTION.search(screenshot.text):
             return ScreenState("waiting")
-        if _SPINNER.match(screenshot.title) or _WORKS.search(screenshot.text):
-            return ScreenState("busy", typed or "")
-        return ScreenState("unknown" if typed is None else "ready", typed or "")
+        shown = _read_input(screenshot)
+        works = _SPINNER.match(screenshot.title) or _WORKS.search(screenshot.text)
+        return replace(shown, state="busy") if works else shown
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read its dialog; a digit takes a choice. It shows neither tabs nor the lines of a patch."""
@@ -223,16 +224,13 @@ def _has_ended(session: str) -> bool:
     return bool(events) and events[-1] != b"task_started"
 
 
-def _read_input(screen: str) -> str | None:
-    """Return the text of the input; None for no input.
-
-    It goes from the last `›` to the empty line above the footer.
-    """
-    lines = screen.rstrip().splitlines()
-    starts = [number for number, line in enumerate(lines) if re.match(r"›(?:\s|$)", line)]
+def _read_input(screenshot: Screenshot) -> ScreenState:
+    """Read the input, from the last `›` to the empty line above the footer; that of a shell is none."""
+    lines = screenshot.text.rstrip().splitlines()
+    starts = [number for number, line in enumerate(lines) if _SIGN.match(line)]
     ends = [number for number, line in enumerate(lines) if not line.strip()]
-    if not starts or not ends or ends[-1] < starts[-1]:
-        return None
-    box = lines[starts[-1] : ends[-1]]
-    words = "\n".join((box[0][1:], *box[1:])).strip()
-    return "" if words == _EMPTY else words
+    if not starts or not ends or ends[-1] < starts[-1] or lines[starts[-1]].startswith("!"):
+        return ScreenState("unknown")
+    hint = None if screenshot.solid else _EMPTY
+    words = read_rows(screenshot, starts[-1], ends[-1], 2, hint)
+    return ScreenState("ready", words, ends[-1] - starts[-1] <= SURE_ROWS)

@@ -40,6 +40,7 @@ from tasuki.harness.integration import (
 from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 from tasuki.harness.questions import ScreenQuestion
+from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -154,6 +155,8 @@ class CopilotControl(BaseControl):
     """Agents of Copilot CLI. What they may do without asking is in the operator's arguments."""
 
     interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
+    pasted = compile_pattern(r"\[Paste #\d+ - (?P<lines>\d+) lines\]")
+    blank_shields = False
     starts_at_prompt = True
     notes: tuple[str, ...] = (
         "Copilot asks before it writes a file, including the handoff document, unless its agents are "
@@ -193,10 +196,10 @@ class CopilotControl(BaseControl):
         rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
         if len(rules) < 2 or not lines[rules[-2] + 1].startswith("❯"):
             return ScreenState("unknown")
-        box = lines[rules[-2] + 1 : rules[-1]]
-        typed = "\n".join(line.strip() for line in (box[0][1:], *box[1:])).strip()
+        words = read_rows(screenshot, rules[-2] + 1, rules[-1], 2)
         works = any(map(_WORKS.match, lines[rules[-1] + 1 :]))
-        return ScreenState("busy" if works else "ready", typed)
+        is_whole = rules[-1] - rules[-2] - 1 <= SURE_ROWS
+        return ScreenState("busy" if works else "ready", words, is_whole)
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read what its dialog asks; which key takes a choice was not tried."""

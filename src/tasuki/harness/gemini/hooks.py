@@ -46,6 +46,7 @@ from tasuki.harness.questions import (
     describe_tool_call,
     name_file,
 )
+from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -75,8 +76,11 @@ MODES = frozenset({"default", "auto_edit", "yolo", "plan"})
 
 _STATES = {"◇": "ready", "✦": "busy", "✋": "waiting"}
 """The first character of its pane's title."""
-_INPUT = compile_pattern(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
-_EMPTY = compile_pattern(r"\s*Type your message.*")
+_TOP = compile_pattern(r"▄{8,}|─{8,}")
+_BOTTOM = compile_pattern(r"▀{8,}|─{8,}")
+"""The edges of the input; rules where colours are off."""
+_SIGN = compile_pattern(r" [>*] ")
+_EMPTY = compile_pattern(r"Type your message.*|Press '(?:i|Esc)' for [A-Z]+ mode\.")
 _ABOVE_DIALOG = compile_pattern(r"╭─")
 """The upper edge of a dialog; that of a box in it is indented."""
 _FRAME = compile_pattern(r" *│ *│ *$")
@@ -207,6 +211,9 @@ class GeminiControl(BaseControl):
     """Agents of Gemini CLI."""
 
     exit_text = "/quit"
+    pasted = compile_pattern(
+        r"\[Pasted Text: (?:(?P<lines>\d+) lines|(?P<chars>\d+) chars)(?: #\d+)?\]"
+    )
     skill_at_start = True
     queues_prompts = True
     notes: tuple[str, ...] = (
@@ -253,13 +260,12 @@ class GeminiControl(BaseControl):
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
         """Read the state from the title of its pane, else from the screen."""
-        boxes = _INPUT.findall(screenshot.text)
-        typed = _read_input(boxes[-1]) if boxes else ""
+        shown = _read_input(screenshot)
         if state := _STATES.get(screenshot.title[:1]):
-            return ScreenState(state, typed)  # type: ignore[arg-type]
-        if "(esc to cancel, " in screenshot.text:
-            return ScreenState("busy", typed)
-        return ScreenState("ready" if boxes else "unknown", typed)
+            return structs.replace(shown, state=state)
+        return (
+            structs.replace(shown, state="busy") if "(esc to cancel, " in screenshot.text else shown
+        )
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read its dialog; a digit takes a choice. Only a question of the agent is shown as it is."""
@@ -304,8 +310,12 @@ def _derive_turn_id(prompt: str) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:16] if prompt else ""
 
 
-def _read_input(box: str) -> str:
-    """Return the text of the input after its sign; empty for the hint in an empty input."""
-    lines = [line.strip() for line in box.splitlines()]
-    words = "\n".join((lines[0].lstrip("*>!").strip(), *lines[1:])).strip() if lines else ""
-    return "" if _EMPTY.fullmatch(words) else words
+def _read_input(screenshot: Screenshot) -> ScreenState:
+    """Read the input between its edges, after its sign; that of a shell counts as none."""
+    lines = screenshot.text.rstrip().splitlines()
+    ends = [number for number, line in enumerate(lines) if _BOTTOM.match(line)]
+    starts = [n for n, line in enumerate(lines) if _TOP.match(line) and n < max(ends, default=0)]
+    if not starts or not _SIGN.match(lines[starts[-1] + 1]):
+        return ScreenState("unknown")
+    words = read_rows(screenshot, starts[-1] + 1, ends[-1], 3, _EMPTY)
+    return ScreenState("ready", words, ends[-1] - starts[-1] - 1 <= SURE_ROWS)

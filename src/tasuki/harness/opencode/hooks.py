@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
@@ -40,7 +40,9 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.harness.typed_text import SURE_ROWS
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import count_columns
 
 ASSETS = Path(__file__).with_name("assets")
 NOTES = ("At its next start opencode sets up its folder for plugins once, which takes a while.",)
@@ -52,7 +54,7 @@ QUESTION_LINES = 12
 _ID = compile_pattern(r"\w[\w.-]{0,199}", re.ASCII)
 _BOTTOM = compile_pattern(r"^ *╹▀{8,}")
 """The lower edge of the input. Other things may be to its right, on the same lines."""
-_BORDER = compile_pattern(r"^ *┃ *")
+_BORDER = compile_pattern(r"^ *┃")
 _HINT = compile_pattern(r'Ask anything(?:…|\.\.\.) *"[^\n]*')
 _QUESTION = compile_pattern(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc dismiss")
 _WORKS = compile_pattern(r"\besc (?:again to )?interrupt\b")
@@ -134,6 +136,7 @@ class OpencodeControl(BaseControl):
     """Agents of opencode."""
 
     interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
+    pasted = compile_pattern(r"\[Pasted ~(?P<lines>\d+) lines\]")
     starts_at_prompt = True
     notes: tuple[str, ...] = NOTES
 
@@ -187,16 +190,28 @@ class OpencodeControl(BaseControl):
             return ScreenState("waiting")
         if not edges:
             return ScreenState("unknown")
-        typed = _read_input(lines[:bottom], width)
-        return ScreenState("busy" if any(map(_WORKS.search, below)) else "ready", typed)
+        state: Literal["ready", "busy"] = "busy" if any(map(_WORKS.search, below)) else "ready"
+        words = _read_input(lines[:bottom], width)
+        return ScreenState(state, words, (words or "").count("\n") < SURE_ROWS)
 
 
-def _read_input(lines: list[str], width: int) -> str:
-    """Return the text in the box at the end of these lines, above the line that names the model."""
+def _read_input(lines: list[str], width: int) -> str | None:
+    """Return the text in the box at the end of these lines, above the line that names the model.
+
+    A menu may be above it, with a narrower margin. None for the box of a shell.
+    """
     box: list[str] = []
-    while lines and _BORDER.match(lines[-1]):
-        box.insert(0, _BORDER.sub("", lines.pop()[:width]).rstrip())
+    while lines and (border := _BORDER.match(lines[-1])):
+        row = lines.pop()
+        while count_columns(row) > width:
+            row = row[:-1]
+        row = row[border.end() :].rstrip()
+        if row and not row.startswith("  "):
+            break
+        box.insert(0, row[2:])
     words = "\n".join(box[:-1]).strip()
+    if box and box[-1].strip() == "Shell":
+        return None
     return "" if _HINT.fullmatch(words) else words
 
 

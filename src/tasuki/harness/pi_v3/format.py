@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.plans import MAX_ARGUMENT
+from tasuki.harness.plans import MAX_ARGUMENT, TOO_LONG
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.text_safety import cut_text
@@ -204,26 +204,38 @@ def plan_session(
 ) -> LaunchPlan:
     """Plan a successor of pi or omp: a session file with the past, and the goal in the input.
 
-    `argv` is the program and its flag for a session file. The goal is an argument only if it is
-    to be sent at once and cannot be taken for a flag or a file.
+    `argv` is the program and its flag for a session file. The goal is an argument if it is to be
+    sent at once, and fits.
     """
     id, timestamp = create_id(), format_now()
     path = str(folder / build_file_name(id, timestamp))
     goal = _build_goal(request)
-    fits = not goal.startswith(("-", "@")) and len(goal.encode()) <= MAX_ARGUMENT
-    as_argument = request.send and fits
+    as_argument = request.send and len(goal.encode()) <= MAX_ARGUMENT
     model = ("--model", request.model) if request.model else ()
     return LaunchPlan(
-        argv=(*argv, path, *model, *request.arguments, *((goal,) if as_argument else ())),
+        argv=(
+            *argv,
+            path,
+            *model,
+            *request.arguments,
+            *(build_argument(goal) if as_argument else ()),
+        ),
         cwd=request.cwd,
         files=(PlannedFile(path=path, content=_build_session(request, id, timestamp, omp)),),
         paste="" if as_argument else goal,
-        submit=request.send and not as_argument,
         ready=ready,
         thread_path=path,
         thread_id=id,
-        note="" if as_argument else _NOTE,
+        note="" if as_argument else TOO_LONG if request.send else _NOTE,
     )
+
+
+def build_argument(prompt: str) -> tuple[str, ...]:
+    """Return a prompt as an argument.
+
+    A blank goes before one that would look like an option or a file.
+    """
+    return (f" {prompt}" if prompt[0] in "-@" else prompt,)
 
 
 def _build_goal(request: LaunchRequest) -> str:

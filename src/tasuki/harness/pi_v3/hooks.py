@@ -1,8 +1,8 @@
 """What tasuki adds to pi and oh-my-pi, how their agents run in a fleet, and what they answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -27,7 +27,7 @@ from tasuki.harness.integration import (
     read_script,
     read_setting,
 )
-from tasuki.harness.pi_v3.format import PiBlock, PiUsage
+from tasuki.harness.pi_v3.format import PiBlock, PiUsage, build_argument
 from tasuki.harness.plans import CUT_OFF, FLEET_MARK, BaseControl
 from tasuki.harness.protocol import (
     AgentEvent,
@@ -35,11 +35,13 @@ from tasuki.harness.protocol import (
     AskRequest,
     EventKind,
     HookReply,
+    ScreenField,
     Screenshot,
     ScreenState,
 )
 from tasuki.harness.questions import ScreenQuestion
 from tasuki.harness.reading.jsonl import decode_lines, read_both_ends, scan_folder
+from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 PACKAGE = Path(__file__).with_name("package")
@@ -54,6 +56,10 @@ WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
 SOURCED = frozenset({"started", "compacting", "compacted"})
 
 _RULE = compile_pattern(r"^[─━]{2,}(?: .* [─━]+|[─━]*)$")
+_CUT = compile_pattern(r"[─━]+ [↑↓] \d+ more [─━]")
+"""The rule at which its input goes on out of sight."""
+MARGIN = 5
+"""Columns that a line of words leaves free: its sign, and the cursor with two columns beside it."""
 _DIALOG = compile_pattern(r"\benter (submit|select)\b.*\bcancel\s*$")
 """The hint below a dialog of an extension, which stands in the place of the input."""
 _WORKS = compile_pattern(r"^[─━]+ (?:[\u2800-\u28ff] |Retrying)")
@@ -174,12 +180,14 @@ class PiControl(BaseControl):
 
     exit_text = "/quit"
     enter_gap = 0.3
+    pasted = compile_pattern(r"\[paste #\d+ (?:\+(?P<lines>\d+) lines|(?P<chars>\d+) chars)\]")
+    blank_shields = False
     skill_at_start = True
     settles = True
     """It reports when a run is really over."""
 
     def __init__(self, program: str, ready: str, home: Path) -> None:
-        super().__init__(program, ready, _build_argument)
+        super().__init__(program, ready, build_argument)
         self.home = home
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
@@ -225,20 +233,29 @@ class PiControl(BaseControl):
         Without the screen, the end of work that no event reports cannot be known.
         """
         lines = screenshot.text.rstrip().splitlines()
-        rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
-        if len(rules) < 2:
+        top, bottom = _find_box(lines)
+        if not bottom:
             return ScreenState("unknown")
-        top, bottom = rules[-2:]
         if any(map(_DIALOG.search, lines[top + 1 : bottom])):
             return ScreenState("waiting")
-        typed = "\n".join(line.rstrip() for line in lines[top + 1 : bottom]).strip()
-        return ScreenState("busy" if _WORKS.match(lines[top]) else "ready", typed)
+        is_cut = any(_CUT.match(lines[number]) for number in (top, bottom))
+        words = read_rows(screenshot, top + 1, bottom, 0)
+        return ScreenState("busy" if _WORKS.match(lines[top]) else "ready", words, not is_cut)
+
+    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+        """Read the words in a dialog of an extension: one line, which shows the end of a long text."""
+        lines = screenshot.text.rstrip().splitlines()
+        top, bottom = _find_box(lines)
+        fields = [line[2:].rstrip() for line in lines[top + 1 : bottom] if line.startswith("> ")]
+        if not fields:
+            return None
+        return ScreenField("", fields[-1], len(fields[-1]) + MARGIN < len(lines[top].rstrip()))
 
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read what a dialog of an extension asks; only one for words can be answered from here."""
         lines = screenshot.text.rstrip().splitlines()
-        rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
-        box = lines[rules[-2] + 1 : rules[-1]] if len(rules) > 1 else []
+        top, bottom = _find_box(lines)
+        box = lines[top + 1 : bottom]
         hint = next((match for line in box if (match := _DIALOG.search(line))), None)
         text = next((line.strip() for line in box if line.strip()), "")
         return ScreenQuestion(text, text_keys=() if hint[1] == "submit" else None) if hint else None
@@ -248,6 +265,8 @@ class OmpControl(PiControl):
     """Agents of oh-my-pi."""
 
     exit_text = "/exit"
+    pasted = compile_pattern(r"📄 #\d+")
+    code_signs = "!$"
     settles = False
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
@@ -255,17 +274,21 @@ class OmpControl(PiControl):
         match = _TITLE.match(screenshot.title)
         if not match:
             return ScreenState("unknown")
-        before, _, typed = f"\n{screenshot.text.rstrip()}".rpartition("\n╰─")
-        words = "\n".join(line.strip() for line in typed.splitlines())
-        return ScreenState("ready" if match[1] == ">" else "busy", words.strip() if before else "")
+        state: Literal["ready", "busy"] = "ready" if match[1] == ">" else "busy"
+        lines = screenshot.text.rstrip().splitlines()
+        starts = [number for number, line in enumerate(lines) if line[:3].rstrip() == "╰─"]
+        if not starts:
+            return ScreenState(state, asks_about_paste="│ Esc to paste inline" in screenshot.text)
+        below = range(starts[-1] + 1, len(lines))
+        end = next((number for number in below if not lines[number].startswith("   ")), len(lines))
+        words = read_rows(screenshot, starts[-1], end, 3)
+        return ScreenState(state, words, end - starts[-1] <= SURE_ROWS)
 
 
-def _build_argument(prompt: str) -> tuple[str, ...]:
-    """Return a prompt as an argument.
-
-    A blank goes before one that would look like an option or a file.
-    """
-    return (f" {prompt}" if prompt[0] in "-@" else prompt,)
+def _find_box(lines: Sequence[str]) -> tuple[int, int]:
+    """Find the rules above and below the input, or the dialog in its place; zeros for none."""
+    rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+    return (rules[-2], rules[-1]) if len(rules) > 1 else (0, 0)
 
 
 TAIL_BYTES = 8 << 20

@@ -27,7 +27,7 @@ from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
 from tasuki.launch.tmux.paste import PANE, PaneInput, PaneMarks, check_pane
 from tasuki.launch.tmux.server import CHILD, EXITING, POLL_SECONDS, SESSION, Tmux
-from tasuki.launch.tmux.terminal import TerminalCapture, parse_rows
+from tasuki.launch.tmux.terminal import TerminalCapture, parse_rows, separate_dim
 from tasuki.patterns import compile_pattern
 
 SIZE = ("-x", "200", "-y", "50")
@@ -178,19 +178,20 @@ class TmuxPanes(PaneInput):
         return {state.pane: state for state in map(_parse_state, lines) if state}
 
     def capture_screen(self, pane: str) -> Screenshot:
-        """Capture the screen of a pane as plain text, its title and process.
+        """Capture the screen of a pane as plain text, once without what is dim, its title and process.
 
         One call. Raises PaneGone where the pane is gone or its program has ended.
         """
         out = self._run(
-            ("capture-pane", "-p", "-J", "-t", check_pane(pane)),
+            ("capture-pane", "-p", "-J", "-e", "-t", check_pane(pane)),
             ("display-message", "-p", "-t", pane, _LOOK),
         )
         text, _, last = out.removesuffix("\n").rpartition("\n")
         pane_id, dead, pid, title = (*last.split("\t", 3), "", "", "")[:4]
         if pane_id != pane or dead == "1":
             raise PaneGone(f"The agent's tmux pane {pane} is gone, or its program has ended.")
-        return Screenshot(text, title, int(pid))
+        plain, solid = separate_dim(text)
+        return Screenshot(plain, title, int(pid), solid=solid)
 
     def capture_terminal(self, pane: str, above: int) -> TerminalCapture:
         """Capture the screen of a pane with its styles, and at most `above` rows above it.

@@ -173,19 +173,14 @@ class PaneInput:
             f"set-option -p -t {pane} @tasuki_enter {id}",
         )
 
-    def submit(self, pane: str, text: str, id: str, gap: float, pid: int = 0) -> PaneMarks:
-        """Paste and press Enter under the lock of the pane, from where an attempt stopped.
-
-        `gap` is in seconds.
-        """
-        with self.lock(pane):
-            marks = self.read_marks(pane, pid)
-            if marks.paste != id:
-                marks = self.paste(pane, text, id, pid)
-            if marks.enter != id:
-                time.sleep(gap)
-                marks = self.enter(pane, id, pid)
-            return marks
+    def forget(self, pane: str, id: str, pid: int = 0) -> None:
+        """Remove the marks of a text that was taken back from the input."""
+        _name_buffer(id)  # It allows only letters without a meaning in a pattern.
+        commands = (
+            f"set-option -p -u -t {pane} @tasuki_paste ; "
+            f'set-option -pF -t {pane} @tasuki_pasted "#{{s|/{id}/||:@tasuki_pasted}}"'
+        )
+        self._run_if(pane, pid, (f"#{{==:#{{@tasuki_paste}},{id}}}",), commands)
 
     def press_keys(self, pane: str, *names: str, pid: int = 0) -> None:
         """Press keys by tmux's names (`Escape`, `C-u`); a pane that is scrolled back is reset."""

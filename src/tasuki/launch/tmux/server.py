@@ -201,10 +201,6 @@ class Tmux:
             text=clean_text(text),
         )
 
-    def press_enter(self, pane: str) -> None:
-        """Submit what is in the input of a pane."""
-        self.run(("send-keys", "-t", pane, "Enter"))
-
     def copy_text(self, text: str) -> None:
         """Put a text into tmux's paste buffer and, where it allows that, the clipboard."""
         self.run(("load-buffer", "-w", "-"), text=text)
@@ -410,13 +406,10 @@ def _is_ready(screen: PaneScreen, plan: LaunchPlan) -> bool:
 
 
 def _fill_input(tmux: Tmux, pane: str, plan: LaunchPlan) -> bool:
-    """Paste the text, submit it if the plan says so; return whether the screen changed."""
+    """Paste the text, unsent; return whether the screen changed."""
     before = wait_until_settled(tmux, pane, 1.0)
     tmux.paste(pane, plan.paste)
-    changed = wait_until_settled(tmux, pane, 3.0, before) != before
-    if plan.submit and changed:
-        tmux.press_enter(pane)
-    return changed
+    return wait_until_settled(tmux, pane, 3.0, before) != before
 
 
 def wait_until_settled(tmux: Tmux, pane: str, limit: float, before: str | None = None) -> str:

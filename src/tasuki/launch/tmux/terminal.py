@@ -4,14 +4,14 @@
 Only styles pass, written anew; everything else of a sequence is dropped. Seen: tmux 3.3a.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from unicodedata import combining, east_asian_width
 
 from msgspec import Struct
 
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, count_columns
 
 _SEQUENCE = compile_pattern(
     r"\x1b\[([0-9:;]*)m"
@@ -131,6 +131,29 @@ def _settle_styles(styles: Sequence[tuple[int, str]], end: int) -> Iterator[tupl
             last = style
 
 
+def separate_dim(coloured: str) -> tuple[str, str]:
+    """Return the plain text of a capture with styles, and the same with blanks for what is dim.
+
+    Below a cursor that a program draws itself, in inverse, the first letter of a dim hint is not dim.
+    """
+    style: dict[str, str] = {}
+    plain = solid = ""
+    position, is_cursor = 0, False
+    for sequence in (*_SEQUENCE.finditer(coloured), None):
+        part = coloured[position : sequence.start() if sequence else None]
+        plain += part
+        if part and "dim" in style:
+            solid = (solid[:-1] + " " if is_cursor else solid) + re.sub(r"[^\n]", " ", part)
+        else:
+            solid += part
+        if part:
+            is_cursor = "inverse" in style and len(part) == 1 and not part.isspace()
+        if sequence:
+            position = sequence.end()
+            style = change_style(style, sequence[1]) if sequence[1] is not None else style
+    return plain, solid
+
+
 def change_style(style: Mapping[str, str], parameters: str) -> dict[str, str]:
     """Return a style after the parameters of SGR; those that are not known change nothing."""
     changed = dict(style)
@@ -176,16 +199,6 @@ def _read_colour(parts: Sequence[str]) -> str:
 
 def _write_style(style: Mapping[str, str]) -> str:
     return ";".join(style[name] for name in _ORDER if name in style)
-
-
-def count_columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )  # fmt: skip
 
 
 def render_row(row: TerminalRow, hidden: Mapping[int, str]) -> str:
