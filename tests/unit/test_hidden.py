@@ -33,7 +33,7 @@ SEEN = "".join(map(chr, range(33, 127)))
 )  # fmt: skip
 def test_what_is_hidden_is_shown(text: str, shown: str) -> None:
     """Characters without a shape, runs of blanks and empty lines, and what looks like ASCII."""
-    assert show_hidden(text, is_command=True) == shown
+    assert show_hidden(text, is_exact=True) == shown
 
 
 def test_no_character_without_a_shape_is_left() -> None:
