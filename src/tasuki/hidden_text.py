@@ -89,7 +89,13 @@ def _classify_letter(letter: str) -> str:
         return ("" if letter.isdecimal() else "latin") if is_latin else "odd"
     if letter in _TWINS:
         return "twin"
-    return "odd" if not name.startswith(_SCRIPTS) else "unspaced" if name.startswith(_UNSPACED) else "other"
+    return (
+        "odd"
+        if not name.startswith(_SCRIPTS)
+        else "unspaced"
+        if name.startswith(_UNSPACED)
+        else "other"
+    )
 
 
 def _find_twins(text: str, is_exact: bool) -> set[int]:
@@ -112,7 +118,9 @@ def _find_twins(text: str, is_exact: bool) -> set[int]:
             odd |= {"twin", "other"} if is_exact else {"twin"}
         elif not any(
             owns[n]
-            and (n == number or text[min(end, words[n][1]) : max(start, words[n][0])] in (" ", ", "))
+            and (
+                n == number or text[min(end, words[n][1]) : max(start, words[n][0])] in (" ", ", ")
+            )
             for n in range(max(number - 1, 0), min(number + 2, len(words)))
         ):
             odd |= {"twin"}

@@ -203,7 +203,11 @@ def is_subject(subject: DialogSubject, seen: ScreenQuestion) -> bool:
     if subject.kind == "fields":
         is_tool = _list_letters(subject.place).lower() in _list_letters("".join(above)).lower()
         is_named = bool(subject.text or subject.place)
-        return is_named and is_tool and _strip_space(_join_fields(seen.subject)) == _strip_space(subject.text)
+        return (
+            is_named
+            and is_tool
+            and _strip_space(_join_fields(seen.subject)) == _strip_space(subject.text)
+        )
     if subject.kind == "change":
         return _is_place(subject.place, above) and _is_change(subject, seen.subject)
     if subject.kind == "plan":

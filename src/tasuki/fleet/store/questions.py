@@ -5,7 +5,6 @@ same question asked again has another one.
 """
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -190,7 +189,9 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float) -> AgentQuestion:
     subject = join_subject(seen.subject)
     detail = show_hidden(redact_screen(seen.detail))
     if subject:
-        detail = f"{show_hidden(redact_screen(subject), is_exact=True)}\n\u27e8above it\u27e9\n{detail}"
+        detail = (
+            f"{show_hidden(redact_screen(subject), is_exact=True)}\n\u27e8above it\u27e9\n{detail}"
+        )
     question = AgentQuestion(
         text=_clean_line(redact_screen(seen.text), Redactor(), MOST_TEXT_CHARACTERS) or UNKNOWN,
         mark="",
