@@ -19,10 +19,11 @@ _BLANKS = compile_pattern(r"\A +| +(?=\n|\Z)| {16,}")
 _EMPTY_LINES = compile_pattern(r"\A\n+|(?<=\n)\n+\Z|(?<=\n)\n{2,}")
 _TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 _LEFTWARD = compile_pattern(f"{_TO_LEFT}(?: ?{_TO_LEFT})*")
-_WORD = compile_pattern(r"(?:[^\W_]|[\u0300-\u036f])+")
+_WORD = compile_pattern(r"\\[nrtbf]|(?:[^\W_]|[\u0300-\u036f])+")
+"""A word; a letter behind a backslash, as JSON has it, is none of the word behind it."""
 _AUTHORITY = compile_pattern(r"(?:(?<=://)|(?<=[\w.-]@))[^\s/?#'\"`<>|;&(){}]+")
 _BARE_HOST = compile_pattern(
-    r"(?<![^\s'\"`=(,\[{<>|;&])(?:[\w\u0300-\u036f-]+\.)+(?P<end>[A-Za-z][A-Za-z0-9-]+)(?![\w.-])(?P<more>[/:]?)"
+    r"(?:(?<![^\s'\"`=(,\[{<>|;&])|(?<=\\[nrt]))(?:[\w\u0300-\u036f-]+\.)+(?P<end>[A-Za-z][A-Za-z0-9-]+)(?![\w.-])(?P<more>[/:]?)"
 )
 """A name with a dot, which is a host's or a file's."""
 _FILE_ENDING = compile_pattern(

@@ -54,7 +54,7 @@ MARKED = [
 ORDINARY = [
     'git commit -m "Исправить ошибку"', "Übersicht.md", "cp docs/Übersicht.md größe.txt", "cat 設計書.md API仕様.md ユーザー一覧.csv",
     'git commit -m "Добавить ресурс, курс и как на сервер с данными"', 'echo "Ελληνικά και το άλλο"', "Nº 5 naïve café", "mkdir файл2 отчёт2024.txt",
-    "cat ~/Документы/отчёт.docx", "12 µs m²", "Łódź ơ ễ", "한국어.txt", "ไทย हिन्दी",
+    "cat ~/Документы/отчёт.docx", "12 µs m²", "Łódź ơ ễ", "한국어.txt", '{"body": "Привет\\nМир"}', "ไทย हिन्दी",
 ]  # fmt: skip
 
 
@@ -83,8 +83,9 @@ def test_ordinary_words_of_any_language_stay(text: str, is_exact: bool) -> None:
 
 def test_a_name_with_a_dot_is_a_host_but_for_endings_of_files() -> None:
     """Only in what is carried out; a path behind it makes it a host, and text is none."""
-    text = "curl gíthub.com gíthub.md/x größe.md"
-    assert show_hidden(text, is_exact=True) == "curl g⟨U+00ED⟩thub.com g⟨U+00ED⟩thub.md/x größe.md"
+    text = 'curl gíthub.com gíthub.md/x größe.md "\\ngíthub.com"'
+    shown = 'curl g⟨U+00ED⟩thub.com g⟨U+00ED⟩thub.md/x größe.md "\\ng⟨U+00ED⟩thub.com"'
+    assert show_hidden(text, is_exact=True) == shown
     assert show_hidden(text) == text
 
 
