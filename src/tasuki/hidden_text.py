@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import JOINS, MARKS, UNSEEN
@@ -110,21 +110,18 @@ def _find_twins(text: str, is_exact: bool) -> set[int]:
         if found["more"] or not _FILE_ENDING.fullmatch(found["end"]):
             hosts.append(found.span())
     twins = {place for host in hosts for place in range(*host) if not text[place].isascii()}
-    words = [(found.start(), found.end()) for found in _WORD.finditer(text)]
-    kinds = [{*map(_classify_letter, text[start:end])} for start, end in words]
+    words = [found.span() for found in _WORD.finditer(text)]
+    kinds = [{*map(_classify_letter, text[slice(*word)])} for word in words]
     owns = [bool(kind & {"other", "unspaced"}) and "latin" not in kind for kind in kinds]
+    gaps = ["", *(text[end:start] for (_, end), (start, _) in pairwise(words)), ""]
     for number, (start, end) in enumerate(words):
-        odd = {"odd"}
+        is_own = owns[number] or any(
+            gaps[gap] in (" ", ", ") and owns[beside]
+            for gap, beside in ((number, number - 1), (number + 1, number + 1))
+        )
+        odd = {"odd"} if is_own else {"odd", "twin"}
         if "latin" in kinds[number]:
-            odd |= {"twin", "other"} if is_exact else {"twin"}
-        elif not any(
-            owns[n]
-            and (
-                n == number or text[min(end, words[n][1]) : max(start, words[n][0])] in (" ", ", ")
-            )
-            for n in range(max(number - 1, 0), min(number + 2, len(words)))
-        ):
-            odd |= {"twin"}
+            odd = {"odd", "twin", "other"} if is_exact else {"odd", "twin"}
         twins.update(n for n in range(start, end) if _classify_letter(text[n]) in odd)
     return twins
 

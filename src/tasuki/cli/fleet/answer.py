@@ -82,22 +82,16 @@ class _ShownQuestions:
         self._path = folder / SHOWN_FILE
         self._key = f"{id} {os.ttyname(0) if sys.stdin.isatty() else ''}"
 
-    def is_known(self) -> bool:
-        """Whether any question of the agent was shown."""
-        return self._key in self._load()
-
-    def is_last(self, question: AgentQuestion) -> bool:
-        """Whether this one, with these choices, was shown last."""
-        return self._load().get(self._key) == _identify_question(question)
+    def find(self) -> str:
+        """Return what stands for the question that was shown last; empty for none."""
+        return self._load().get(self._key, "")
 
     def keep(self, question: AgentQuestion) -> None:
         """Keep which question was shown. Where that cannot be written, it was not."""
-        known = self._load()
-        known.pop(self._key, None)
-        known[self._key] = _identify_question(question)
+        others = [(key, value) for key, value in self._load().items() if key != self._key]
+        known = dict([*others, (self._key, _identify_question(question))][-MOST_SHOWN:])
         with contextlib.suppress(OSError):
-            newest = dict(list(known.items())[-MOST_SHOWN:])
-            replace_file(self._path, msgspec.json.encode(newest), synced=False)
+            replace_file(self._path, msgspec.json.encode(known), synced=False)
 
     def _load(self) -> dict[str, str]:
         try:
@@ -115,17 +109,17 @@ def _check_shown(id: int, question: AgentQuestion, shown: _ShownQuestions, words
     """Check that a question is the one that was shown here, or ask. Raises NotPossible for no."""
     if question.obstacle:
         raise NotPossible(f"{question.obstacle} Nothing was typed.")
-    is_known = shown.is_known()
-    if is_known and not shown.is_last(question):
+    known = shown.find()
+    if known and known != _identify_question(question):
         _show_question(id, question, whole=False, is_error=True)
         shown.keep(question)
         raise NotPossible(
             "It asks something else than what was shown here last. Nothing was typed."
         )
-    if is_known and not question.is_long:
+    if known and not question.is_long:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        about = f"It is about {question.size}." if is_known else "It was not shown here yet."
+        about = f"It is about {question.size}." if known else "It was not shown here yet."
         raise NotPossible(
             f"{about} Read it: tasuki agent answer {id} --whole. Then answer with --mark and its mark."
         )
