@@ -15,7 +15,7 @@ from real_fleet import SECONDS, RealFleet
 from test_fleet import KINDS
 from waiting import retry_until
 
-from tasuki.fleet.store.questions import TALL
+from tasuki.fleet.store.questions import SECRET, TALL
 
 pytestmark = pytest.mark.e2e
 
@@ -72,9 +72,11 @@ def answer(fleet: RealFleet, agent: int, question: Any, **given: str) -> Any:
 
 
 def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing) -> None:
-    """Its card has the command, without its key, and still has it when the program reminds of it."""
+    """Its card has the command, with what looks like ASCII by number, also when the program reminds of it."""
     done = claude.folder / "allowed"
-    command = f"echo 'x-api-key: {KEY}' > /dev/null && touch {shlex.quote(str(done))}"
+    command = (
+        f"echo https://рурі.org ra\u1d21.com 'Привет' > /dev/null && touch {shlex.quote(str(done))}"
+    )
     call = ScriptedCall("Bash", {"command": command, "description": "Run migration down"})
     agent = told(claude, ModelStep("I run it.", (call,)))
     asked(claude, agent)
@@ -84,14 +86,34 @@ def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing
     retry_until(lambda: "Claude needs your permission" in str(claude.log()), SECONDS)
     page.reload()
     expect(card.locator("pre.detail")).to_contain_text("touch ")
-    expect(card.locator("pre.detail")).to_contain_text("[REDACTED")
+    expect(card.locator("pre.detail")).to_contain_text(
+        "https://⟨U+0440⟩⟨U+0443⟩⟨U+0440⟩⟨U+0456⟩.org ra⟨U+1D21⟩.com 'Привет'"
+    )
     assert not done.exists()
     card.get_by_role("button", name="Yes", exact=True).click()
     claude.idle(agent)
     expect(card.locator(".question")).to_have_count(0)
 
     assert done.exists()
-    assert KEY not in page.content()
+
+
+def test_the_command_line_answers_no_question_that_it_has_not_shown(claude: RealFleet) -> None:
+    """One is answered at the terminal: the next one is shown, and only then taken."""
+    calls = [ScriptedCall("Bash", {"command": f"touch {name}", "description": name}) for name in ("harmless", "dangerous")]  # fmt: skip
+    agent = told(claude, *(ModelStep("I run it.", (call,)) for call in calls))
+    first = asked(claude, agent)
+    claude.tasuki("agent", "answer", str(agent))
+    claude.press(agent, "1")
+    asked(claude, agent, after=first["mark"])
+    refused = claude.tasuki("agent", "answer", str(agent), "1", code=1)
+    made = [(claude.work / name).exists() for name in ("harmless", "dangerous")]
+    taken = claude.tasuki("agent", "answer", str(agent), "1")
+    claude.idle(agent)
+
+    assert "    touch dangerous\n" in refused
+    assert made == [True, False]
+    assert "took it: 1. Yes" in taken
+    assert (claude.work / "dangerous").exists()
 
 
 HIDING = {
@@ -99,6 +121,8 @@ HIDING = {
     "14,000 blanks": ("touch made;" + " " * 14_000 + "ls", "“value cannot be shown in full”", "1 line, 14,"),
     "82 lines": ("\n".join(("touch made", *(f"echo {n}" for n in range(80)), "ls -la src")), "Its dialog is taller", "82 lines"),
     "a mark of direction": ("echo \u202e; touch made; ls", "Nothing proves that its dialog", ""),
+    "a password that is run": ("PASSWORD=touch+hidden99Xx; touch made; ${PASSWORD//+/ }; ls", SECRET, ""),
+    "a password that is hit": (f"touch made && API_KEY={KEY} && touch $API_KEY; ls", SECRET, ""),
 }  # fmt: skip
 """Ways to hide what a command does: the command, why its dialog cannot be answered, and its size in words."""
 
@@ -217,6 +241,7 @@ def test_several_questions_of_one_call_are_answered_one_after_the_other(claude: 
     first = asked(claude, agent)
     with pytest.raises(Refused, match="at least one"):
         answer(claude, agent, first)
+    claude.tasuki("agent", "answer", str(agent))
     given = [claude.tasuki("agent", "answer", str(agent), "2", "1")]
     second = asked(claude, agent, after=first["mark"])
     with pytest.raises(Refused, match="takes one of its choices"):

@@ -12,7 +12,8 @@ from waiting import retry_until
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""
-COMMAND = f"alembic downgrade -1 && curl -H 'x-api-key: {KEY}' https://migrations.example/run?with=everything"
+COMMAND = "alembic downgrade -1 && curl https://migrations.example/run?with=everything"
+SECRET = f"alembic downgrade -1 && curl -H 'x-api-key: {KEY}' https://migrations.example/run?with=everything"
 
 
 def asking(world: World, *commands: str, what: str = "Run migration down") -> int:
@@ -41,18 +42,41 @@ def answer(world: World, agent: int, mark: str, **given: str) -> Any:
 
 
 def test_the_question_is_told_with_its_command_and_choices(world: World) -> None:
-    """Not the reminder that came behind it; the command is whole but for its key."""
+    """Not the reminder that came behind it; the command is whole."""
     agent = asking(world, COMMAND)
     question = asked(world, agent)
 
-    assert question["text"] == "Allow Bash?"
-    assert question["detail"].startswith("alembic downgrade -1 && curl -H 'x-api-key: [REDACTED")
-    assert question["detail"].endswith("https://migrations.example/run?with=everything")
+    assert (question["text"], question["detail"]) == ("Allow Bash?", COMMAND)
     assert [(one["key"], one["label"]) for one in question["choices"]] == [
         ("1", "Yes"), ("2", "Yes, and don't ask again for this command"), ("3", "No"),
     ]  # fmt: skip
     assert world.agent(agent)["waiting_for"] == "permission for Bash"
-    assert KEY not in json.dumps([world.agent(agent), world.log(), world.api("GET", "/api/alerts")])
+
+
+def test_a_secret_hides_nothing_that_is_answered(world: World) -> None:
+    """It is shown without its key, and neither the API nor the command line answers it: its terminal does."""
+    agent = asking(world, SECRET)
+    question = asked(world, agent)
+    why = "A secret is hidden in it here: answer it in its terminal."
+    body = {"mark": question["mark"], "choice": "1"}
+    refused = refusal(world, f"/api/agents/{agent}/answer", body)
+    shown = world.tasuki("agent", "answer", str(agent))
+    typed = [
+        world.tasuki("agent", "answer", str(agent), "1", *mark, code=1)
+        for mark in ((), ("--mark", question["mark"]))
+    ]
+    told = json.dumps([world.agent(agent), world.log(), world.api("GET", "/api/alerts")])
+    answered = world.seen("answered")
+    world.api("POST", f"/api/agents/{agent}/keys", {"key": "1"})
+    world.idle(agent)
+
+    assert question["detail"].startswith("alembic downgrade -1 && curl -H 'x-api-key: [REDACTED")
+    assert question["detail"].endswith("https://migrations.example/run?with=everything")
+    assert (question["choices"], question["takes_text"], question["obstacle"]) == ([], False, why)
+    assert refused == (400, f"{why} Nothing was typed.")
+    assert all(why in one for one in (shown, *typed))
+    assert KEY not in told
+    assert (answered, [one["text"] for one in world.seen("answered")]) == ([], ["1"])
 
 
 def test_the_alert_has_the_question_and_the_command(world: World) -> None:
@@ -184,6 +208,47 @@ def test_the_command_line_asks_and_answers(world: World) -> None:
     assert " 3  No" in shown
     assert given.strip() == f"Agent {agent} took it: 3. No"
     assert [one["text"] for one in world.seen("answered")] == ["3"]
+
+
+def test_the_command_line_answers_what_it_has_shown(world: World) -> None:
+    """Nothing before it has shown a question, and not the next one, which it shows instead."""
+    agent = asking(world, "rm -rf build", "git push --force", "ls")
+    first = asked(world, agent)
+    unseen = world.tasuki("agent", "answer", str(agent), "1", code=1)
+    world.tasuki("agent", "answer", str(agent), "--json")
+    world.api("POST", f"/api/agents/{agent}/keys", {"key": "1"})
+    second = asked(world, agent, after=first["mark"])
+    changed = world.tasuki("agent", "answer", str(agent), "1", code=1)
+    typed = len(world.seen("answered"))
+    given = world.tasuki("agent", "answer", str(agent), "1")
+    third = asked(world, agent, after=second["mark"])
+    last = world.tasuki("agent", "answer", str(agent), "3", "--mark", third["mark"])
+    world.idle(agent)
+
+    assert f"It was not shown here yet. Read it: tasuki agent answer {agent} --whole" in unseen
+    assert "    git push --force\n" in changed
+    assert "It asks something else than what was shown here last. Nothing was typed." in changed
+    assert typed == 1
+    assert [given.strip(), last.strip()] == [f"Agent {agent} took it: {one}" for one in ("1. Yes", "3. No")]  # fmt: skip
+    assert [one["text"] for one in world.seen("answered")] == ["1", "1", "3"]
+
+
+def test_a_terminal_is_asked_about_what_it_has_not_shown(world: World) -> None:
+    """What another one has shown does not count; the question and its choices stand there, then one of its own."""
+    agent = asking(world, "rm -rf build")
+    world.tasuki("agent", "answer", str(agent))
+    words = shlex.join((str(TASUKI), "agent", "answer", str(agent), "1"))
+    pane = world.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", f"{words}; sleep 60").strip()
+    retry_until(lambda: "Answer '1' to this? [y/N]" in world.screen(pane), 20)
+    shown = world.screen(pane)
+    answered = world.seen("answered")
+    world.tmux("send-keys", "-t", pane, "y", "Enter")
+    world.idle(agent)
+
+    assert "    rm -rf build\n 1  Yes" in shown.replace(
+        "  The agent says: “Run migration down”\n", ""
+    )
+    assert (answered, [one["text"] for one in world.seen("answered")]) == ([], ["1"])
 
 
 LINES = "\n".join(("rm -rf build", *(f"echo {number}" for number in range(20)), "echo the end"))

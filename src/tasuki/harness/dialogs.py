@@ -4,10 +4,7 @@ Dialogs of Claude Code, Codex and Gemini CLI end in numbered choices, one of the
 then `❯ 1. Yes`, then `2. No`. A screen wraps and indents what it shows, and may cut it off.
 """
 
-import hashlib
-import hmac
 import re
-import secrets
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -53,7 +50,6 @@ _NOT_SHOWN = compile_pattern(
     r"|doesn't show all of what this edit changes|places not shown"
 )
 """What Claude Code writes where it does not show what it asks about. An agent can write it, too, and no more than it."""
-_KEY = secrets.token_bytes(32)
 
 
 class DialogRows(Struct, frozen=True):
@@ -206,8 +202,12 @@ def is_subject(subject: DialogSubject, seen: ScreenQuestion) -> bool:
         return _is_command(subject, _strip_gutter(seen.subject))
     if subject.kind == "fields":
         is_tool = _list_letters(subject.place).lower() in _list_letters("".join(above)).lower()
-        is_named = bool(subject.text or subject.place or subject.digest)
-        return is_named and is_tool and _is_equal(subject, _join_fields(seen.subject))
+        is_named = bool(subject.text or subject.place)
+        return (
+            is_named
+            and is_tool
+            and _strip_space(_join_fields(seen.subject)) == _strip_space(subject.text)
+        )
     if subject.kind == "change":
         return _is_place(subject.place, above) and _is_change(subject, seen.subject)
     if subject.kind == "plan":
@@ -225,11 +225,6 @@ def find_cut(rows: Iterable[str]) -> str:
 def find_excuse(rows: Iterable[str]) -> str:
     """Return the words by which a program does not show what it asks about; empty for none."""
     return next((found[0] for row in rows if (found := _NOT_SHOWN.search(row))), "")
-
-
-def digest_text(text: str) -> str:
-    """Return what stands for a text with a secret, white space aside, while this process runs."""
-    return hmac.new(_KEY, _strip_space(text).encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def strip_label(label: str) -> str:
@@ -256,12 +251,6 @@ def _is_place(place: str, rows: Sequence[str]) -> bool:
     return False
 
 
-def _is_equal(subject: DialogSubject, text: str) -> bool:
-    if subject.digest:
-        return hmac.compare_digest(digest_text(text), subject.digest)
-    return _strip_space(text) == _strip_space(subject.text)
-
-
 def _strip_gutter(rows: Sequence[str]) -> list[str]:
     has_gutter = all(_GUTTER.match(row) for row in rows if row.strip())
     return [_GUTTER.sub("", row, count=1) if has_gutter else row for row in rows]
@@ -269,8 +258,6 @@ def _strip_gutter(rows: Sequence[str]) -> list[str]:
 
 def _is_command(subject: DialogSubject, rows: Sequence[str]) -> bool:
     """Whether these rows are a command: a break between two is one of its own, a blank, or nothing."""
-    if subject.digest:
-        return _is_equal(subject, "\n".join(rows))
     text, place = "\n".join(_trim_rows(subject.text.split("\n"))), 0
     for number, row in enumerate(_trim_rows(rows)):
         place += number > 0 and text.startswith((" ", "\n"), place)

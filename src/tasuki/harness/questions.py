@@ -37,8 +37,6 @@ class DialogSubject(Struct, frozen=True):
     """The choices, where the question itself has some."""
     headings: tuple[str, ...] = ()
     """What its dialog begins with, one of these: no dialog about something else does."""
-    digest: str = ""
-    """Stands for a text that holds a secret."""
 
 
 class AskedQuestion(Struct, frozen=True):

@@ -289,10 +289,7 @@ def dialog(command: str, below: str = "", above: str = "Tidy up") -> ScreenQuest
         ("echo — ─ b", "echo b", False),
         ("ls; echo …", "ls; echo …", True),
         ("ls", "", False),
-        (f"curl -H 'x-api-key: {HIDDEN}' a.example", f"curl -H 'x-api-key: {HIDDEN}' a.example", True),
-        (f"curl -H 'x-api-key: {HIDDEN}' a.example", f"curl -H 'x-api-key: {HIDDEN}' b.example", False),
-        (f"curl -H 'x-api-key: {HIDDEN}' a", "curl -H 'x-api-key: '; rm -rf ~; echo ' a", False),
-        ("curl [REDACTED:key] a", "curl $(rm -rf ~) a", False),
+        (f"curl -H 'x-api-key: {HIDDEN}' a.example", f"curl -H 'x-api-key: {HIDDEN}' a.example", False),
         ("echo 'one\n❯ 1. Yes\n  2. No'", "echo 'one\n❯ 1. Yes\n  2. No'", True),
     ],
 )  # fmt: skip
@@ -303,27 +300,21 @@ def test_a_command_is_that_of_the_screen_and_no_part_of_it(
     assert is_on_screen(asked(stored), dialog(on_screen)) is same
 
 
-def test_a_secret_in_a_command_is_replaced() -> None:
-    """In all that is kept; one with invisible characters in it, too."""
-    for key in (HIDDEN, HIDDEN[:20] + "\u200b" + HIDDEN[20:]):
-        question = asked(f"curl -H 'x-api-key: {key}' https://a.example", token=key)
-
-        assert "https://a.example" in question.detail
-        assert HIDDEN[20:] not in repr(question)
-
-
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (f"echo {HIDDEN[:30]}$(touch F){HIDDEN[30:]}", ""),
         ("curl [REDACTED:key] a; touch F", SECRET),
         (f"touch F >{HIDDEN}", SECRET),
+        (f"curl -H 'x-api-key: {HIDDEN}' a; touch F", SECRET),
+        ("PASSWORD=rm+hidden99Xx; ${PASSWORD//+/ }; touch F", SECRET),
+        ("DB_PASSWORD=prod-main-cluster-01Xy; touch F $DB_PASSWORD", SECRET),
+        ("aws iam delete-access-key --access-key-id AKIAQWERTYUIOPASDFGH; touch F", SECRET),
         ("echo " + "x y z " * 10_000 + "; touch F", TOO_LONG),
         ("\u200b \u200c " * 1200 + "touch F", TOO_LONG),
     ],
 )  # fmt: skip
 def test_what_is_not_shown_whole_is_not_answered(command: str, why: str) -> None:
-    """Beginning and end are shown, also of what has no end; and no secret hides what is run."""
+    """Beginning and end are shown, also of what has no end; and no secret hides what is run or hit."""
     question = asked(command)
     read = read_from_screen(question, dialog(command), 9.0)
 
@@ -342,6 +333,7 @@ def test_what_is_not_shown_whole_is_not_answered(command: str, why: str) -> None
         (msgspec.structs.replace(dialog("ls"), is_whole=False), TALL),
         (msgspec.structs.replace(dialog("ls"), is_faithful=False), PARTIAL),
         (dialog("ls �"), PARTIAL),
+        (dialog("ls", above=f"with {HIDDEN}"), SECRET),
     ],
 )  # fmt: skip
 def test_a_question_that_only_the_screen_has_is_answered_where_that_shows_all(

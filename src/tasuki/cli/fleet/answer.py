@@ -1,6 +1,10 @@
 """`tasuki agent answer`: what a waiting agent asks, and the answer to it."""
 
+import contextlib
+import hashlib
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,10 +13,14 @@ import msgspec
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import print_json
 from tasuki.errors import NotPossible
+from tasuki.files import replace_file
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 WIDTH_COLUMNS = 200
+SHOWN_FILE = "shown-questions.json"
+"""In the folder of the server: what was shown last of each agent, on each terminal."""
+MOST_SHOWN = 200
 
 
 @click.command()
@@ -20,7 +28,7 @@ WIDTH_COLUMNS = 200
 @click.argument("words", nargs=-1, metavar="[CHOICE…|TEXT…]")
 @click.option(
     "--mark", default="", metavar="MARK",
-    help="Mark of the question that you mean; default: the one that is open now.",
+    help="Mark of the question that you mean; default: the one that was shown here last.",
 )  # fmt: skip
 @click.option("--whole", is_flag=True, help="Show all of a long command or text, and its mark.")
 @JSON_OPTION
@@ -28,19 +36,24 @@ def answer(id: int, words: tuple[str, ...], mark: str, whole: bool, as_json: boo
     """Answer what a waiting agent asks; without an answer, show the question.
 
     CHOICE is the number in front of a choice; where several can be taken, give each. The keys are pressed once, and only while that
-    question is still on its screen. A long command is shown whole, and you are asked, before a choice is taken; with --mark you are not. Exit code 1
-    where nothing shows that it was taken.
+    question is still on its screen. It answers the question that it has shown last, in this terminal: where the agent asks something else by
+    now, that is shown instead. A long one, and one that was not shown yet, is shown whole, and you are asked; a script names its --mark.
+    Exit code 1 where nothing shows that it was taken.
     """
     client = create_client()
     data: dict[str, Any] | None = client.get("agents", id)["question"]
     if data is None:
         raise NotPossible(f"Agent {id} asks nothing. What it does: tasuki agent show {id}")
     question = msgspec.convert(data, AgentQuestion)
+    shown = _ShownQuestions(client.folder, id)
     if not words:
         print_json({"question": data}) if as_json else _show_question(id, question, whole)
+        shown.keep(question)
         return 0
-    if question.is_long and not mark and not question.obstacle:
-        _confirm_long(id, question, " ".join(words))
+    if question.has_secret and not question.obstacle:  # what the server replaced on its way here
+        raise NotPossible("A secret is hidden in it here: answer it in its terminal.")
+    if not mark:
+        _check_shown(id, question, shown, " ".join(words))
     result = client.post("agents", id, "answer", body=_build_body(question, words, mark))
     if as_json:
         print_json({"answered": result})
@@ -62,16 +75,58 @@ def _build_body(question: AgentQuestion, words: tuple[str, ...], mark: str) -> d
     return {**body, "text": " ".join(words)}
 
 
-def _confirm_long(id: int, question: AgentQuestion, words: str) -> None:
-    """Show a long question whole and ask whether to answer it. Raises NotPossible for no."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+class _ShownQuestions:
+    """What was shown last of an agent's questions in this terminal; without one, to any program."""
+
+    def __init__(self, folder: Path, id: int) -> None:
+        self._path = folder / SHOWN_FILE
+        self._key = f"{id} {os.ttyname(0) if sys.stdin.isatty() else ''}"
+
+    def find(self) -> str:
+        """Return what stands for the question that was shown last; empty for none."""
+        return self._load().get(self._key, "")
+
+    def keep(self, question: AgentQuestion) -> None:
+        """Keep which question was shown. Where that cannot be written, it was not."""
+        others = [(key, value) for key, value in self._load().items() if key != self._key]
+        known = dict([*others, (self._key, _identify_question(question))][-MOST_SHOWN:])
+        with contextlib.suppress(OSError):
+            replace_file(self._path, msgspec.json.encode(known), synced=False)
+
+    def _load(self) -> dict[str, str]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+
+def _identify_question(question: AgentQuestion) -> str:
+    parts = (question.mark, question.choices)
+    return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _check_shown(id: int, question: AgentQuestion, shown: _ShownQuestions, words: str) -> None:
+    """Check that a question is the one that was shown here, or ask. Raises NotPossible for no."""
+    if question.obstacle:
+        raise NotPossible(f"{question.obstacle} Nothing was typed.")
+    known = shown.find()
+    if known and known != _identify_question(question):
+        _show_question(id, question, whole=False, is_error=True)
+        shown.keep(question)
         raise NotPossible(
-            f"It is about {question.size}. Read it: tasuki agent answer {id} --whole. Then answer "
-            "with --mark and its mark."
+            "It asks something else than what was shown here last. Nothing was typed."
         )
-    for line in _list_lines(question, question.detail):
+    if known and not question.is_long:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        about = f"It is about {question.size}." if known else "It was not shown here yet."
+        raise NotPossible(
+            f"{about} Read it: tasuki agent answer {id} --whole. Then answer with --mark and its mark."
+        )
+    for line in (*_list_lines(question, question.detail), *_list_choices(question)):
         click.echo(line, err=True)
-    if not click.confirm(f"Answer {words!r} to this, {question.size}?", err=True):
+    about = ", ".join(filter(None, (f"Answer {words!r} to this", question.size)))
+    if not click.confirm(f"{about}?", err=True):
         raise NotPossible("Nothing was answered.")
 
 
@@ -85,18 +140,29 @@ def _list_lines(question: AgentQuestion, detail: str) -> list[str]:
     ]
 
 
-def _show_question(id: int, question: AgentQuestion, whole: bool) -> None:
-    click.echo("\n".join(_list_lines(question, question.detail if whole else question.excerpt)))
-    if question.size:
-        rest = f" All of it: tasuki agent answer {id} --whole" if question.is_long else ""
-        click.echo(f"  {question.size}.{f' Mark: {question.mark}' if whole else rest}")
-    for choice in question.choices:
-        click.echo(f"{clean_for_display(choice.key):>2}  {clean_for_display(choice.label)}")
+def _list_choices(question: AgentQuestion) -> list[str]:
+    return [
+        f"{clean_for_display(choice.key):>2}  {clean_for_display(choice.label)}"
+        for choice in question.choices
+    ]
+
+
+def _show_question(
+    id: int, question: AgentQuestion, whole: bool, *, is_error: bool = False
+) -> None:
+    lines = _list_lines(question, question.detail if whole else question.excerpt)
+    rest = f"All of it: tasuki agent answer {id} --whole" if question.is_long else ""
+    size = (question.size and f"{question.size}.", f"Mark: {question.mark}" if whole else rest)
+    if any(size):
+        lines.append(f"  {' '.join(filter(None, size))}")
+    lines += _list_choices(question)
     if question.answered_at:
-        click.echo(f"It was answered: {shorten_to_line(question.answer, WIDTH_COLUMNS)}")
+        lines.append(f"It was answered: {shorten_to_line(question.answer, WIDTH_COLUMNS)}")
+    elif question.obstacle:
+        lines.append(clean_for_display(question.obstacle))
+    click.echo("\n".join(lines), err=is_error)
+    if question.answered_at:
         return
-    if question.obstacle:
-        click.echo(clean_for_display(question.obstacle))
     wanted = " or ".join(
         word
         for word, is_there in (

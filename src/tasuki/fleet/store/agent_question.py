@@ -69,6 +69,12 @@ class AgentQuestion(Struct, frozen=True):
         return f"\u201c{self.words.translate(_QUOTES)}\u201d" if self.words else ""
 
     @property
+    def has_secret(self) -> bool:
+        """Whether a secret is hidden in what it is about, or in a choice."""
+        labels = (choice.label for choice in self.choices)
+        return any("[REDACTED:" in one for one in (self.text, self.file, self.detail, *labels))
+
+    @property
     def is_long(self) -> bool:
         """Whether it is about so much that it is shown whole only to who asks for it."""
         return len(self.detail) > 600 or self.detail.count("\n") >= 12

@@ -5,21 +5,19 @@ same question asked again has another one.
 """
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from tasuki.draft.redact.redactor import MARK, Redactor
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.redact.screen import redact_screen, replace_characters
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness.dialogs import (
-    digest_text,
     find_cut,
     find_excuse,
     is_subject,
@@ -29,7 +27,6 @@ from tasuki.harness.dialogs import (
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
 from tasuki.hidden_text import is_hidden, show_hidden
-from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, cut_middle, shorten_to_line
 
 MOST_DETAIL_CHARACTERS = 8000
@@ -43,31 +40,22 @@ UNKNOWN = "It asks something in its terminal."
 
 TALL = "Its dialog is taller than the terminal: read it there."
 TOO_LONG = "It is too long to be shown whole here: read it in its terminal."
-SECRET = "A secret hides a part of it here: read it in its terminal."  # noqa: S105
+SECRET = "A secret is hidden in it here: answer it in its terminal."  # noqa: S105
 OTHER = "Nothing proves that its dialog asks about exactly this: read it in its terminal."
 UNSEEN = "Its dialog is not known here: read it in its terminal."
 PARTIAL = "Its dialog may not show all that it asks about: read it in its terminal."
 NO_KEYS = "Its choices are taken in its terminal."
-
-_BEFORE_WORDS = "<>|&;(`\n"
-"""What stands before a command or a file that is written, as does nothing."""
-_INERT = compile_pattern(r"[\w.~+/=:%@,-]*")
-"""What a secret may hold in a command without hiding that something is run."""
 
 
 def build_question(event: AgentEvent, asked_at: float) -> AgentQuestion:
     """Build the question that a `waiting` event reports."""
     asked = event.question or AskedQuestion(event.text or UNKNOWN, kind="free")
     redactor = Redactor()
-    is_command = asked.subject is not None and asked.subject.kind == "command"
-    detail, secrets = _show_detail(asked.detail, is_command)
+    is_exact = asked.subject is not None and asked.subject.kind in ("command", "fields")
+    detail = _show_detail(asked.detail, redactor, is_exact)
     if asked.more:
-        detail += f"\n\u27e8with\u27e9 {show_hidden(redactor.redact(asked.more))}"
-    file = "\u27e8U+000A\u27e9".join(map(show_hidden, redactor.redact(asked.file).split("\n")))
-    if max(len(asked.detail) // 4, len(detail), 4 * len(file)) > MOST_DETAIL_CHARACTERS:
-        subject, obstacle = None, TOO_LONG
-    else:
-        subject, obstacle = _build_subject(asked.subject, secrets)
+        detail += f"\n\u27e8with\u27e9 {_show(asked.more, redactor, True)}"
+    file = "\u27e8U+000A\u27e9".join(_show(row, redactor, True) for row in asked.file.split("\n"))
     question = AgentQuestion(
         text=_clean_line(asked.text, redactor, MOST_TEXT_CHARACTERS),
         mark="",
@@ -82,58 +70,47 @@ def build_question(event: AgentEvent, asked_at: float) -> AgentQuestion:
             QuestionChoice(str(number), _clean_label(label, redactor))
             for number, label in enumerate(asked.labels[:9], 1)
         ),
-        obstacle=obstacle,
         is_reported=asked.kind != "free",
         child=event.child,
-        subject=subject,
     )
-    return _mark(question)
+    if max(len(asked.detail) // 4, len(detail), 4 * len(file)) > MOST_DETAIL_CHARACTERS:
+        return _mark(replace(question, obstacle=TOO_LONG))
+    if question.has_secret or _has_secret(asked.subject):
+        return _mark(replace(question, obstacle=SECRET))
+    return _mark(replace(question, subject=asked.subject))
 
 
-def _show_detail(detail: str, is_command: bool) -> tuple[str, list[str]]:
-    """Return what a question is about as it is shown, and its secrets; of very much both ends."""
+def _show_detail(detail: str, redactor: Redactor, is_exact: bool) -> str:
+    """Return what a question is about as it is shown; of very much both ends."""
     most = 2 * MOST_DETAIL_CHARACTERS
-    parts = [detail] if len(detail) <= 2 * most else [detail[:most], detail[-most:]]
-    redacted = [_redact_whole(part) for part in parts]
-    shown = [show_hidden(part, is_command=is_command) for part, _ in redacted]
-    if len(parts) > 1:
-        shown = [shown[0][:most], "\u27e8the middle is left out\u27e9", shown[1][-most:]]
-    return "\n".join(shown), [secret for _, secrets in redacted for secret in secrets]
+    if len(detail) <= 2 * most:
+        return _show(detail, redactor, is_exact)
+    first, last = (_show(part, redactor, is_exact) for part in (detail[:most], detail[-most:]))
+    return f"{first[:most]}\n\u27e8the middle is left out\u27e9\n{last[-most:]}"
 
 
-def _build_subject(
-    subject: DialogSubject | None, secrets: Sequence[str]
-) -> tuple[DialogSubject | None, str]:
-    """Build what is kept of a subject, and why no dialog can be compared with it; empty for nothing."""
+def _show(text: str, redactor: Redactor, is_exact: bool = False) -> str:
+    return show_hidden(_redact_whole(text, redactor), is_exact=is_exact)
+
+
+def _has_secret(subject: DialogSubject | None) -> bool:
+    """Whether anything with which a dialog is compared is a secret: that is not kept."""
     if subject is None:
-        return None, ""
-    texts = (subject.text, subject.before or "", subject.place, *subject.labels)
-    if not (secrets or _redact_whole("\n".join(texts))[1]):
-        return subject, ""
-    if subject.kind not in ("command", "fields") or not all(map(_INERT.fullmatch, secrets)):
-        return None, SECRET
-    return replace(subject, text="", digest=digest_text(subject.text)), ""
+        return False
+    text = "\n".join((subject.text, subject.before or "", subject.place, *subject.labels))
+    return _redact_whole(text, Redactor()) != text
 
 
-def _redact_whole(text: str) -> tuple[str, list[str]]:
-    """Return a text without its secrets, and these, also where hidden characters are in them.
-
-    A blank stands for what a second look finds, for a mark of the text's own, and for a secret in
-    the place of a command or a file that is written.
-    """
-    kept: Sequence[int] = range(len(text))
-    if not (text.isascii() and text.isprintable()):
-        kept = [n for n, letter in enumerate(text) if letter == "\n" or not is_hidden(letter)]
+def _redact_whole(text: str, redactor: Redactor) -> str:
+    """Return a text without its secrets, also where hidden characters are in them."""
+    if text.isascii() and text.isprintable():
+        return redactor.redact(text)
+    kept = [n for n, letter in enumerate(text) if letter == "\n" or not is_hidden(letter)]
     hidden: dict[int, str] = {}
-    secrets = [" "] if MARK.search(text) else []
-    for span in Redactor().find_everywhere("".join(text[n] for n in kept)):
+    for span in redactor.find_everywhere("".join(text[n] for n in kept)):
         first, end = kept[span.start], kept[span.end - 1] + 1
         hidden.update(dict.fromkeys(range(first, end), span.kind))
-        before = text[:first].rstrip(" '\"")[-1:]
-        secrets.append(" " if before in _BEFORE_WORDS else text[first:end])
-    redacted = replace_characters(text, hidden)
-    again = Redactor().redact(redacted)
-    return again, secrets if again == redacted else [*secrets, " "]
+    return redactor.redact(replace_characters(text, hidden))
 
 
 def read_from_screen(
@@ -200,10 +177,10 @@ def find_obstacle(question: AgentQuestion, seen: ScreenQuestion) -> str:
         return OTHER
     if not question.is_reported and not (seen.is_faithful and "\ufffd" not in question.detail):
         return PARTIAL
-    if not question.is_reported and seen.subject and MARK.search(question.detail):
-        return SECRET
     if any(len(choice.label) > MOST_LABEL_CHARACTERS for choice in seen.choices):
         return TOO_LONG
+    if replace(question, choices=_name_choices(question, seen)).has_secret:
+        return SECRET
     return "" if seen.choices or seen.text_keys is not None else NO_KEYS
 
 
@@ -212,10 +189,11 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float) -> AgentQuestion:
     subject = join_subject(seen.subject)
     detail = show_hidden(redact_screen(seen.detail))
     if subject:
-        detail = f"{show_hidden(redact_screen(subject), is_command=True)}\n\u27e8above it\u27e9\n{detail}"
-    text = redact_screen(clean_for_display(seen.text))
+        detail = (
+            f"{show_hidden(redact_screen(subject), is_exact=True)}\n\u27e8above it\u27e9\n{detail}"
+        )
     question = AgentQuestion(
-        text=shorten_to_line(text, MOST_TEXT_CHARACTERS) or UNKNOWN,
+        text=_clean_line(redact_screen(seen.text), Redactor(), MOST_TEXT_CHARACTERS) or UNKNOWN,
         mark="",
         asked_at=seen_at,
         detail=detail,
@@ -343,11 +321,11 @@ def _cut(detail: str) -> str:
 
 
 def _clean_label(label: str, redactor: Redactor) -> str:
-    return " ".join(show_hidden(redactor.redact(label)).split())
+    return " ".join(_show(label, redactor).split())
 
 
 def _clean_line(text: str, redactor: Redactor, most: int) -> str:
-    return shorten_to_line(redactor.redact(clean_for_display(text)), most)
+    return shorten_to_line(_show(" ".join(clean_for_display(text).split()), redactor), most)
 
 
 def _mark(question: AgentQuestion) -> AgentQuestion:

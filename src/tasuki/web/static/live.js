@@ -10,6 +10,7 @@
   const PAUSE = 150; // ms between two fetches, or three times what one took
   const LONGEST_PAUSE = 5000; // ms; a machine that is slow for a moment must not leave a page behind
   const RETRY = 2000; // ms after one that failed
+  const LOOK = 1000; // ms before a question that came in place of another one can be answered
   const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
   const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
   const SILENCE = 40000; // ms; as in stream.js
@@ -124,7 +125,24 @@
     const summary = event.target.closest("details[data-state] > summary");
     if (summary) summary.parentElement.dataset.chosen = "";
   });
-  const morph = (old, fresh) => Idiomorph.morph(old, fresh, { morphStyle: "outerHTML", callbacks });
+  const asked = new Map(); // by place: the question that stood there last
+  const askedAt = new Map(); // when one came in place of another
+  const noteQuestions = () => {
+    for (const question of $$(".question")) {
+      const place = question.id.slice(0, question.id.lastIndexOf("-"));
+      const before = asked.get(place);
+      asked.set(place, question.id);
+      if (!before || before === question.id) continue;
+      askedAt.set(question.id, Date.now());
+      if (question.contains(document.activeElement)) document.activeElement.blur();
+    }
+  };
+  const findUnread = (question) => question && Date.now() - (askedAt.get(question.id) || 0) < LOOK ? question : null;
+  const morph = (old, fresh) => {
+    noteQuestions();
+    Idiomorph.morph(old, fresh, { morphStyle: "outerHTML", callbacks });
+    noteQuestions();
+  };
   let lacks = false;
   let waitingHtml = null;
   const show = (html, version) => {
@@ -196,7 +214,7 @@
     else window.setTimeout(() => { if (over() === part) renewLater(); }, PAUSE); // who goes on quickly reads none of them
   });
   document.addEventListener("submit", (event) => { // what it asks may be another question by now
-    const part = event.target.closest("[data-renewed][data-stale]");
+    const part = event.target.closest("[data-renewed][data-stale]") || findUnread(event.target.closest(".question"));
     if (!part) return;
     event.preventDefault();
     event.stopImmediatePropagation();
