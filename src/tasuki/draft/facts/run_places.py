@@ -18,6 +18,7 @@ _RESTORES = compile_pattern(
     r"git\s+(?:checkout|restore)\b|(?:cp|mv)\s+(?:\S*/tmp/\S+|\S+\.(?:bak|orig|old|backup))\s"
 )
 _KEEPS = compile_pattern(r"git\s+(?:\S+\s+)*?(?:commit|merge|cherry-pick|revert|pull|am)\b")
+_MAY_BEGIN = compile_pattern(r"\b(?:git|sed|perl|cp|mv)\s")
 _PATH = compile_pattern(r"[\w@./-]*[./][\w@./-]+")
 
 
@@ -59,6 +60,8 @@ class RunPlaces:
 
     def take_run(self, number: int, command: str) -> None:
         """Follow the files through a command line."""
+        if not (self._visits or _MAY_BEGIN.search(command)):
+            return
         for part in list_simple_commands(command):
             for visit in [one for one in self._visits if _is_end(one, part.text)]:
                 self.left.update(visit.checks)

@@ -79,9 +79,19 @@ class StartedRunner(NamedTuple):
     hides_code: bool
 
 
+_STARTS_NONE = frozenset(
+    "ls ll cd pwd cat head tail nl grep egrep rg ag find fd tree wc which stat echo printf awk jq sort uniq less more mkdir touch cp mv rm chmod tr cut tee diff "
+    "curl sleep true false export test [ kill ps gh sed".split()
+)
+"""Programs that start no check, of which most commands are."""
+
+
 @lru_cache(maxsize=50_000)
 def identify_started(command: SimpleCommand) -> StartedRunner | None:
     """Return the runner of checks, or the commit, that a simple command starts; None for others."""
+    first = command.text.split(" ", 1)[0]
+    if first in _STARTS_NONE or (first == "git" and "commit" not in command.text):
+        return None
     for started in list_started(command.source or command.text):
         if runner := find_runner(started.words):
             return StartedRunner(runner, *started)

@@ -29,9 +29,10 @@ _PREFIX = compile_pattern(
 )
 """Decoration, levels of a log, and the name of the task that a runner of tasks puts before each line."""
 _MAY_SUM_UP = compile_pattern(
-    r"(?i)pass|fail|\bok\b|succe|err|issue|problem|violation|offense|finding|fehler|no\w* |ran 0|congrat|built|done|all |unchanged|formatted|reformat"
+    r"pass|fail|\bok\b|succe|err|issue|problem|violation|offense|finding|fehler|no\w* |ran 0|congrat|built|done|all |unchanged|formatted|reformat"
     r"|diff in|compile|deselect|skipped|no-source|specified|up to date|finished|nam(?:ing|ed)|tagged|!\s+[-\u2013]|files have been|couldn't find"
 )
+"""In small letters: what a line holds that may sum up."""
 _NO_WORK = compile_pattern(r"make(?:\[\d+\])?: (?:Nothing to be done for .*|.* is up to date\.)$")
 _NOTHING = compile_pattern(
     r"(?i)^(?:(?:error: )?no tests? (?:modules? found|ran|found|were|executed|matche?[sd]?|to run|files? found|is available)\b.*|no test (?:files?|cases?|suites?) .*|"
@@ -168,7 +169,7 @@ def list_summaries(
     """
     failed, passed = (by[runner.kind].get(runner.command) for by in (_FAILED, _PASSED))
     for raw in lines:
-        if len(raw) > 1_000 or not _MAY_SUM_UP.search(raw):
+        if len(raw) > 1_000 or not _MAY_SUM_UP.search(raw.lower()):
             continue
         line = clean_line(raw)
         if failed and failed.match(line):
