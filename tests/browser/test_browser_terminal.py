@@ -74,7 +74,10 @@ def shows(page: Page, text: str) -> None:
 def select(page: Page, text: str) -> None:
     """Select a row of the terminal by dragging over it."""
     row = page.locator(".xterm-rows > div").filter(has_text=text).first
-    box = row.bounding_box()
+    box, before = row.bounding_box(), None
+    while box != before:  # It may still scroll.
+        page.wait_for_timeout(100)
+        box, before = row.bounding_box(), box
     assert box
     page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2)
     page.mouse.down()

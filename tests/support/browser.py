@@ -8,11 +8,11 @@ What a Content-Security-Policy stops, Chromium tells in the console.
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from npm_programs import axe
@@ -20,9 +20,11 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
+    Error,
     FloatRect,
     Page,
     Request,
+    Response,
     expect,
     sync_playwright,
 )
@@ -44,6 +46,7 @@ _AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).v
     rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`))"""
 _SIZE = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
 expect.set_options(timeout=SECONDS * 1000)
+_NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"  # other tests make networks of their own
 _LEFT = "net::ERR_ABORTED"  # a request that its page no longer waits for: it was left or reloaded
 
 
@@ -110,7 +113,9 @@ class Browsing:
         context.on("weberror", lambda error: self._fault(f"exception: {error.error}"))
         context.on("requestfailed", self._failed)
         context.on("request", lambda request: self._asked(request, origin))
-        return context.new_page()
+        page = context.new_page()
+        page.goto = partial(_go, page.goto)  # type: ignore[method-assign]
+        return page
 
     def expect(self, pattern: str) -> None:
         """Faults in which this regular expression is found are no faults, before and after."""
@@ -134,13 +139,23 @@ class Browsing:
             self._fault(f"console: {message.text} ({message.location.get('url', '')})")
 
     def _failed(self, request: Request) -> None:
-        if request.failure != _LEFT:
+        if request.failure not in (_LEFT, _NETWORK_CHANGED):
             self._fault(f"failed: {request.method} {request.url}: {request.failure}")
 
     def _asked(self, request: Request, origin: str) -> None:
         asked = urlsplit(request.url)
         if asked.scheme not in ("data", "blob") and f"{asked.scheme}://{asked.netloc}" != origin:
             self._fault(f"another origin: {request.method} {request.url}")
+
+
+def _go(go: Callable[..., Response | None], url: str, **options: Any) -> Response | None:
+    """Open an address, once more where an interface of the machine came or went meanwhile."""
+    try:
+        return go(url, **options)
+    except Error as error:
+        if _NETWORK_CHANGED not in error.message:
+            raise
+        return go(url, **options)
 
 
 def operator(page: Page, link: str) -> Page:
