@@ -46,11 +46,15 @@ _STRAY_JOIN = compile_pattern(
 
 
 def clean_text(text: str) -> str:
-    """Return the text without invisible characters and controls other than newline and tab.
+    """Return the text without invisible characters, escape sequences and controls, newline and tab apart.
 
     Line ends become newlines. A lone surrogate, which cannot be sent to a terminal, becomes
     U+FFFD.
     """
+    if text.isascii() and text.isprintable():
+        return text
+    if "\x1b" in text or "\x9b" in text:
+        text = _SEQUENCE.sub("", text)
     if "\r" in text:
         text = _LINE_END.sub("\n", text)
     text = remove_invisible(_CONTROL.sub("", text))
@@ -72,17 +76,13 @@ def remove_invisible(text: str) -> str:
 
 
 def clean_for_display(text: str) -> str:
-    """Clean a text, and also remove escape sequences and marks of direction: only for display.
+    """Clean a text, and also remove marks of direction: only for display.
 
     Text that is sent on goes through `clean_text`, which keeps every visible character.
     """
-    if text.isascii():
-        if text.isprintable():
-            return text
-        return clean_text(_SEQUENCE.sub("", text) if "\x1b" in text else text)
-    if "\x1b" in text or "\x9b" in text:
-        text = _SEQUENCE.sub("", text)
     text = clean_text(text)
+    if text.isascii():
+        return text
     return _HIDDEN.sub("", text) if any(mark in text for mark in MARKS) else text
 
 

@@ -49,6 +49,7 @@ class EntryCleaner:
     def _clean_call(self, call: ToolCall) -> ToolCall:
         return replace(
             call,
+            output=self.clean_text(call.output),  # first, for it may name what the command holds
             command=self.clean_text(call.command),
             detail=self.clean_text(call.detail),
             paths=tuple(map(self.clean_text, call.paths)),
@@ -61,7 +62,6 @@ class EntryCleaner:
             todos=None
             if call.todos is None
             else tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
-            output=self.clean_text(call.output),
         )
 
 

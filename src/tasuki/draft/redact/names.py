@@ -217,6 +217,12 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
         group = next(g for g in ("v1", "v2", "v3", "v4") if found[g])
         return _judge_literal(found[group], found.start(group), name, kind)
     compact = found["op"] in ("=", ":") and not found["gap"]
+    if (found["op"] == ">" and text.startswith("</", found.start("bare") + len(found["bare"].partition("<")[0]))) or (
+        found["op"] == "=" and compact and text.startswith("--", start)
+    ):
+        value = _cut_value(found["bare"], shell=False, query=False)
+        if spans := _judge_literal(value, found.start("bare"), name, kind):
+            return spans
     loose = compact or found["op"].strip() != "="
     return _judge_bare(
         text,
@@ -286,7 +292,9 @@ def _judge_bare(
         good = shapes.is_weak_key_value(value)
     else:
         good = shapes.is_hard(value, kind if loose else "") or (
-            shell and value.isalpha() and value.islower() and len(value) >= 6
+            shapes.is_plain_password(value, is_chain=kind != "password" and not value.isalpha())
+            if shell
+            else kind == "password" and loose and shapes.is_plain_password(value, is_chain=True)
         )
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
@@ -316,7 +324,7 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
 _SENTENCE = (
     r"(?:\*\*)?(?:\s{1,9}(?:for|FOR|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
     r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|(?P<dash>\s[-–—]\s)|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
-    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~\u00c0-\u024f\u0370-\u052f]{4,512}))"
 )
 
 
@@ -343,11 +351,10 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
     word = compile_once(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
     cut = _cut_value(word, shell=False, query=False)
     called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
-    return (
-        [SecretSpan(position, position + len(value), kind)]
-        if shapes.is_bare_secret(value, kind) and not called
-        else []
+    good = shapes.is_bare_secret(value, kind) or (
+        kind == "password" and shapes.is_plain_password(value, is_chain=True)
     )
+    return [SecretSpan(position, position + len(value), kind)] if good and not called else []
 
 
 _PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?(?:\s{0,9}[/:]\s{0,9}|\s{0,9},\s{1,9}|\s{1,9}and\s{1,9})(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"

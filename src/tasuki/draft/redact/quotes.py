@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tasuki.draft.redact import patterns as shapes
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
 from tasuki.draft.redact.redactor import Redactor, find_unusual_words
 from tasuki.draft.text.entries import format_entry
@@ -46,6 +47,7 @@ class QuoteRedactor(Redactor):
     def open_entries(self, entries: Iterable[Entry]) -> None:
         """Take these as the entries that texts are part of; what was found before stays known."""
         self._entries = {entry.ref: entry for entry in entries}
+        self.learn_values(find_given_secrets(self._entries.values()))
         self._redacted: dict[int, str] = {}
         self._plain: dict[int, list[PlainSecret]] = {}
         self.__dict__.pop("_texts", None)
