@@ -24,6 +24,17 @@ def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan
     return _judge_literal(found, kind) if found else []
 
 
+_TYPED = (
+    r"[^\s()]{0,20}[ ]?\)\.(?:type|fill|clear_and_type|send_?[kK]eys|setValue|set|enterText)\(\s{0,9}" + _QUOTED
+)
+
+
+def find_typed_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return what a test of pages types: `get('#password').type('…')`; `position` is after the name."""
+    found = compile_once(_TYPED).match(text, position)
+    return _judge_literal(found, kind) if found else []
+
+
 _FALLBACK_OF = (
     r"[:=][^\S\n]{0,9}[\w.$\[\]\"'()\\]{1,80}[^\S\n]{1,9}(?:\|\||\?\?|or\b)\s{0,9}" + _QUOTED
 )

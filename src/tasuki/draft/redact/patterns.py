@@ -287,16 +287,19 @@ def is_quoted_secret(value: str, kind: str) -> bool:
     """
     if " " in value or "\t" in value:
         return kind == "password" and is_phrase(value)
-    if is_hard(value, kind) or (kind == "password" and is_plain_password(value)):
+    if is_hard(value, kind):
+        return True
+    plain = value.isascii() and value.islower() and value.isalpha() and len(value) >= 8
+    if kind == "password" and (plain or is_plain_password(value, is_chain=True)):
         return True
     return len(value) >= 16 and is_random(value)
 
 
 _PLAIN = r"[a-z]{6,}$|(?=.*[a-z])(?:[A-Za-z]+\d*[_-])+[A-Za-z]+\d*$|[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+)*[A-Z][a-z]*\d{1,4}$|[A-Z]?[a-z]+(?:[A-Z][a-z]+){2,}$"
-_CHAIN = r"[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}(?:[_-]\d{1,4})?$"
+_CHAIN = r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,}(?:-\d{1,4})?$"
 _LABELS = frozenset(
     "pass passwort kennwort secret secrets token tokens key keys auth oauth login field input form label name user users username email mail"
-    " text string type value values hash hashed digest crypt bcrypt scrypt argon plain encrypted encoded encryption masked required optional valid"
+    " text string type value values hash hashed digest crypt bcrypt scrypt argon bearer basic jwt plain encrypted encoded encryption masked required optional valid"
     " invalid wrong incorrect bad missing empty blank none new old current confirm confirmation confirmed reset forgot forgotten change update"
     " repeat verify validate enter your the example test tests testing dummy fake mock sample default env var variable from to path file id"
     " ref manager provider grant error message hint title param param query column credential credentials strong weak medium short long length"
