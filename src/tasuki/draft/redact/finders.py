@@ -137,7 +137,14 @@ _PLAIN = (
     "htpasswd",
 )  # programs whose flag means nothing else, so that a word counts as well
 BY_NAME = ("sshpass", "htpasswd")  # already found as names, since `pass` is searched for
-_SEARCHED = tuple(name for name in _COMMANDS if name not in BY_NAME)
+_WITHOUT_FLAG = ("sqlplus", "rabbitmqctl", "mc alias set", "net use")
+_FLAG = r"-(?<=\s-)(-user|-auth|-proxy-user|[abknpuw])"
+_PROGRAMS = {
+    "p": ("mysql", "mariadb", "mongo", "7z", "zip -", "sqlcmd", "snowsql", "ssh-keygen", "login"), "n": ("ssh-keygen",),
+    "u": ("curl", "lftp", "smbclient"), "-user": ("curl", "lftp", "smbclient"), "-proxy-user": ("curl",), "b": ("curl",),
+    "a": ("http -", "redis-cli"), "-auth": ("http -",), "w": ("ldap",), "k": ("openssl",),
+}  # fmt: skip
+"""The programs of which a flag takes a password."""
 _ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
 
 
@@ -159,13 +166,20 @@ def _find_command_end(text: str, position: int) -> int:
 def find_commands(text: str, lower: str) -> Iterator[SecretSpan]:
     """Yield passwords among the arguments of all commands; `lower` is the text in lower case.
 
-    The search for a command continues from the end of its line. In a longer line it continues
-    after 200 characters, since arguments are looked for in 600.
+    A flag that may be before one is looked for first, and then the program before that. The
+    search continues at the end of a command, in a longer line after 200 characters, since
+    arguments are looked for in 600.
     """
-    for name in _SEARCHED:
-        if name not in lower:
-            continue
-        position = lower.find(name)
+    following: dict[str, int] = {}
+    for flag in compile_once(_FLAG).finditer(lower):
+        start, end = max(0, flag.start() - 600), flag.start() + 1
+        for name in _PROGRAMS[flag[1]]:
+            position = lower.rfind(name, start, end)
+            if position >= following.get(name, 0):
+                following[name] = min(_find_command_end(text, position), position + 200)
+                yield from find_command_secret(name, text, position)
+    for name in _WITHOUT_FLAG:
+        position = lower.find(name) if name in lower else -1
         while position >= 0:
             yield from find_command_secret(name, text, position)
             position = lower.find(name, min(_find_command_end(text, position), position + 200))
@@ -182,8 +196,6 @@ def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretS
         is_file = value.lower().endswith(("file", "key"))
         if (plain and not is_file) or shapes.is_bare_secret(value, "password"):
             yield SecretSpan(*found.span("v"), "command-password")
-    if name == "login":
-        yield from _find_login(text, position)
     if name == "curl":
         for found in compile_once(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
             text, position, end
@@ -277,13 +289,11 @@ def _find_given(text: str, position: int) -> Iterator[SecretSpan]:
 
 _BY_PLACE = {
     "convertto-securestring": r"(?i:convertto-securestring)\s{1,9}(?:-String\s{1,9})?" + _ARG,
-    "pragma": r"(?i:pragma\s{1,9}(?:hex|re)?key)\s{0,9}=\s{0,9}" + _ARG,
     "session_id": r"(?i:session_id)\\{0,8}[\"']?\s?[:=]\s?\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/=%._]{24,4096})(?![\w-])",
     ":$": r":(?P<v>\$(?:apr1|[1567y]|2[abxy]|gy|argon2\w{0,2}|scrypt)\$[./A-Za-z0-9$=,+-]{20,400})",
-    "\ttrue\t": r"\t(?i:true|false)\t[^\t\n]{1,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
+    "\t/": r"\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
 }
 """What to search for, and the value at such a place."""
-_BY_PLACE |= {"\tfalse\t": _BY_PLACE["\ttrue\t"]}
 
 
 def _find_by_place(text: str, position: int, pattern: str) -> Iterator[SecretSpan]:
@@ -310,10 +320,9 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ("begin", 5, private_keys.find_armoured_key),
     ("-----end", 8, private_keys.find_key_end),
     ("private-lines:", 14, private_keys.find_putty_key),
-    ('"kty', 4, private_keys.find_web_key),
-    ("'kty", 4, private_keys.find_web_key),
+    ("kty", 3, private_keys.find_web_key),
     ("inverseq", 8, private_keys.find_xml_key),
-    ("<rsakeyvalue", 8, private_keys.find_xml_key),
+    ("login", 5, _find_login),
     ("private-key: (", 14, private_keys.find_printed_key),
     ("://", 3, _find_url_secret),
     (":\\/\\/", 5, _find_url_secret),

@@ -20,6 +20,7 @@ from tasuki.draft.redact.finders import (
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
+from tasuki.draft.redact.private_keys import find_xml_key
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -114,6 +115,8 @@ def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan
     """
     if (program := name.lstrip("-+")) in BY_NAME:
         return list(find_command_secret(program, text, end))
+    if name == "RSAKeyValue":
+        return list(find_xml_key(text, end))
     if name == "Secret":
         return read_manifest(text, start, end) or None
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
@@ -164,7 +167,7 @@ def _is_pass(text: str, start: int, end: int) -> bool:
     ) is not None and not text.startswith("PASS:", start)
 
 
-_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook|hmac|session|cookie|storage|shared)[ ]$"
+_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook|hmac|session|cookie|storage|shared|pragma)[ ]$"
 
 
 def _find_two_word_kind(text: str, start: int, name: str) -> str:
