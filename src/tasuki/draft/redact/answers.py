@@ -57,7 +57,11 @@ def _choose_secret(question: str, answer: str) -> Iterator[str]:
     if not kind:
         return
     lines = [line.strip() for line in clean_for_display(answer).split("\n") if line.strip()]
-    alone = [lines[0], lines[-1], *compile_once(r"[`\"']([^`\"'\s]{4,})[`\"']").findall(answer)] if lines else []
+    alone = (
+        [lines[0], lines[-1], *compile_once(r"[`\"']([^`\"'\s]{4,})[`\"']").findall(answer)]
+        if lines
+        else []
+    )
     for value in dict.fromkeys(line.strip("`\"'*").rstrip(".,;") for line in alone):
         if shapes.is_phrase(value) or _is_word(value, question, plain=kind == "word"):
             yield value
@@ -76,7 +80,12 @@ def _find_asked_kind(question: str) -> str:
 
 def _is_word(value: str, question: str, *, plain: bool) -> bool:
     """Return whether one word is a secret that was asked for; a plain one may be where a password is wanted."""
-    if " " in value or len(value) < 4 or value.lower() in _REPLIES or value.lower() in question.lower():
+    if (
+        " " in value
+        or len(value) < 4
+        or value.lower() in _REPLIES
+        or value.lower() in question.lower()
+    ):
         return False
     if plain and value.isdigit():
         return len(value) <= 12

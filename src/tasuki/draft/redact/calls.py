@@ -25,7 +25,8 @@ def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan
 
 
 _TYPED = (
-    r"[^\s()]{0,20}[ ]?\)\.(?:type|fill|clear_and_type|send_?[kK]eys|setValue|set|enterText)\(\s{0,9}" + _QUOTED
+    r"[^\s()]{0,20}[ ]?\)\.(?:type|fill|clear_and_type|send_?[kK]eys|setValue|set|enterText)\(\s{0,9}"
+    + _QUOTED
 )
 
 
@@ -235,4 +236,5 @@ def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:
         return []
     peculiar = len(value) >= 12 and compile_once(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
     good = kind == "password" or shapes.is_random(value) or peculiar
-    return [SecretSpan(*found.span(group), kind)] if good and shapes.is_hard(value) else []
+    good = good and (shapes.is_hard(value) or shapes.is_plain_password(value, is_chain=True))
+    return [SecretSpan(*found.span(group), kind)] if good else []

@@ -272,7 +272,11 @@ def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "command-password")
 
 
-_GIVEN = r"(?i:log|sign)[ ]in(?:[ ](?:with|as)[ ][\w@.-]{1,40})?:(?:\s|\\n){1,9}" + _ARG + r"(?=[\"'`.,]?(?:\s|\\n|$))"
+_GIVEN = (
+    r"(?i:log|sign)[ ]in(?:[ ](?:with|as)[ ][\w@.-]{1,40})?:(?:\s|\\n){1,9}"
+    + _ARG
+    + r"(?=[\"'`.,]?(?:\s|\\n|$))"
+)
 _USED = r"(?i)\buse[ ][`\"']?(?P<v>[!-~]{6,256}?)[`\"']?[ ]to[ ]$"
 
 
@@ -301,7 +305,11 @@ def _find_by_place(text: str, position: int, pattern: str) -> Iterator[SecretSpa
     if not found:
         return
     value, is_id = found["v"], "session" in pattern
-    if shapes.is_weak_key_value(value) if is_id else value[0] == "$" or shapes.is_bare_secret(value, "password"):
+    if (
+        shapes.is_weak_key_value(value)
+        if is_id
+        else value[0] == "$" or shapes.is_bare_secret(value, "password")
+    ):
         yield SecretSpan(*found.span("v"), "cookie" if "\\t" in pattern or is_id else "password")
 
 
@@ -323,7 +331,6 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ("kty", 3, private_keys.find_web_key),
     ("inverseq", 8, private_keys.find_xml_key),
     ("login", 5, _find_login),
-    ("private-key: (", 14, private_keys.find_printed_key),
     ("://", 3, _find_url_secret),
     (":\\/\\/", 5, _find_url_secret),
     ("bearer", 6, _find_bearer),
@@ -336,7 +343,10 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     (":*:", 1, _find_pgpass),
     ("--from-literal", 14, _find_literal),
     ("sudo -s", 7, find_piped_secret),
-    *((anchor, 1, partial(_find_by_place, pattern=pattern)) for anchor, pattern in _BY_PLACE.items()),
+    *(
+        (anchor, 2, partial(_find_by_place, pattern=pattern))
+        for anchor, pattern in _BY_PLACE.items()
+    ),
     ("log in", 6, _find_given),
     ("sign in", 7, _find_given),
     ("mnemonic", 8, _find_wallet_phrase),

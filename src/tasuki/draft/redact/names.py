@@ -20,7 +20,7 @@ from tasuki.draft.redact.finders import (
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
-from tasuki.draft.redact.private_keys import find_xml_key
+from tasuki.draft.redact.private_keys import find_printed_key, find_xml_key
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -117,6 +117,8 @@ def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan
         return list(find_command_secret(program, text, end))
     if name == "RSAKeyValue":
         return list(find_xml_key(text, end))
+    if name.lower() == "private-key" and text.startswith(": (", end):
+        return list(find_printed_key(text, end))
     if name == "Secret":
         return read_manifest(text, start, end) or None
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
@@ -225,9 +227,10 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
         is_clear = group != "v3" and not name.lower().endswith("pass")
         return _judge_literal(found[group], found.start(group), name, kind, is_clear=is_clear)
     compact = found["op"] in ("=", ":") and not found["gap"]
-    if (found["op"] == ">" and text.startswith("</", found.start("bare") + len(found["bare"].partition("<")[0]))) or (
-        found["op"] == "=" and compact and text.startswith("--", start)
-    ):
+    if (
+        found["op"] == ">"
+        and text.startswith("</", found.start("bare") + len(found["bare"].partition("<")[0]))
+    ) or (found["op"] == "=" and compact and text.startswith("--", start)):
         value = _cut_value(found["bare"], shell=False, query=False)
         if spans := _judge_literal(value, found.start("bare"), name, kind, is_clear=True):
             return spans
@@ -362,9 +365,8 @@ def _find_in_sentence(text: str, end: int, kind: str) -> list[SecretSpan]:
     if not found:
         return []
     if found["quoted"]:
-        return _judge_literal(
-            found["quoted"], found.start("quoted"), "", "password" if kind == "password" else kind
-        )
+        is_answer = "dash" not in found.groupdict()
+        return _judge_literal(found["quoted"], found.start("quoted"), "", kind, is_clear=is_answer)
     if found.groupdict().get("dash") and not shapes.is_random(found["bare"]):
         return []
     return _judge_word(found["bare"], found.start("bare"), kind)
@@ -481,4 +483,4 @@ def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> l
     if group == "bare":
         value, at = found[group], found.start(group)
         return _judge_bare(text, at, value, name, kind, compact=False, loose=True, query=False)
-    return _judge_literal(found[group], found.start(group), name, kind)
+    return _judge_literal(found[group], found.start(group), name, kind, is_clear=group != "v3")

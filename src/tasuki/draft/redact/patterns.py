@@ -262,7 +262,9 @@ def is_hard(value: str, kind: str = "") -> bool:
         return True
     value = value[:256]
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    cased = sum(c.isascii() or c.lower() != c.upper() for c in value)  # scripts with blanks between words
+    cased = sum(
+        c.isascii() or c.lower() != c.upper() for c in value
+    )  # scripts with blanks between words
     if len(value) < 6 or not letters or cased * 2 < len(value):
         return False
     if compile_once(_CAMEL).match(value) or compile_once(_SNAKE).match(value):
@@ -316,7 +318,11 @@ def is_plain_password(value: str, *, is_chain: bool = False) -> bool:
     if len(value) < 6 or not compile_once(_CHAIN if is_chain else _PLAIN).match(value[:256]):
         return False
     words = {word.lower() for word in compile_once(_SPLIT).findall(value)}
-    return words.isdisjoint(_LABELS) and words.isdisjoint(_PASSWORDS) and (not is_chain or words.isdisjoint(_STOP))
+    return (
+        words.isdisjoint(_LABELS)
+        and words.isdisjoint(_PASSWORDS)
+        and (not is_chain or words.isdisjoint(_STOP))
+    )
 
 
 def is_literal_secret(value: str, kind: str) -> bool:

@@ -245,7 +245,7 @@ def _is_touching_mark(marks: list[tuple[int, int]], following: int, start: int) 
 
 _UNREAD = {
     "\x1b": r"\x1b(?:\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\[[0-?]*[ -/]*[@-~]?)",
-    "1b[": r"\\(?:u00|x)1b\[[\d;]*[A-Za-z]", "\\033[": r"\\033\[[\d;]*[A-Za-z]",
+    "1b[": r"\\(?:u00|x)1b\[[\d;]*[A-Za-z]",
     "**": r"\*\*(?<=\w\*\*)(?=\w)",
     '" +': r'" (?<=\w" )\+\s{0,80}"(?=\w)', "' +": r"' (?<=\w' )\+\s{0,80}'(?=\w)",
 }  # fmt: skip
@@ -275,8 +275,6 @@ class ReadText(NamedTuple):
 
 def _read_text(text: str) -> ReadText | None:
     """Return a text as a reader sees it, None if that is the text itself."""
-    if not (" +" in text or "\x1b" in text or "**" in text or "1b[" in text or "\\033[" in text):
-        return None
     found = [
         place.span()
         for mark, pattern in _UNREAD.items()
