@@ -40,7 +40,7 @@ _ENTRIES = {
 }  # fmt: skip
 _DOCUMENTS = {
     "a sentence": ("The password:\n{s}\nok", "Decided to log in with {s} from now on."),
-    "a list": ("export API_TOKEN={s}", "- deploy\n- {s}\n"), "half": ("token: {s}", "It prints {h}… and stops."),
+    "colours": ("export API_TOKEN={h}\x1b[0m{t}", "It prints {s} in red."), "a list": ("export API_TOKEN={s}", "- deploy\n- {s}\n"), "half": ("token: {s}", "It prints {h}… and stops."),
 }  # fmt: skip
 _PARTS = {
     "section": '[secrets]\nalpha = "{s}"\nbeta = 1\n', "manifest's section": "secrets:\n  alpha: {s}\n",
@@ -83,7 +83,12 @@ def documents(seed: int = 20260516) -> Iterator[Sample]:
     for name, (entry, text) in _DOCUMENTS.items():
         for _ in range(12):
             value = f"Zq7{pick(rng, ALNUM, 18)}"
-            yield Sample("document", name, f"{entry}\0{text}".format(s=value, h=value[:12]), value)
+            yield Sample(
+                "document",
+                name,
+                f"{entry}\0{text}".format(s=value, h=value[:12], t=value[12:]),
+                value,
+            )
 
 
 def parts(seed: int = 20260517) -> Iterator[Sample]:

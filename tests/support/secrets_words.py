@@ -17,7 +17,7 @@ _CLEAR = [
 ]  # fmt: skip
 _TIED = [
     "the password is {s}", "password: {s}", "--password {s}", "ENV DB_PASSWORD {s}", "the admin password is `{s}`",
-    "Server=db;Uid=sa;Pwd={s};", "setPassword('{s}')", '"pass": "{s}"',
+    "Server=db;Uid=sa;Pwd={s};", "setPassword('{s}')", "DB_PASSWORD={s}\nThe passphrase {s} works", '"pass": "{s}"',
 ]  # fmt: skip
 _COLOURED = [
     "\x1b[35m.env\x1b[0m:\x1b[01;31m\x1b[Kghp_\x1b[m\x1b[K{s}", "DB_\x1b[1mPASSWORD\x1b[0m=\x1b[32m{s}\x1b[0m", "\\u001b[1mpassword\\u001b[0m=\\u001b[32m{s}\\u001b[0m",

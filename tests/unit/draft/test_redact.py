@@ -19,8 +19,9 @@ from secrets_written import aws, written
 
 from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import MARK, Redactor, find, redact
-from tasuki.model import Entry
+from tasuki.model import Entry, ToolCall
 from tasuki.text_safety import clean_text
+from tasuki.threads.passages import EntryCleaner
 
 PASSWORD = "Tr0ub4dor" + "&3xyz"
 
@@ -117,6 +118,21 @@ def test_colours_around_a_secret_stay() -> None:
         redact(text)[0] == "\x1b[1mDB_\x1b[4mPASSWORD\x1b[0m=\x1b[32m[REDACTED:password]\x1b[0m ok"
     )
     assert redact(clean_text(text))[0] == "DB_PASSWORD=[REDACTED:password] ok"
+
+
+def test_what_an_output_names_is_hidden_in_its_command() -> None:
+    """A call's command, which says nothing of a password, is cleaned with what its output says."""
+    call = ToolCall(
+        "1",
+        "Bash",
+        "shell",
+        command=f"./create_user.sh admin {PASSWORD}",
+        output=f"exists (password {PASSWORD})",
+    )
+    cleaned = EntryCleaner().clean_entry(Entry(1, "tool", tool=call))
+
+    assert cleaned.tool
+    assert PASSWORD not in f"{cleaned.tool.command}{cleaned.tool.output}"
 
 
 def test_marks_of_a_diff_stay() -> None:

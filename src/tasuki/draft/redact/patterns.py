@@ -371,5 +371,5 @@ def is_memorable(value: str) -> bool:
     if not 8 <= len(value) <= 512 or any(c.isspace() for c in value):
         return False
     return (any(map(str.isdigit, value)) and any(map(str.isalpha, value))) or (
-        len(value) >= 16 and is_random(value)
+        len(value) >= 16 and (is_random(value) or is_plain_password(value, is_chain=True))
     )

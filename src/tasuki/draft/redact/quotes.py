@@ -58,7 +58,8 @@ class QuoteRedactor(Redactor):
         entries = [
             e for e in self._entries.values() if e.tool is None or len(self._entries) <= HUGE
         ]
-        return [(entry.ref, format_entry(entry)) for entry in reversed(entries)]
+        texts = ((entry.ref, format_entry(entry)) for entry in reversed(entries))
+        return [(ref, clean_for_display(text) if "\x1b" in text else text) for ref, text in texts]
 
     def redact_entry(self, ref: int) -> str:
         """Return the whole entry of a ref as text, redacted; '' if there is none."""
