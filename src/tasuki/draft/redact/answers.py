@@ -26,6 +26,7 @@ _ASKS = (
 )
 _OTHER_HEAD = r"[^\S\n]+(?!(?:for|of|to|on|in|at|with|is|was|that|which|you|i|we|so|here|please|now|again|should|must|shall|do|does|can|may|would|and|or|für|von|de|du|для)\b)\w"
 """After a word for a secret: it only describes another one, `password policy`."""
+_STEMS = ("pass", "pin", "otp", "code", "token", "secret", "key", "cred", "pat", "senha")
 _TAIL = 400
 """Characters at the end of a message in which it asks."""
 _LONGEST = 400
@@ -72,6 +73,9 @@ def _choose_secret(question: str, answer: str) -> Iterator[str]:
 
 def _find_asked_kind(question: str) -> str:
     """Return whether a text ends in asking for a `word`, such as a password, or a `key`, or ''."""
+    lower = question.lower()
+    if question.isascii() and not any(stem in lower for stem in _STEMS):
+        return ""
     for found in compile_once(_ASKS).finditer(question):
         if not compile_once(_OTHER_HEAD).match(found["rest"]):
             return "word" if found["word"] else "key"

@@ -295,7 +295,7 @@ _BY_PLACE = {
     "convertto-securestring": r"(?i:convertto-securestring)\s{1,9}(?:-String\s{1,9})?" + _ARG,
     "session_id": r"(?i:session_id)\\{0,8}[\"']?\s?[:=]\s?\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/=%._]{24,4096})(?![\w-])",
     ":$": r":(?P<v>\$(?:apr1|[1567y]|2[abxy]|gy|argon2\w{0,2}|scrypt)\$[./A-Za-z0-9$=,+-]{20,400})",
-    "\t/": r"\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
+    "e\t/": r"(?i:e)\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
 }
 """What to search for, and the value at such a place."""
 
@@ -328,7 +328,8 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ("begin", 5, private_keys.find_armoured_key),
     ("-----end", 8, private_keys.find_key_end),
     ("private-lines:", 14, private_keys.find_putty_key),
-    ("kty", 3, private_keys.find_web_key),
+    ('"kty', 4, private_keys.find_web_key),
+    ("'kty", 4, private_keys.find_web_key),
     ("inverseq", 8, private_keys.find_xml_key),
     ("login", 5, _find_login),
     ("://", 3, _find_url_secret),

@@ -245,9 +245,9 @@ def _is_touching_mark(marks: list[tuple[int, int]], following: int, start: int) 
 
 _UNREAD = {
     "\x1b": r"\x1b(?:\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\[[0-?]*[ -/]*[@-~]?)",
-    "1b[": r"\\(?:u00|x)1b\[[\d;]*[A-Za-z]",
+    "\\u001b[": r"\\u001b\[[\d;]*[A-Za-z]",
     "**": r"\*\*(?<=\w\*\*)(?=\w)",
-    '" +': r'" (?<=\w" )\+\s{0,80}"(?=\w)', "' +": r"' (?<=\w' )\+\s{0,80}'(?=\w)",
+    '" +': r'" (?<=\w" )\+\s{0,80}"(?=\w)', "' + '": r"' (?<=\w' )\+ '(?=\w)",
 }  # fmt: skip
 """What may stand within a word and is no part of it, and what to look for first: colours, also as
 escapes of a string, bold print, a `+` between literals.
