@@ -190,9 +190,7 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
     target = _find_place(folder, path if has_path else "")
     if place == "." and not target.startswith(("/", "..")):
         return True
-    if has_path and _FILE.fullmatch(
-        place
-    ):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
+    if has_path and _FILE.fullmatch(place):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
         place, target = posixpath.splitext(place)[0], posixpath.splitext(target)[0]
     if f"{target}/".startswith(f"{place}/") or f"/{target}".endswith(f"/{place}"):
         return True
