@@ -362,8 +362,8 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
             return f"{note}No passage of {source.label} contains a word of the question."
         return note + _join_within_limit(iter(texts), "Ask something more specific.")
     readings = list(references.read_entries(source, refs))
-    if refs is not None:
-        cleaner.learn_entries((r.entry for r in readings), source.entries)
+    shown = () if refs is None else (r.entry for r in readings)
+    cleaner.learn_entries(shown, source.entries)
     return note + _join_within_limit(
         (
             f"── {source.label}#{r.entry.ref} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"

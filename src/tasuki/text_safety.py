@@ -8,10 +8,10 @@ from tasuki.patterns import compile_pattern
 
 _LINE_END = compile_pattern(r"\r\n?")
 _CONTROL = compile_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SEQUENCE = compile_pattern(
-    r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: a title, a link, the clipboard
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
-)
+_COMMAND = compile_pattern(r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?")
+"""OSC: a title, a link, the clipboard, with words in it."""
+_SEQUENCE = compile_pattern(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
+"""CSI: colours, the cursor, the end of a paste."""
 UNSEEN = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0"
     "\ufff0-\ufffb\ufffe\uffff\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -46,11 +46,15 @@ _STRAY_JOIN = compile_pattern(
 
 
 def clean_text(text: str) -> str:
-    """Return the text without invisible characters and controls other than newline and tab.
+    """Return the text without colours, invisible characters, and controls other than newline and tab.
 
     Line ends become newlines. A lone surrogate, which cannot be sent to a terminal, becomes
     U+FFFD.
     """
+    if text.isascii() and text.isprintable():
+        return text
+    if "\x1b" in text or "\x9b" in text:
+        text = _SEQUENCE.sub("", text)
     if "\r" in text:
         text = _LINE_END.sub("\n", text)
     text = remove_invisible(_CONTROL.sub("", text))
@@ -72,17 +76,13 @@ def remove_invisible(text: str) -> str:
 
 
 def clean_for_display(text: str) -> str:
-    """Clean a text, and also remove escape sequences and marks of direction: only for display.
+    """Clean a text, and also remove a terminal's commands and marks of direction: only for display.
 
     Text that is sent on goes through `clean_text`, which keeps every visible character.
     """
+    text = clean_text(_COMMAND.sub("", text) if "\x1b" in text else text)
     if text.isascii():
-        if text.isprintable():
-            return text
-        return clean_text(_SEQUENCE.sub("", text) if "\x1b" in text else text)
-    if "\x1b" in text or "\x9b" in text:
-        text = _SEQUENCE.sub("", text)
-    text = clean_text(text)
+        return text
     return _HIDDEN.sub("", text) if any(mark in text for mark in MARKS) else text
 
 

@@ -27,6 +27,7 @@ from tasuki.cli.handoff.review_screen import (
     parse_refs,
 )
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.launch.tmux.server import wait_until_settled
 from tasuki.model import Entry, Item, Thread
 
@@ -239,7 +240,10 @@ async def test_a_large_thread_is_quick() -> None:
 
 def test_entry_without_time() -> None:
     """An entry's first line is its reference and who said it."""
-    assert str(format_entry(Entry(5, "user", "hello\n"))) == "#5 user\nhello"
+    asked = (Entry(4, "assistant", "What is the password?"), Entry(5, "user", "swordfish\n"))
+    knowing = QuoteRedactor(Thread("claude", "t", "/t", entries=asked))
+    assert str(format_entry(Entry(5, "user", "hello\n"), QuoteRedactor())) == "#5 user\nhello"
+    assert str(format_entry(asked[1], knowing)) == "#5 user\n[REDACTED:password]"
 
 
 @pytest.fixture

@@ -245,6 +245,33 @@ if strings.Contains(s, "-----BEGIN PRIVATE KEY-----") { return errPrivateKeyNotA
 https://hooks.slack.com/services/TOKEN_A/TOKEN_B/TOKEN_C
 sk_live_your_key_goes_here_please fw_some_function_name_with_2_parts
 secret_manager_access_token_was_not_found_in_2_requests
+"session_id": "2026-01-21-0cf3db51-1c73-43bb-8d05-dc02739514a5", session_id=28c304f6-3c5f-4539-af1d-07ae450e639d
+Restart the editor. Pass = `entire`
+| KeePass | `keyring` crate |
+2. **mainPass** (lines 353-354): `MasterRenderSystem`
+wantType: "token", wantPass: "my-bearer"
+util._reprcompare, util._assertion_pass = saved_assert_hooks
+{"cmd":"pwd","workdir":"/repo"}
+openssl enc -aes-256-cbc -k mykeyfile
+password: "Passwort", forgotPassword: "forgot-password-link"
+const password = "user-password-field"; passwordLabel = "loginForm"
+DB_PASSWORD=db_password_from_vault PASSWORD=PASSWORD_HERE
+"password": "bcrypt-hashed", "passwd": "required", "pwd": "optional"
+<password>string</password>
+--password=required --password string --password PROMPT
+password=hashedPassword, passwd=user_password
+token: end-to-end-encrypted, password: read-only-by-default
+Which password hashing algorithm do we use? bcrypt
+Is the token expired? See RFC6749 for this
+What is the primary key? created_at2
+key: AAAAC3NzaC1lZDI1NTE5AAAAIBbbbbbbbbbbbbbbbbbbbbbbb
+"key": "users/2024/reports/AbCdEfGh12345678IjKlMnOp.parquet"
+x = a**b + "token" + "_limit2"
+unzip -Z1 a.zip; gzip -9 b; zip -r out2.zip src2
+sqlplus /nolog @setup2.sql
+mc alias list local2
+net use z: \\\\host\\share2
+log in with your account / password
 """.strip().splitlines()
 
 LINES = [line.replace("\\n", "\n") for line in r"""

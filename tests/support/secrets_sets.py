@@ -15,13 +15,16 @@ from secrets_keys import held_out_keys, keys
 from secrets_lines import on_lines
 from secrets_second import second
 from secrets_third import third
+from secrets_words import coloured, given, placed, worded
 from secrets_written import aws, written
 
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.draft.redact.screen import find_row_secrets, hide_rows, redact_screen
 from tasuki.model import Entry, Thread
-from tasuki.threads.blocks import IndexBlock, clean_blocks
+from tasuki.threads.blocks import IndexBlock, clean_blocks, split_blocks
+from tasuki.threads.passages import EntryCleaner
 
 _DRAWN = {
     "as it is": "  {0}\n{1}  ", "indented": "  ⎿ {0}\n      {1} and more", "in a box": "│ > {0} │\n│   {1} │",
@@ -37,7 +40,7 @@ _ENTRIES = {
 }  # fmt: skip
 _DOCUMENTS = {
     "a sentence": ("The password:\n{s}\nok", "Decided to log in with {s} from now on."),
-    "a list": ("export API_TOKEN={s}", "- deploy\n- {s}\n"), "half": ("token: {s}", "It prints {h}… and stops."),
+    "colours": ("export API_TOKEN={h}\x1b[0m{t}", "It prints {s} in red."), "a list": ("export API_TOKEN={s}", "- deploy\n- {s}\n"), "half": ("token: {s}", "It prints {h}… and stops."),
 }  # fmt: skip
 _PARTS = {
     "section": '[secrets]\nalpha = "{s}"\nbeta = 1\n', "manifest's section": "secrets:\n  alpha: {s}\n",
@@ -80,7 +83,12 @@ def documents(seed: int = 20260516) -> Iterator[Sample]:
     for name, (entry, text) in _DOCUMENTS.items():
         for _ in range(12):
             value = f"Zq7{pick(rng, ALNUM, 18)}"
-            yield Sample("document", name, f"{entry}\0{text}".format(s=value, h=value[:12]), value)
+            yield Sample(
+                "document",
+                name,
+                f"{entry}\0{text}".format(s=value, h=value[:12], t=value[12:]),
+                value,
+            )
 
 
 def parts(seed: int = 20260517) -> Iterator[Sample]:
@@ -139,6 +147,22 @@ def _redact_document(text: str) -> str:
     return QuoteRedactor(thread).redact_document(document)
 
 
+def _redact_answers(text: str) -> str:
+    """The answer and what came later, as the index, a quote and a page show them."""
+    said = zip(("assistant", "user", "assistant"), text.split("\0"), strict=True)
+    entries = tuple(Entry(ref, kind, words) for ref, (kind, words) in enumerate(said, 1))
+    thread, cleaner, indexed = (
+        Thread("claude", "t", "/t", entries=entries),
+        EntryCleaner(),
+        Redactor(),
+    )
+    cleaner.learn_entries((), entries)
+    indexed.learn_values(find_given_secrets(entries))
+    quoted, shown = QuoteRedactor(thread), [cleaner.clean_entry(entry).text for entry in entries]
+    quotes = [quoted.redact_quote(entry.text, [entry.ref]) for entry in entries]
+    return "\n".join([*shown, *quotes, *clean_blocks(list(split_blocks(entries)), indexed)])
+
+
 def _redact_rows(text: str) -> str:
     rows = [text[n : n + 24] for n in range(0, len(text), 24)]
     ties = ["wrapped"] * (len(rows) - 1) + [""]
@@ -164,5 +188,7 @@ SETS: dict[str, tuple[Callable[[], list[Sample]], Clean]] = {
     "rows": (lambda: list(again()), _redact_rows), "index": (lambda: list(again()), _redact_blocks), "parts": (lambda: list(parts()), _redact_text),
     "documents": (lambda: list(documents()), _redact_document), "quotes": (lambda: list(quotes()), _redact_quote), "again": (lambda: list(again()), _redact_text),
     "fields": (lambda: list(fields()), lambda text: json.dumps(Redactor().redact_data(json.loads(text)))),
+    "words": (lambda: list(worded()), _redact_text), "coloured": (lambda: list(coloured()), _redact_text),
+    "places": (lambda: list(placed()), _redact_text), "answers": (lambda: list(given()), _redact_answers),
     "lines": (lambda: list(lines()), lambda text: Redactor().redact_line(text, 60)),
 }  # fmt: skip

@@ -92,8 +92,8 @@ def read(
         _print_passages(opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown)
         return
     readings = list(references.read_entries(opened_thread, refs))
-    if refs is not None:
-        cleaner.learn_entries((reading.entry for reading in readings), opened_thread.entries)
+    shown = () if refs is None else (reading.entry for reading in readings)
+    cleaner.learn_entries(shown, opened_thread.entries)
     if as_json:
         _print_json(opened_thread, readings, cleaner)
         return

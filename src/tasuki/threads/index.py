@@ -16,6 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.files import describe_fault, find_fault, get_data_folder
@@ -283,6 +284,7 @@ class ThreadIndex:
             self._put_blocks(key, [], "", redactor)
         else:
             said = extract_first_words(thread)
+            redactor.learn_values(find_given_secrets(thread.entries))
             texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
             problem, count, files = "", len(thread.entries), list_touched_paths(thread)
             self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)

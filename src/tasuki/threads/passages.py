@@ -16,7 +16,7 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import format_entry
 from tasuki.draft.text.split import extract_terms, shorten
 from tasuki.model import Entry, EntryKind, FileChange, Origin, Todo, ToolCall
-from tasuki.text_safety import clean_text, shorten_to_line
+from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.threads.query import fold_accents, is_cjk, split_tokens
 
 
@@ -33,7 +33,7 @@ class EntryCleaner:
 
     def clean_text(self, text: str) -> str:
         """Return a text without secrets and control characters."""
-        return self._redactor.redact(clean_text(text)) if text else text
+        return self._redactor.redact(clean_for_display(text)) if text else text
 
     def clean_entry(self, entry: Entry) -> Entry:
         """Return an entry with every text in it cleaned."""
@@ -49,6 +49,7 @@ class EntryCleaner:
     def _clean_call(self, call: ToolCall) -> ToolCall:
         return replace(
             call,
+            output=self.clean_text(call.output),  # first, for it may name what the command holds
             command=self.clean_text(call.command),
             detail=self.clean_text(call.detail),
             paths=tuple(map(self.clean_text, call.paths)),
@@ -61,7 +62,6 @@ class EntryCleaner:
             todos=None
             if call.todos is None
             else tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
-            output=self.clean_text(call.output),
         )
 
 

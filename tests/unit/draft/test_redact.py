@@ -13,10 +13,15 @@ from secrets_keys import held_out_keys, keys, words_stay
 from secrets_lines import on_lines
 from secrets_lookalikes import texts
 from secrets_second import second
+from secrets_sets import SETS
 from secrets_third import third
 from secrets_written import aws, written
 
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import MARK, Redactor, find, redact
+from tasuki.model import Entry, ToolCall
+from tasuki.text_safety import clean_text
+from tasuki.threads.passages import EntryCleaner
 
 PASSWORD = "Tr0ub4dor" + "&3xyz"
 
@@ -78,6 +83,56 @@ def test_secrets_away_from_their_names_are_caught() -> None:
     missed = {s.context for s in samples if leaked(s, redact(s.text)[0])}
 
     assert recall(samples) >= 0.98, missed
+
+
+@pytest.mark.parametrize("name", ["words", "coloured", "places", "answers"])
+def test_secrets_without_a_shape_are_caught(name: str) -> None:
+    """Passwords of words, split by colours, in places of other programs, and given when asked are unreadable."""
+    make, clean = SETS[name]
+    missed = {s.context for s in make() if leaked(s, clean(s.text))}
+
+    assert missed == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Do you want me to reset the password?", "staging"), ("Which auth shall I use, a password or a token?", "token"),
+        ("Which password hashing algorithm is right?", "argon2id"), ("What is the token for?", "deployments"),
+        ("What is the DB password?", "postgres"), ("Where is the password?", "config/.env"), ("I removed the password.", "thanks"),
+        ("Please enter the password yourself.", "done"), ("What is the password?", "take the one from vault please"),
+    ],
+)  # fmt: skip
+def test_other_answers_stay(question: str, answer: str) -> None:
+    """An answer that is no secret, or to a question for something else, is not taken for one."""
+    entries = [Entry(1, "assistant", question), Entry(2, "user", answer)]
+
+    assert list(find_given_secrets(entries)) == []
+
+
+def test_colours_around_a_secret_stay() -> None:
+    """Only the secret is replaced in a text with colours; cleaned text has none, and nothing of them."""
+    text = f"\x1b[1mDB_\x1b[4mPASSWORD\x1b[0m=\x1b[32m{PASSWORD}\x1b[0m ok"
+
+    assert (
+        redact(text)[0] == "\x1b[1mDB_\x1b[4mPASSWORD\x1b[0m=\x1b[32m[REDACTED:password]\x1b[0m ok"
+    )
+    assert redact(clean_text(text))[0] == "DB_PASSWORD=[REDACTED:password] ok"
+
+
+def test_what_an_output_names_is_hidden_in_its_command() -> None:
+    """A call's command, which says nothing of a password, is cleaned with what its output says."""
+    call = ToolCall(
+        "1",
+        "Bash",
+        "shell",
+        command=f"./create_user.sh admin {PASSWORD}",
+        output=f"exists (password {PASSWORD})",
+    )
+    cleaned = EntryCleaner().clean_entry(Entry(1, "tool", tool=call))
+
+    assert cleaned.tool
+    assert PASSWORD not in f"{cleaned.tool.command}{cleaned.tool.output}"
 
 
 def test_marks_of_a_diff_stay() -> None:

@@ -17,7 +17,7 @@ from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, T
 from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
-from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.model import Entry, Item, Thread, tokens
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
@@ -93,7 +93,7 @@ def find_insertion_row(lines: Sequence[str], cursor: int) -> int:
     return cursor
 
 
-def format_entry(entry: Entry) -> Text:
+def format_entry(entry: Entry, redactor: QuoteRedactor) -> Text:
     """Format one entry in full, without secrets, safe for a terminal, its first line bold."""
     tool = entry.tool
     source = f"{tool.name} ({tool.status})" if tool else entry.kind
@@ -101,10 +101,10 @@ def format_entry(entry: Entry) -> Text:
     text = Text(clean_for_display(f"#{entry.ref} {source}  {when}".rstrip()), style="bold")
     body = "\n".join(part for part in (entry.text, *_list_tool_parts(entry)) if part)
     more = len(body) - MOST_ENTRY_CHARACTERS
-    body = redact(body[:MOST_ENTRY_CHARACTERS])[0]
+    body = redactor.redact_quote(body[:MOST_ENTRY_CHARACTERS], [entry.ref])
     if more > 0:
         body = f"{body}\n… {more:,} more characters: tasuki read"
-    return text.append("\n" + clean_for_display(body).rstrip("\n"), style="not bold")
+    return text.append("\n" + body.rstrip("\n"), style="not bold")
 
 
 def _list_tool_parts(entry: Entry) -> Iterable[str]:
@@ -200,6 +200,7 @@ class ReviewApp(App[None]):
         self.brief, self.shown_brief = brief, clean_text(brief)
         self.thread, self.left_out, self.warnings = thread, tuple(left_out), tuple(warnings)
         self.budget = budget
+        self._redactor = QuoteRedactor(thread)
         self.entries = {entry.ref: entry for entry in thread.entries}
         self.refs: tuple[int, ...] | None = None
         self.result = ReviewResult("cancel", brief)
@@ -259,7 +260,7 @@ class ReviewApp(App[None]):
         budget_note = f" of {self.budget:,}" if self.budget else ""
         over_note = "  OVER BUDGET" if self.budget and size > self.budget else ""
         edited_note = "  edited" if text != self.shown_brief else ""
-        name = redact(self.thread.name)[0]
+        name = self._redactor.redact(self.thread.name)
         thread_title = clean_for_display(
             f"{self.thread.harness} {self.thread.id[:8]} {name}"
         ).strip()
@@ -282,7 +283,7 @@ class ReviewApp(App[None]):
         parts = []
         for ref in refs:
             if entry := self.entries.get(ref):
-                parts.append(format_entry(entry))
+                parts.append(format_entry(entry, self._redactor))
             else:
                 parts.append(Text(f"#{ref} is not among the entries of this thread."))
         return Text(f"\n{_RULE}\n").join(parts)

@@ -24,6 +24,18 @@ def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan
     return _judge_literal(found, kind) if found else []
 
 
+_TYPED = (
+    r"[^\s()]{0,20}[ ]?\)\.(?:type|fill|clear_and_type|send_?[kK]eys|setValue|set|enterText)\(\s{0,9}"
+    + _QUOTED
+)
+
+
+def find_typed_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return what a test of pages types: `get('#password').type('…')`; `position` is after the name."""
+    found = compile_once(_TYPED).match(text, position)
+    return _judge_literal(found, kind) if found else []
+
+
 _FALLBACK_OF = (
     r"[:=][^\S\n]{0,9}[\w.$\[\]\"'()\\]{1,80}[^\S\n]{1,9}(?:\|\||\?\?|or\b)\s{0,9}" + _QUOTED
 )
@@ -224,4 +236,5 @@ def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:
         return []
     peculiar = len(value) >= 12 and compile_once(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
     good = kind == "password" or shapes.is_random(value) or peculiar
-    return [SecretSpan(*found.span(group), kind)] if good and shapes.is_hard(value) else []
+    good = good and (shapes.is_hard(value) or shapes.is_plain_password(value, is_chain=True))
+    return [SecretSpan(*found.span(group), kind)] if good else []

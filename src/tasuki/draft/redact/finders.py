@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact import private_keys
@@ -19,6 +20,7 @@ _URL = (
     r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>(?!(?:\d{1,5}|port)/)[^\s\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
     r"|(?:hooks\.slack\.com|hooks\.slack-gov\.com)(?:\\?/)(?:services|workflows|triggers)(?:\\?/)(?P<slack>[\w/\\-]{20,200})"
     r"|(?:\w+\.)?discord(?:app)?\.com(?:\\?/)api(?:\\?/)(?:v\d+(?:\\?/))?webhooks(?:\\?/)(?P<discord>\d{15,22}(?:\\?/)[\w-]{40,100})"
+    r"|hooks\.zapier\.com(?:\\?/)hooks(?:\\?/)catch(?:\\?/)(?P<zapier>\d{3,12}(?:\\?/)\w{5,40})"
     r"|[\w.-]{1,100}\.webhook\.office\.com(?:\\?/)webhookb2(?:\\?/)(?P<teams>[^\s\"'`<>]{20,400}))"
 )
 
@@ -114,6 +116,14 @@ _COMMANDS = {
     "login": r"\s-p[ =]" + _ARG,
     "openssl": r"\s-k\s{1,9}" + _ARG,
     "sshpass": r"\s-p\s{0,9}" + _ARG,
+    "zip -": r"\s-P[ ]?" + _ARG,
+    "sqlcmd": r"\s-P\s{0,9}" + _ARG,
+    "snowsql": r"\s-p\s{1,9}" + _ARG,
+    "smbclient": r"\s(?:-U|--user)[ =]?\\{0,8}[\"']?[^\s%\"'\\]{1,64}%" + _ARG,
+    "sqlplus": r"\s[\w.]{1,64}/(?P<v>[^\s\"'\\|<>@/]{4,512})(?=@|\s|$)",
+    "rabbitmqctl": r"\s(?:add_user|change_password)\s{1,9}\S{1,64}\s{1,9}" + _ARG,
+    "mc alias set": r"\salias\sset\s{1,9}\S{1,64}\s{1,9}\S{1,200}\s{1,9}\S{1,128}\s{1,9}" + _ARG,
+    "net use": r"\s(?:\w:|\*)?\s{0,9}\\{2,16}[^\s\\]{1,64}\\{1,8}\S{1,64}\s{1,9}(?!/)" + _ARG,
     "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}"
     + _ARG,
 }
@@ -127,7 +137,14 @@ _PLAIN = (
     "htpasswd",
 )  # programs whose flag means nothing else, so that a word counts as well
 BY_NAME = ("sshpass", "htpasswd")  # already found as names, since `pass` is searched for
-_SEARCHED = tuple(name for name in _COMMANDS if name not in BY_NAME)
+_WITHOUT_FLAG = ("sqlplus", "rabbitmqctl", "mc alias set", "net use")
+_FLAG = r"-(?<=\s-)(-user|-auth|-proxy-user|[abknpuw])"
+_PROGRAMS = {
+    "p": ("mysql", "mariadb", "mongo", "7z", "zip -", "sqlcmd", "snowsql", "ssh-keygen", "login"), "n": ("ssh-keygen",),
+    "u": ("curl", "lftp", "smbclient"), "-user": ("curl", "lftp", "smbclient"), "-proxy-user": ("curl",), "b": ("curl",),
+    "a": ("http -", "redis-cli"), "-auth": ("http -",), "w": ("ldap",), "k": ("openssl",),
+}  # fmt: skip
+"""The programs of which a flag takes a password."""
 _ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
 
 
@@ -149,13 +166,20 @@ def _find_command_end(text: str, position: int) -> int:
 def find_commands(text: str, lower: str) -> Iterator[SecretSpan]:
     """Yield passwords among the arguments of all commands; `lower` is the text in lower case.
 
-    The search for a command continues from the end of its line. In a longer line it continues
-    after 200 characters, since arguments are looked for in 600.
+    A flag that may be before one is looked for first, and then the program before that. The
+    search continues at the end of a command, in a longer line after 200 characters, since
+    arguments are looked for in 600.
     """
-    for name in _SEARCHED:
-        if name not in lower:
-            continue
-        position = lower.find(name)
+    following: dict[str, int] = {}
+    for flag in compile_once(_FLAG).finditer(lower):
+        start, end = max(0, flag.start() - 600), flag.start() + 1
+        for name in _PROGRAMS[flag[1]]:
+            position = lower.rfind(name, start, end)
+            if position >= following.get(name, 0):
+                following[name] = min(_find_command_end(text, position), position + 200)
+                yield from find_command_secret(name, text, position)
+    for name in _WITHOUT_FLAG:
+        position = lower.find(name) if name in lower else -1
         while position >= 0:
             yield from find_command_secret(name, text, position)
             position = lower.find(name, min(_find_command_end(text, position), position + 200))
@@ -169,10 +193,9 @@ def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretS
         plain = (
             name in _PLAIN and not shapes.is_placeholder(value) and not shapes.is_reference(value)
         )
-        if plain or shapes.is_bare_secret(value, "password"):
+        is_file = value.lower().endswith(("file", "key"))
+        if (plain and not is_file) or shapes.is_bare_secret(value, "password"):
             yield SecretSpan(*found.span("v"), "command-password")
-    if name == "login":
-        yield from _find_login(text, position)
     if name == "curl":
         for found in compile_once(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
             text, position, end
@@ -228,7 +251,7 @@ def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "password")
 
 
-_LOGIN = r"(?i:login):\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]{0,3}(?P<v>[^\s\"'`\\<>]{6,256})"
+_LOGIN = r"(?i:log-?[ ]?in|sign[ ]in)(?::|[ ](?:with|as))\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]{0,3}(?P<v>[^\s\"'`\\<>]{6,256})"
 
 
 def _find_login(text: str, position: int) -> Iterator[SecretSpan]:
@@ -249,6 +272,47 @@ def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*found.span("v"), "command-password")
 
 
+_GIVEN = (
+    r"(?i:log|sign)[ ]in(?:[ ](?:with|as)[ ][\w@.-]{1,40})?:(?:\s|\\n){1,9}"
+    + _ARG
+    + r"(?=[\"'`.,]?(?:\s|\\n|$))"
+)
+_USED = r"(?i)\buse[ ][`\"']?(?P<v>[!-~]{6,256}?)[`\"']?[ ]to[ ]$"
+
+
+def _find_given(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the word after "use this to log in:", before it in "use … to log in", and after "log in with bob /"."""
+    found = compile_once(_GIVEN).match(text, position) or compile_once(_USED).search(
+        text, max(0, position - 300), position
+    )
+    value = found["v"].rstrip(".,;`") if found else ""
+    if found and shapes.is_bare_secret(value, "password"):
+        yield SecretSpan(found.start("v"), found.start("v") + len(value), "password")
+    yield from _find_login(text, position)
+
+
+_BY_PLACE = {
+    "convertto-securestring": r"(?i:convertto-securestring)\s{1,9}(?:-String\s{1,9})?" + _ARG,
+    "session_id": r"(?i:session_id)\\{0,8}[\"']?\s?[:=]\s?\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/=%._]{24,4096})(?![\w-])",
+    ":$": r":(?P<v>\$(?:apr1|[1567y]|2[abxy]|gy|argon2\w{0,2}|scrypt)\$[./A-Za-z0-9$=,+-]{20,400})",
+    "e\t/": r"(?i:e)\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
+}
+"""What to search for, and the value at such a place."""
+
+
+def _find_by_place(text: str, position: int, pattern: str) -> Iterator[SecretSpan]:
+    found = compile_once(pattern).match(text, position)
+    if not found:
+        return
+    value, is_id = found["v"], "session" in pattern
+    if (
+        shapes.is_weak_key_value(value)
+        if is_id
+        else value[0] == "$" or shapes.is_bare_secret(value, "password")
+    ):
+        yield SecretSpan(*found.span("v"), "cookie" if "\\t" in pattern or is_id else "password")
+
+
 _WALLET = r"(?:mnemonic|phrase)\W{1,9}(?:(?:is|was|are)\W{1,4})?(?P<v>(?:[a-z]{3,8}[\s,]{1,3}){11}(?:(?:[a-z]{3,8}[\s,]{1,3}){3}){0,4}[a-z]{3,8})\b"
 
 
@@ -267,7 +331,7 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ('"kty', 4, private_keys.find_web_key),
     ("'kty", 4, private_keys.find_web_key),
     ("inverseq", 8, private_keys.find_xml_key),
-    ("private-key: (", 14, private_keys.find_printed_key),
+    ("login", 5, _find_login),
     ("://", 3, _find_url_secret),
     (":\\/\\/", 5, _find_url_secret),
     ("bearer", 6, _find_bearer),
@@ -280,6 +344,12 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     (":*:", 1, _find_pgpass),
     ("--from-literal", 14, _find_literal),
     ("sudo -s", 7, find_piped_secret),
+    *(
+        (anchor, 2, partial(_find_by_place, pattern=pattern))
+        for anchor, pattern in _BY_PLACE.items()
+    ),
+    ("log in", 6, _find_given),
+    ("sign in", 7, _find_given),
     ("mnemonic", 8, _find_wallet_phrase),
     ("phrase", 6, _find_wallet_phrase),
 )

@@ -43,7 +43,7 @@ twilio-key         SK<H32>$
 digitalocean-token do[opr]_v1_<h60+> DO00<u16>$
 discord-token      [MNO]<w22+>[.]<w6>[.]<w27+>
 telegram-token     (?<=<d1>:)AA<w33>$
-jwt                ZXlK<b60+> eyJ(?:2MiI6|hcGlf)<b40+> eyJ<w8+>[.]<w8+>(?:[.]<w1+>){0,3} ?eyJrIjoi<b40+>
+jwt                ZXlK<b60+> eyJ(?:2MiI6|hcGlf)<b40+> eyJ<w8+>[.]<w8+>(?:[.]<w1+>){0,3} eyJ<w16+>[.][.]<w8+>[.]<w16+>[.]<w8+> ?eyJrIjoi<b40+>
 age-key            AGE-SECRET-KEY-1<u40+> AGE-PLUGIN-<u1+>-1<u40+>
 shopify-token      shp[a-z]{2,3}_<H32+>
 databricks-token   dapi<h32>(?:-<d1>)? dkea<h32> dose<h32>
@@ -65,7 +65,7 @@ service-token      pk_<d6+>_<a32>$ pk_(?:prod|test)_<u28>$ 0[.]<U>[.]<a30>(?::<b
 service-token?     a[ks]-<a22>$ ak_<a20+>$ [123]<a26>_<a20+>$ A21AA<w60+> ddapp_<a30+> ETMsDg<b40+> cflt<b56+> (?<=SSWS.)00<w40> at_<a10>_<a40+>
 service-token?     fk-<w30+> rca_<h40+> ste-<a40+> z_<w80+> lin_(?:api|oauth)_<a20+> ntn_<a20+> secret_<a20+> gsk_<a20+> xai-<w20+> pplx-<a20+> r8_<w20+>
 service-token?     rubygems_<l20+> cio<a32>$ fig[a-z]{1,2}_<w20+> nvapi-<w20+> tvly-<w20+> ph[xs]_<w20+> tfp_<w20+>
-service-token?     sq0[a-z]{3}-<w20+> NR(?:AK|II|IQ|AA|RA|SP)-<w20+> PMA[KT]-<w20+> pul-<l20+> EAAA<w20+> EAA[A-Z]<a80+>
+service-token?     sq0[a-z]{3}-<w20+> NR(?:AK|II|IQ|AA|RA|SP)-<w20+> PMA[KT]-<w20+> pul-<l20+> EAAA<w20+> EAA<a80+>
 service-token?     pscale_(?:tkn|pw|oauth)_<x20+> lsv2_(?:pt|sk)_<w20+> ls__<a20+> xkeysib-<w20+> xsmtpsib-<w20+> re_<a6+>_<a16+>
 service-token?     re_<a24+> dt0[a-z]<d2>[.]<a20+>[.]<a20+> f[mo][12][ar]?_<b20+> jina_<a20+> e2b_<l20+> sk_e2b_<l20+>
 service-token?     rnd_<a20+> LTAI<a16+> STS[.]<a16+> CFPAT-<w20+> napi_<a20+> nf[a-z]_<a20+> ctx7sk-<x20+> fc-<h32>$
@@ -78,7 +78,7 @@ service-token?     wandb_v<d1>_<w40+> pylf_v<d1>_[a-z]+_<w30+> AIK_[A-Z]+_<a20+>
 service-token?     key_<h64>$ crsr_<h40+> db-<a29>$ pa-<w43>$ al-<w43>$ co[-_]<a40+> dd[pow]_<a36>$ depot_[a-z]+_<h30+>
 service-token?     dvc_[a-z]+_<w12+> dnkey-<x20+>-<x40+> duffel_[a-z]+_<x30+> EZ[AT]K<a50+> essu_<b40+> EXO<a24+>$
 service-token?     FLWSECK(?:_TEST)?-<w12+> fio-u-<x40+> flb_[a-z]+_<a16+> shltm_<w30+> CCIP(?:AT|RJ)_<a20+>_<l40+>
-service-token?     CCDB1_<a20+>_<a30+> CLOJARS_<a50+> cnvca<w40+>$ csa_<h30><a6>$ AKCp<a60+> cmVmd<a59>$ HRKU-<w36+>
+service-token?     CCDB1_<a20+>_<a30+> CLOJARS_<a50+> cnvca<w40+>$ csa_<h30><a6>$ AKCp<a60+> cmVmd<a59>$ cmVmdGtuOj<a40+> APA91b<w100+> HRKU-<w36+>
 service-token?     hc[a-z]{1,2}[im]k_<l20+> ico-<a32>$ ion_<a40+> [su]-s4t2[a-z]{2}-<h60+> lip_<w16+> (?:live|test)_<h35>$
 service-token?     (?:live|sandbox)_<x40>$ mlsn[.]<a24+> md-<a22>$ mdb_sa_sk_<w30+> mercury_[a-z]+_[a-z]+_<w30+>
 service-token?     mergify_[a-z_]+_<w30+> Mid-server-<w16+> mzp_<h40+> NF-<a32>$ odt_<a32+> oy2<l43>$ os_v2_[a-z]+_<l60+>

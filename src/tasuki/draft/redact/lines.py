@@ -19,7 +19,7 @@ _LONGEST = 4096  # characters of a line
 
 _ADDED = r"\+(?<=[\nn]\+)(?:(?<=\n\+)|(?<=\\n\+))"
 _REMOVED = r"-(?<=[\nn]-)(?!-)(?:(?<=\n-)|(?<=\\n-))"
-_NESTED = r"-(?=[ ]{2}|\t|[\]})\"'])(?:(?<=\n-)|(?<=\\n-))"
+_NESTED = r"-(?=[ ]{2}|\t|[\]})\"'])"
 
 
 def replace_diff_marks(text: str) -> str:
@@ -36,7 +36,8 @@ def replace_diff_marks(text: str) -> str:
         return text
     added = list(islice(compile_once(_ADDED).finditer(text), 2)) if has_added else []
     if len(added) < 2 and "@@ -" not in text:
-        return compile_once(_NESTED).sub(" ", text)
+        text = compile_once(r"\n" + _NESTED).sub("\n ", text)
+        return compile_once(r"\\n" + _NESTED).sub(r"\\n ", text) if "\\n-" in text else text
     return compile_once(_REMOVED).sub(" ", compile_once(_ADDED).sub(" ", text))
 
 

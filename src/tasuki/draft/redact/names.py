@@ -10,6 +10,7 @@ from tasuki.draft.redact.calls import (
     find_element_secrets,
     find_fallback_secret,
     find_named_call,
+    find_typed_secret,
 )
 from tasuki.draft.redact.finders import (
     BY_NAME,
@@ -19,6 +20,7 @@ from tasuki.draft.redact.finders import (
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
+from tasuki.draft.redact.private_keys import find_printed_key, find_xml_key
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -113,6 +115,10 @@ def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan
     """
     if (program := name.lstrip("-+")) in BY_NAME:
         return list(find_command_secret(program, text, end))
+    if name == "RSAKeyValue":
+        return list(find_xml_key(text, end))
+    if name.lower() == "private-key" and text.startswith(": (", end):
+        return list(find_printed_key(text, end))
     if name == "Secret":
         return read_manifest(text, start, end) or None
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
@@ -127,7 +133,7 @@ def _find_value(text: str, start: int, end: int, name: str, kind: str) -> list[S
     found = _find_assigned(text, start, end, name, kind) or _find_reversed(text, start, kind)
     found = found or find_element_secrets(text, end, kind) or find_fallback_secret(text, end, kind)
     found = found or read_block(text, end, kind) or read_column(text, start, end, kind)
-    found = found or find_below(text, start, end, kind)
+    found = found or find_below(text, start, end, kind) or find_typed_secret(text, end, kind)
     if not found and kind != "weak-key":
         found = _find_in_sentence(text, end, kind) or _find_spaced(text, start, end, name, kind)
     return found
@@ -163,7 +169,7 @@ def _is_pass(text: str, start: int, end: int) -> bool:
     ) is not None and not text.startswith("PASS:", start)
 
 
-_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook)[ ]$"
+_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook|hmac|session|cookie|storage|shared|pragma)[ ]$"
 
 
 def _find_two_word_kind(text: str, start: int, name: str) -> str:
@@ -180,12 +186,15 @@ def _find_two_word_kind(text: str, start: int, name: str) -> str:
 _BYTES = r"(?:[ ]?:[ ]?&?\[u8(?:;[ ]?\d{1,3})?\])?[ ]{0,9}:?=[ ]{0,9}(?:\[\]byte\(|[bB])(?=\\{0,8}[\"'`])"
 
 
-def _find_bytes_kind(text: str, end: int, name: str) -> str:
-    """Return the kind of a `key` whose value is bytes.
+_ALONE = r"\\{0,8}[\"']?[ ]?[:=][ ]?\\{0,8}[\"']?(?!MII|AAAA)(?=[^a-z]{0,80}[a-z])(?=[^A-Z]{0,80}[A-Z])[A-Za-z0-9+/_]{32,90}={0,2}(?![\w.:/-])"
 
-    In code those are a key's own, not a name to look something up by.
+
+def _find_bytes_kind(text: str, end: int, name: str) -> str:
+    """Return the kind of a `key` whose value is bytes, or long and of random letters.
+
+    Those are a key's own, not a name to look something up by.
     """
-    given = name.lower() == "key" and compile_once(_BYTES).match(text, end)
+    given = name.lower() == "key" and compile_once(f"{_BYTES}|{_ALONE}").match(text, end)
     return "weak-key" if given else ""
 
 
@@ -215,8 +224,16 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
         return []
     if found["q"]:
         group = next(g for g in ("v1", "v2", "v3", "v4") if found[g])
-        return _judge_literal(found[group], found.start(group), name, kind)
+        is_clear = group != "v3" and not name.lower().endswith("pass")
+        return _judge_literal(found[group], found.start(group), name, kind, is_clear=is_clear)
     compact = found["op"] in ("=", ":") and not found["gap"]
+    if (
+        found["op"] == ">"
+        and text.startswith("</", found.start("bare") + len(found["bare"].partition("<")[0]))
+    ) or (found["op"] == "=" and compact and text.startswith("--", start)):
+        value = _cut_value(found["bare"], shell=False, query=False)
+        if spans := _judge_literal(value, found.start("bare"), name, kind, is_clear=True):
+            return spans
     loose = compact or found["op"].strip() != "="
     return _judge_bare(
         text,
@@ -237,7 +254,9 @@ _LISTED = r"[\"'`],(?:\s|\\n){0,60}\\{0,8}[\"'`]$"
 def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
     if op == ",":
         is_listed = compile_once(_LISTED).search(text, max(0, start - 72), start)
-        return bool(close.strip("\\]")) and quoted is not None and not is_listed
+        is_value = text[max(0, start - 12) : start].rstrip("\"'` \\").endswith((":", "="))
+        is_tuple = text[start - 1 : start] == "{" or (close.strip("\\]") and not is_value)
+        return bool(is_tuple) and quoted is not None and not is_listed
     if op == ">":
         attribute = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$").search(
             text, max(0, start - 16), start
@@ -246,11 +265,20 @@ def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | Non
     return op not in ("==", "===", "!=") or quoted is not None
 
 
-def _judge_literal(value: str, position: int, name: str, kind: str) -> list[SecretSpan]:
-    """Return a span for a quoted value, if it is a secret."""
+def _judge_literal(
+    value: str, position: int, name: str, kind: str, *, is_clear: bool = False
+) -> list[SecretSpan]:
+    """Return a span for a quoted value, if it is a secret; of a clear name that may be a plain word."""
     if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
         return find_authorization(value, position, name)
     good = shapes.is_literal_secret(value, kind) and not (name.lower() == "pass" and " " in value)
+    good = good or (
+        is_clear
+        and kind == "password"
+        and shapes.is_plain_password(value)
+        and not shapes.is_placeholder(value)
+        and not shapes.is_reference(value)
+    )
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
 
@@ -286,7 +314,9 @@ def _judge_bare(
         good = shapes.is_weak_key_value(value)
     else:
         good = shapes.is_hard(value, kind if loose else "") or (
-            shell and value.isalpha() and value.islower() and len(value) >= 6
+            shapes.is_plain_password(value, is_chain=kind != "password" and not value.isalpha())
+            if shell
+            else kind == "password" and loose and shapes.is_plain_password(value, is_chain=True)
         )
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
@@ -316,22 +346,28 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
 _SENTENCE = (
     r"(?:\*\*)?(?:\s{1,9}(?:for|FOR|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
     r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|(?P<dash>\s[-–—]\s)|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
-    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~\u00c0-\u024f\u0370-\u052f]{4,512}))"
 )
+
+
+_ASKED = (
+    r"[^\n?？\"`]{0,60}[?？](?:\",[ ]the[ ]user[ ]answered[ ]|\\{0,8}\"=|(?:\s|\\n){1,9}(?:[>❯›][ ])?)"
+    r"(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,200})[\"'`\\]|(?P<bare>[!-~\u00c0-\u024f\u0370-\u052f]{4,512})(?=[ ]{0,9}(?:\n|\\n|[\"']|$)))"
+)
+"""After a name in a question: what is alone on the line below, or the answer in a thread's words."""
 
 
 def _find_in_sentence(text: str, end: int, kind: str) -> list[SecretSpan]:
     """Return the value in "the password for staging is …", in a few languages."""
     if text[end : end + 1] in ('"', "'"):
         return []
-    found = compile_once(_SENTENCE).match(text, end)
+    found = compile_once(_SENTENCE).match(text, end) or compile_once(_ASKED).match(text, end)
     if not found:
         return []
     if found["quoted"]:
-        return _judge_literal(
-            found["quoted"], found.start("quoted"), "", "password" if kind == "password" else kind
-        )
-    if found["dash"] and not shapes.is_random(found["bare"]):
+        is_answer = "dash" not in found.groupdict()
+        return _judge_literal(found["quoted"], found.start("quoted"), "", kind, is_clear=is_answer)
+    if found.groupdict().get("dash") and not shapes.is_random(found["bare"]):
         return []
     return _judge_word(found["bare"], found.start("bare"), kind)
 
@@ -343,11 +379,10 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
     word = compile_once(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
     cut = _cut_value(word, shell=False, query=False)
     called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
-    return (
-        [SecretSpan(position, position + len(value), kind)]
-        if shapes.is_bare_secret(value, kind) and not called
-        else []
+    good = shapes.is_bare_secret(value, kind) or (
+        kind == "password" and shapes.is_plain_password(value, is_chain=True)
     )
+    return [SecretSpan(position, position + len(value), kind)] if good and not called else []
 
 
 _PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?(?:\s{0,9}[/:]\s{0,9}|\s{0,9},\s{1,9}|\s{1,9}and\s{1,9})(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
@@ -370,6 +405,7 @@ _NEXT_LINE = (
 
 
 _TAGGED = r"\\{0,8}[\"']\s{0,9}>(?:\s|\\[nt]){0,60}<value>" + _VALUE
+_ELEMENT_BELOW = r"\s{0,20}</(?:name|key)>(?:\s|\\[nt]){0,60}<(?:value|string)>" + _VALUE
 _OPTION = r"\\{0,8}[\"'],[^()]{0,200}?\bdefault\s{0,9}[:=]\s{0,9}" + _VALUE
 _DEFAULT = r"\\{0,8}[\"']\s{0,9}\{[^{}]{0,200}?default\s{0,9}=\s{0,9}" + _VALUE
 
@@ -381,7 +417,7 @@ def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[
     manifest's `name:`.
     """
     before = text[max(0, start - 160) : start]
-    if before.endswith((": ", '"', "'")):
+    if before.endswith((": ", '"', "'", ">")):
         return _find_next_line(text, before, end, name, kind)
     found = compile_once(_SPACED).match(text, end)
     if not found:
@@ -433,6 +469,8 @@ def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> l
     if compile_once(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(before):
         found = compile_once(_NEXT_LINE).match(text, end)
         found = found or compile_once(_TAGGED).match(text, end)
+    elif compile_once(r"<(?:name|key)>\s{0,20}$").search(before):
+        found = compile_once(_ELEMENT_BELOW).match(text, end)
     elif compile_once(r"variable\s\\{0,8}[\"']$").search(before):
         found = compile_once(_DEFAULT).match(text, end)
     elif compile_once(r"(?:argument|option)\([^()]{0,60}\\{0,8}[\"']$").search(before):
@@ -445,4 +483,4 @@ def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> l
     if group == "bare":
         value, at = found[group], found.start(group)
         return _judge_bare(text, at, value, name, kind, compact=False, loose=True, query=False)
-    return _judge_literal(found[group], found.start(group), name, kind)
+    return _judge_literal(found[group], found.start(group), name, kind, is_clear=group != "v3")

@@ -262,7 +262,10 @@ def is_hard(value: str, kind: str = "") -> bool:
         return True
     value = value[:256]
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    if len(value) < 6 or not letters or sum(map(str.isascii, value)) * 2 < len(value):
+    cased = sum(
+        c.isascii() or c.lower() != c.upper() for c in value
+    )  # scripts with blanks between words
+    if len(value) < 6 or not letters or cased * 2 < len(value):
         return False
     if compile_once(_CAMEL).match(value) or compile_once(_SNAKE).match(value):
         return len(value) >= 16 and is_random(value)
@@ -289,7 +292,37 @@ def is_quoted_secret(value: str, kind: str) -> bool:
     if is_hard(value, kind):
         return True
     plain = value.isascii() and value.islower() and value.isalpha() and len(value) >= 8
-    return (plain and kind == "password") or (len(value) >= 16 and is_random(value))
+    if kind == "password" and (plain or is_plain_password(value, is_chain=True)):
+        return True
+    return len(value) >= 16 and is_random(value)
+
+
+_PLAIN = r"[a-z]{6,}$|(?=.*[a-z])(?:[A-Za-z]+\d*[_-])+[A-Za-z]+\d*$|[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+)*[A-Z][a-z]*\d{1,4}$|[A-Z]?[a-z]+(?:[A-Z][a-z]+){2,}$"
+_CHAIN = r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,}(?:-\d{1,4})?$"
+_LABELS = frozenset(
+    "pass passwort kennwort secret secrets token tokens key keys auth oauth login field input form label name user users username email mail"
+    " text string type value values hash hashed digest crypt bcrypt scrypt argon bearer basic jwt plain encrypted encoded encryption masked required optional valid"
+    " invalid wrong incorrect bad missing empty blank none new old current confirm confirmation confirmed reset forgot forgotten change update"
+    " repeat verify validate enter your the example test tests testing dummy fake mock sample default env var variable from to path file id"
+    " ref manager provider grant error message hint title param param query column credential credentials strong weak medium short long length"
+    " visible visibility toggle policy min max prompt change generated random here insert replace and or with for not is set get".split()
+)
+"""Words of names: what a password is called, is stored as, or must be, rather than is."""
+
+
+def is_plain_password(value: str, *, is_chain: bool = False) -> bool:
+    """Return whether a value is made of words as a password may be, and names none.
+
+    `is_chain` demands three words tied together, which no sentence, name of a variable or type has.
+    """
+    if len(value) < 6 or not compile_once(_CHAIN if is_chain else _PLAIN).match(value[:256]):
+        return False
+    words = {word.lower() for word in compile_once(_SPLIT).findall(value)}
+    return (
+        words.isdisjoint(_LABELS)
+        and words.isdisjoint(_PASSWORDS)
+        and (not is_chain or words.isdisjoint(_STOP))
+    )
 
 
 def is_literal_secret(value: str, kind: str) -> bool:
@@ -338,5 +371,5 @@ def is_memorable(value: str) -> bool:
     if not 8 <= len(value) <= 512 or any(c.isspace() for c in value):
         return False
     return (any(map(str.isdigit, value)) and any(map(str.isalpha, value))) or (
-        len(value) >= 16 and is_random(value)
+        len(value) >= 16 and (is_random(value) or is_plain_password(value, is_chain=True))
     )

@@ -128,7 +128,7 @@ def find_putty_key(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(start if first else head.end(), end, "private-key")
 
 
-_MEMBER = r"\\{0,8}[\"']?\b(?:d|p|q|dp|dq|qi|k)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?(?P<v>[A-Za-z0-9_-]{20,1400})"
+_MEMBER = r"\\{0,8}[\"']?\b(?:d|p|q|dp|dq|qi|k)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/_-]{20,1400})"
 
 
 def find_web_key(text: str, position: int) -> Iterator[SecretSpan]:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tasuki.draft.redact import patterns as shapes
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.patterns import SecretSpan, compile_once
 from tasuki.draft.redact.redactor import Redactor, find_unusual_words
 from tasuki.draft.text.entries import format_entry
@@ -46,6 +47,7 @@ class QuoteRedactor(Redactor):
     def open_entries(self, entries: Iterable[Entry]) -> None:
         """Take these as the entries that texts are part of; what was found before stays known."""
         self._entries = {entry.ref: entry for entry in entries}
+        self.learn_values(find_given_secrets(self._entries.values()))
         self._redacted: dict[int, str] = {}
         self._plain: dict[int, list[PlainSecret]] = {}
         self.__dict__.pop("_texts", None)
@@ -56,7 +58,8 @@ class QuoteRedactor(Redactor):
         entries = [
             e for e in self._entries.values() if e.tool is None or len(self._entries) <= HUGE
         ]
-        return [(entry.ref, format_entry(entry)) for entry in reversed(entries)]
+        texts = ((entry.ref, format_entry(entry)) for entry in reversed(entries))
+        return [(ref, clean_for_display(text) if "\x1b" in text else text) for ref, text in texts]
 
     def redact_entry(self, ref: int) -> str:
         """Return the whole entry of a ref as text, redacted; '' if there is none."""

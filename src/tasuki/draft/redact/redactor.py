@@ -7,10 +7,10 @@ left alone, with figures.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.calls import find_calls, find_inserted_secrets
@@ -49,12 +49,23 @@ class Redactor:
 
     def find_secrets(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, in order and without overlap; change and remember nothing."""
-        detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_secrets
-        return _settle_spans(text, [*detect(text), *self._remembered.find_in(text)])
+        read = _read_text(text)
+        return read.move_spans(self._find_in_read(read.text)) if read else self._find_in_read(text)
 
     def find_everywhere(self, text: str) -> list[SecretSpan]:
         """The secrets in the text, and where else their values stand in it; remember the values."""
-        return self._learn_values(text, self.find_secrets(text))
+        if read := _read_text(text):
+            return read.move_spans(self._learn_values(read.text, self._find_in_read(read.text)))
+        return self._learn_values(text, self._find_in_read(text))
+
+    def _find_in_read(self, text: str) -> list[SecretSpan]:
+        detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_secrets
+        return _settle_spans(text, [*detect(text), *self._remembered.find_in(text)])
+
+    def learn_values(self, values: Iterable[str]) -> None:
+        """Remember words that are passwords by what was said before them, however plain they are."""
+        for value in values:
+            self._remembered.add(value, "password")
 
     def redact(self, text: str) -> str:
         """The text with a mark in place of each secret. Redacting the result changes nothing."""
@@ -230,6 +241,54 @@ def _settle_spans(text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
 def _is_touching_mark(marks: list[tuple[int, int]], following: int, start: int) -> bool:
     """Return whether the last mark before the one numbered `following` reaches beyond `start`."""
     return following > 0 and marks[following - 1][1] > start
+
+
+_UNREAD = {
+    "\x1b": r"\x1b(?:\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\[[0-?]*[ -/]*[@-~]?)",
+    "\\u001b[": r"\\u001b\[[\d;]*[A-Za-z]",
+    "**": r"\*\*(?<=\w\*\*)(?=\w)",
+    '" +': r'" (?<=\w" )\+\s{0,80}"(?=\w)', "' + '": r"' (?<=\w' )\+ '(?=\w)",
+}  # fmt: skip
+"""What may stand within a word and is no part of it, and what to look for first: colours, also as
+escapes of a string, bold print, a `+` between literals.
+"""
+
+
+class ReadText(NamedTuple):
+    """A text without what is `_UNREAD`, and after which of its characters how much was left out in all."""
+
+    text: str
+    ends: list[int]
+    shifts: list[int]
+
+    def move_spans(self, spans: Iterable[SecretSpan]) -> list[SecretSpan]:
+        """Return spans of this text as those of the whole text."""
+        return [
+            SecretSpan(self._find_place(start), self._find_place(end - 1) + 1, kind)
+            for start, end, kind in spans
+        ]
+
+    def _find_place(self, position: int) -> int:
+        number = bisect_right(self.ends, position)
+        return position + (self.shifts[number - 1] if number else 0)
+
+
+def _read_text(text: str) -> ReadText | None:
+    """Return a text as a reader sees it, None if that is the text itself."""
+    found = [
+        place.span()
+        for mark, pattern in _UNREAD.items()
+        if mark in text
+        for place in compile_once(pattern).finditer(text)
+    ]
+    parts, ends, shifts, position = [], list[int](), list[int](), 0
+    for start, end in sorted(found):
+        if start >= position:
+            parts.append(text[position:start])
+            ends.append(start - (shifts[-1] if shifts else 0))
+            shifts.append(end - ends[-1])
+            position = end
+    return ReadText("".join([*parts, text[position:]]), ends, shifts) if found else None
 
 
 @lru_cache(_MAX_LINES)

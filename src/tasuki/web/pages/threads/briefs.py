@@ -101,9 +101,7 @@ class SuccessorStarts:
     def _keep_notes(self, handoff_id: str, notes: list[str]) -> None:
         cleaner = EntryCleaner()
         with self._lock:
-            self._notes[handoff_id] = tuple(
-                cleaner.clean_text(clean_for_display(line)) for line in notes
-            )
+            self._notes[handoff_id] = tuple(cleaner.clean_text(line) for line in notes)
             self._notes.move_to_end(handoff_id)
             while len(self._notes) > MOST_NOTES:
                 self._notes.popitem(last=False)

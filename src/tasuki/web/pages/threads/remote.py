@@ -18,7 +18,6 @@ from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Thread
-from tasuki.text_safety import clean_for_display
 from tasuki.threads import catalog, references
 from tasuki.threads.passages import EntryCleaner
 from tasuki.web.pages.threads import view
@@ -80,7 +79,7 @@ def clean_entry_alone(opened_thread: references.OpenedThread, ref: int) -> str:
     (reading,) = references.read_entries(opened_thread, [ref])
     cleaner = EntryCleaner()
     cleaner.learn_entries([reading.entry], opened_thread.entries)
-    return cleaner.clean_text(clean_for_display(reading.text))
+    return cleaner.clean_text(reading.text)
 
 
 # -- asking ----------------------------------------------------------------------------

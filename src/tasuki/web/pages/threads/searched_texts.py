@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tasuki.draft.text.entries import format_entry
 from tasuki.model import Entry, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
 
 MOST_WORDS = 12
@@ -75,12 +74,14 @@ class _CleanedThread:
             same = next((number for number, (new, old) in pairs if new is not old), known)
             new = list(entries[same:])
             self._entries[same:] = new
+            if new:
+                self._cleaner.learn_entries((), self._entries)
             self._texts[same:] = [self._fold_text(entry) for entry in new]
             return list(self._texts)
 
     def _fold_text(self, entry: Entry) -> str:
         text = entry.text if entry.tool is None else format_entry(entry)
-        return _fold(self._cleaner.clean_text(clean_for_display(text)))
+        return _fold(self._cleaner.clean_text(text))
 
 
 SEARCHED_TEXTS = SearchedTexts()

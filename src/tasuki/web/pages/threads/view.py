@@ -122,7 +122,7 @@ def _clean_beginning(text: str, cleaner: EntryCleaner) -> str:
 
     A long text loses its end, which may be half a secret.
     """
-    begin = cleaner.clean_text(clean_for_display(text[:CHECKED_CHARACTERS]))
+    begin = cleaner.clean_text(text[:CHECKED_CHARACTERS])
     return begin[:-HIDDEN_CHARACTERS] if len(text) > CHECKED_CHARACTERS else begin
 
 
