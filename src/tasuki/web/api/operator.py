@@ -30,6 +30,7 @@ from tasuki.web.security.sessions import (
     build_sign_in_link,
     describe_sessions,
 )
+from tasuki.web.views.display import keep_answer
 
 AfterQuery = Annotated[int, QueryParameter(ge=0)]
 
@@ -91,7 +92,7 @@ def describe_settings(fleet: Fleet) -> dict[str, Any]:
 # -- browsers --------------------------------------------------------------------------
 
 
-@post("/login", status_code=200, sync_to_thread=False)
+@post("/login", status_code=200, sync_to_thread=False, after_request=keep_answer)
 def make_link(request: Request[Any, Any, Any], state: State) -> dict[str, Any]:
     """Make a link that signs one browser in, once, within `seconds`.
 
