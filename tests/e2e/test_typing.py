@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -239,6 +240,8 @@ SPECIAL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "another draft set aside": (("one", "C-s", "two"), "refused", ()),
     "a search in the history": (("half a thought", "C-r"), "refused", ("Escape",)),
     "the transcript": (("half a thought", "C-o"), "refused", ("C-o",)),
+    "a chord that is half pressed": (("half a thought", "C-x"), "proven", ()),
+    "a prompt of before": (("half a thought", "Up", "Up"), "refused", ("Down", "Down", "Down")),
 }
 """What the user types and presses, what becomes of a text then, and what leads back to the input."""
 
@@ -249,7 +252,9 @@ def test_what_else_may_be_in_the_input_of_claude(with_claude: World) -> None:
         outcomes, wanted = {}, {}
         for name, (actions, state, back) in SPECIAL.items():
             for action in actions:
-                typist.press(action) if action[1:2] == "-" else typist.type(action)
+                typist.press(action) if action[1:2] == "-" or action == "Up" else typist.type(
+                    action
+                )
                 time.sleep(0.5)
             before = typist.look()
             told, prompts = typist.send(PLAIN)
@@ -364,3 +369,42 @@ def test_what_is_typed_meanwhile_stops_it(name: str, request: pytest.FixtureRequ
     assert "there is other text in its input" in mixed
     assert (left, taken_back, marks) == (f"{PLAIN} and drop the table", "", [True, False])
     assert typist.fleet.world.sent(PLAIN) == []
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_user_who_is_typing_is_left_alone(name: str, request: pytest.FixtureRequest) -> None:
+    """Nothing is pressed while the draft changes; it is there afterwards, whole and unsent."""
+    with typing_to(request.getfixturevalue(f"with_{name}"), name) as typist:
+        words = "when you are done with that never drop the users table"
+        half = len(words) // 2
+        typist.type(words[:half])
+        typist.shows(lambda now: bool(now.typed))
+        with ThreadPoolExecutor() as pool:
+            sending = pool.submit(typist.send, PLAIN)
+            for letter in words[half:]:
+                typist.type(letter)
+                time.sleep(0.12)
+            told, prompts = sending.result()
+        typist.shows(lambda now: now.typed == words)
+
+    assert (told["state"], prompts) == ("refused", [])
+
+
+def test_a_user_with_own_keys_loses_nothing(with_claude: World) -> None:
+    """Where Enter begins another line and Ctrl-S sends, words that were said before prove nothing, and a draft stays."""
+    folder = with_claude.home / ".claude"
+    with typing_to(with_claude, "claude") as typist:
+        typist.send("please continue with the upload client")
+        keys = {"enter": "chat:newline", "ctrl+s": "chat:submit"}
+        binding = {"bindings": [{"context": "Chat", "bindings": keys}]}
+        (folder / "keybindings.json").write_text(json.dumps(binding))
+        time.sleep(2)
+        told, prompts = typist.send("continue")
+        typist.clear()
+        typist.type("half a thought")
+        typist.shows(lambda now: now.typed == "half a thought")
+        refused, sent = typist.send(PLAIN)
+        left = typist.look().typed
+
+    assert (told["state"] == "proven") == bool(prompts)
+    assert (refused["state"], sent, left) == ("refused", [], "half a thought")

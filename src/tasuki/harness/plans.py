@@ -140,6 +140,7 @@ class BaseControl:
     interrupt_keys: tuple[str, ...] = ("Escape",)
     clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
     stash_keys: tuple[str, ...] = ()
+    own_keys = ""
     pasted = compile_pattern(r"(?!)")
     code_signs = "!"
     blank_shields = True

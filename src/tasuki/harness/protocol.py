@@ -304,6 +304,11 @@ class AgentControl(Protocol):
     notes: tuple[str, ...]
     """What the user has to do after `tasuki install --fleet`, as sentences."""
 
+    @property
+    def own_keys(self) -> str:
+        """Why its keys may do something else: the user's own bindings. Empty where there are none."""
+        ...
+
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
         """List what `tasuki install --fleet` adds, each with the fleet's mark.
 

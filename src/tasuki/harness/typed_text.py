@@ -76,8 +76,12 @@ def prepare_text(text: str, control: AgentControl) -> str:
     return f"{text} " if _OPENS_MENU.search(text) else text
 
 
-def holds_text(shown: ScreenState, text: str, pasted: re.Pattern[str]) -> bool:
+def holds_text(
+    shown: ScreenState, text: str, pasted: re.Pattern[str], *, needs_size: bool = False
+) -> bool:
     """Tell whether an input holds exactly a text, however it is wrapped, or what stands for it.
+
+    `needs_size`: only what tells the size of the text stands for it.
 
     `pasted` is that of the control. Of an input that is taller than its place the text's end counts.
     """
@@ -96,7 +100,7 @@ def holds_text(shown: ScreenState, text: str, pasted: re.Pattern[str]) -> bool:
         "chars": {len(text), len(text.encode("utf-16")) // 2 - 1},
     }
     counts = {name: int(count) for name, count in found.groupdict().items() if count}
-    return all(count in sizes[name] for name, count in counts.items())  # fmt: skip
+    return bool(counts or not needs_size) and all(count in sizes[name] for name, count in counts.items())  # fmt: skip
 
 
 def squeeze_text(text: str) -> str:

@@ -115,7 +115,7 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
         (f"{RULE}\n❯ Press up to edit queued messages\n{FOOTER} · esc to interrupt", ScreenState("busy", "")),
         (f"x · draft stashed\n{RULE}\n❯ half\n{FOOTER}", ScreenState("ready", "half", has_stash=True)),
         (f"{RULE}\n! ls -la\n{FOOTER}", ScreenState("ready", "!ls -la")),
-        (f"─── History 1/2 {RULE}\n❯ say hello\n{FOOTER}", ScreenState("ready", "say hello")),
+        (f"─── History 1/2 {RULE}\n❯ say hello\n{FOOTER}", ScreenState("unknown")),
         (f"─── ↑ 16 more {RULE}\n  the\n  end\n{FOOTER}", ScreenState("ready", "the\nend", is_whole=False)),
         (DIALOG, ScreenState("unknown")),
         (TRUST, ScreenState("unknown")),

@@ -406,3 +406,30 @@ def test_a_command_that_was_moved_to_the_background_has_not_passed(
         assert (made.status, made.background) == ("running", "b1")
         assert [work.state for work in thread.background] == ["running"]
         assert [run.result for run in commands.list_runs(thread.entries)] == ["not shown"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"<settings-panel>\n  <h1>x</h1>\n</settings-panel>\n{RULE}", RULE),
+        (f"<app-toolbar>hello</app-toolbar>\n{RULE}", RULE),
+        (f'<app-toolbar from="ci">hello</app-toolbar>\n{RULE}', ""),
+        (f"<app-toolbar>{RULE}</app-toolbar>", ""),
+        (f"Tool loaded. {RULE}", f"Tool loaded. {RULE}"),
+    ],
+)
+def test_words_behind_an_unknown_element_are_the_users(text: str, words: str) -> None:
+    """It was pasted; what stands in it is not theirs, and neither is anything of one that names a sender."""
+    speech = SpeakerGate().judge(text)
+
+    assert (speech.text if speech.origin != "harness" else "") == words
+
+
+def test_what_a_user_quotes_is_no_rule_of_theirs(tmp_path: Path) -> None:
+    """Lines behind the mark of a quote are somebody else's."""
+    text = f"> {RULE}\n> You must always push.\n\nThat is what the old wiki says. Never believe it."
+    path = ThreadBuilder("pi").user(text).assistant("I see.").write(tmp_path)
+    thread = adapter("pi").read(path)
+    rules = [rule.text for rule in list_rules(thread, derive_facts(thread).statements)]
+
+    assert rules == ["Never believe it."]

@@ -217,7 +217,7 @@ def find_error_line(output: str) -> str:
 
 
 _PASTE_START = compile_pattern(
-    r"\s*[$❯›»]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|[│┃|]|\[?\d{4}-\d\d-\d\d"
+    r"\s*[$❯›»>]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|[│┃|]|\[?\d{4}-\d\d-\d\d"
     r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: |traceback \(|fail\s{2,}|ok\s{2,}|exit status \d)|[+-]{3} |@@ "
     r"|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,}",
     re.IGNORECASE,
@@ -257,7 +257,7 @@ _SPEAKING = compile_pattern(
     r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
 )
 _SURELY = compile_pattern(
-    r"^(?:\s*[$❯›»]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)"
+    r"^(?:\s*[$❯›»>]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)"
 )
 
 

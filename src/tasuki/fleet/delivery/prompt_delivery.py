@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +61,8 @@ FIELD_SECONDS = 3.0
 """How long a dialog may take to open the field of a choice."""
 FIELD_GAP = 0.3
 """Seconds between words in a field and Enter."""
+CLOCK_SECONDS = 1.0
+"""How far the times of a thread may be off."""
 _BLOCKERS = {"busy": "it is working", "waiting": "it waits for an answer to a question"}
 AT_WORK = "it is working, and this is a command of its program: send it once it is idle"
 _DONE = {
@@ -170,6 +173,7 @@ class PromptDelivery:
                 "waiting", *((field.typed, field.is_whole) if field and is_open else ())
             )
 
+        text = f"{text} " if text.endswith("\\") else text  # Else Enter begins another line.
         wanted = WantedText(agent, f"answer-{secrets.token_hex(8)}", text, read)
         if keys and read().typed is None:
             self.panes.press_keys(agent.pane, *keys, pid=wanted.pid)
@@ -255,7 +259,9 @@ class PromptDelivery:
                 news.wait(min(0.5, max(0.05, seconds - waited)))
                 news.clear()
         # The thread is the proof for a harness whose hooks are silent.
-        if is_proven() or (bool(intent.proof) and has_prompt_with(agent, intent.proof)):
+        if is_proven() or (
+            bool(intent.proof) and has_prompt_with(agent, intent.proof, intent.created_at)
+        ):
             return ""
         return None
 
@@ -315,11 +321,20 @@ class PromptDelivery:
         return bool(intent and intent.state == "proven")
 
 
-def has_prompt_with(agent: FleetAgent, words: str) -> bool:
-    """Whether a prompt in the agent's thread has these words."""
+def has_prompt_with(agent: FleetAgent, words: str, since: float = 0.0) -> bool:
+    """Whether a prompt in the agent's thread, typed after a moment, has these words."""
     wanted = squeeze_text(words)
-    prompts = (entry.text for entry in read_entries(agent) if entry.kind == "user")
-    return any(wanted in squeeze_text(prompt) for prompt in prompts)
+    prompts = (entry for entry in read_entries(agent) if entry.kind == "user")
+    return any(
+        wanted in squeeze_text(prompt.text) for prompt in prompts if _was_typed(prompt.at, since)
+    )
+
+
+def _was_typed(at: str, since: float) -> bool:
+    try:
+        return not since or datetime.fromisoformat(at).timestamp() > since - CLOCK_SECONDS
+    except ValueError:
+        return False
 
 
 def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]

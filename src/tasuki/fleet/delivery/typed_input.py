@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
@@ -21,11 +22,16 @@ from tasuki.harness.typed_text import holds_text
 from tasuki.launch.processes import has_terminal
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.paste import PaneKey, PastedText, PressedKey
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
 SHOWN_SECONDS = 8.0
 """How long the screen may take to show a paste, or an input that was emptied."""
+STILL_SECONDS = 1.5
+"""How long unsent text must stand still before it is removed: nobody types it just now."""
 POLL_SECONDS = 0.1
+_ATTACHED = compile_pattern(r"\[(?:Image|File|PDF|Document|Audio|Video)\b[^\]\n]*\]")
+"""What stands for something that is attached to a draft."""
 NOT_IN_FRONT = "it is stopped, or another program has its terminal"
 NO_INPUT = "its screen shows no input for a prompt now"
 
@@ -44,6 +50,8 @@ class WantedText(Struct, frozen=True):
     is_wanted: Callable[[], bool] = lambda: True
     ends_program: bool = False
     leftover: str = ""
+    is_resumed: bool = False
+    """It was pasted by a server that ended: what stands for a text must tell its size."""
 
     @property
     def pid(self) -> int:
@@ -52,7 +60,11 @@ class WantedText(Struct, frozen=True):
 
     def is_held(self) -> bool:
         """Tell whether the input holds exactly this text."""
-        return holds_text(self.read(), self.text, get_control(self.agent).pasted)
+        return self._is_in(self.read())
+
+    def _is_in(self, shown: ScreenState) -> bool:
+        pasted = get_control(self.agent).pasted
+        return holds_text(shown, self.text, pasted, needs_size=self.is_resumed)
 
     def is_pasted(self) -> bool:
         """Tell whether the program shows this text, or asks what becomes of it."""
@@ -65,7 +77,7 @@ class WantedText(Struct, frozen=True):
         """
         shown = self.read()
         is_own = shown.typed != self.leftover and shown.state != "busy"
-        return is_own and holds_text(shown, self.text, get_control(self.agent).pasted)
+        return is_own and self._is_in(shown)
 
     def is_input_empty(self) -> bool:
         """Tell whether the input is empty."""
@@ -89,6 +101,7 @@ class InputTyping:
 
         Raises HandoffStopped.
         """
+        wanted = replace(wanted, is_resumed=is_pasted)
         try:
             why = ("" if is_pasted else self.paste_text(wanted)) or self.enter_text(wanted)
         except HandoffStopped:
@@ -126,7 +139,12 @@ class InputTyping:
         What the program itself does not put back has to be known whole.
         """
         control, words = get_control(wanted.agent), shown.typed or ""
-        is_known = shown.is_whole and not control.pasted.search(words)
+        if self.await_change(lambda: wanted.read().typed != words, STILL_SECONDS):
+            return "somebody types into its input just now"
+        stands_for_more = control.pasted.search(words) or _ATTACHED.search(words)
+        is_known = shown.is_whole and not stands_for_more and redact_screen(words) == words
+        if control.own_keys:
+            return f"{describe_input(shown)}, and {control.own_keys}"
         if control.stash_keys and shown.has_stash:
             return f"{describe_input(shown)}, and other text is set aside there"
         if not is_known and (wanted.ends_program or not control.stash_keys):

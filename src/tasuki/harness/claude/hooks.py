@@ -98,7 +98,10 @@ The summary is made by a sub-agent without a type.
 """
 
 _SUMMARY = compile_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} (?:[↑↓] \d+ more|History \d+/\d+) [─━]")
+_RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} [↑↓] \d+ more [─━]")
+_OWN_KEYS = compile_pattern(r'"(?:ctrl\+[su]|f12)\b')
+_HISTORY = compile_pattern(r"(?m)^[─━]{2,} History \d+/\d+ [─━]")
+"""The rule over a prompt of before, which hides what was in the input."""
 _CUT = compile_pattern(r"[─━]{2,} [↑↓] \d+ more [─━]")
 """The rule at which its input goes on out of sight."""
 _SIGN = compile_pattern(r"[❯>!](?:\s|$)")
@@ -218,7 +221,10 @@ def _get_state_file() -> Path:
 class ClaudeControl(BaseControl):
     """Agents of Claude Code."""
 
-    stash_keys: tuple[str, ...] = ("C-s",)
+    stash_keys: tuple[str, ...] = (
+        "F12",
+        "C-s",
+    )  # The first, which is bound to nothing, ends a chord.
     clear_keys: tuple[str, ...] = ("C-u", "C-u")
     pasted = compile_pattern(r"\[Pasted text #\d+(?: \+(?P<ends>\d+) lines)?\]")
     enter_gap = 0.05
@@ -262,6 +268,17 @@ class ClaudeControl(BaseControl):
             *(("--permission-mode", request.permission) if request.permission else ()),
             *_build_allow_rules(request.writable),
         )
+
+    @property
+    def own_keys(self) -> str:  # type: ignore[override]
+        """Bindings that name a key which is pressed here."""
+        path = _get_state_file().with_name("keybindings.json")
+        path = path if os.environ.get("CLAUDE_CONFIG_DIR") else path.parent / ".claude" / path.name
+        try:
+            text = path.read_text(errors="replace").lower()
+        except OSError:
+            return ""
+        return f"{path} binds its keys anew" if _OWN_KEYS.search(text) else ""
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
         shown = _read_input(screenshot)
@@ -365,6 +382,8 @@ def _read_signal(screenshot: Screenshot) -> str:
 
 def _read_input(screenshot: Screenshot) -> ScreenState:
     """Read the input, between the last two rules; what a shell would run begins with its sign."""
+    if _HISTORY.search(screenshot.text):
+        return ScreenState("unknown")
     lines = screenshot.text.rstrip().splitlines()
     rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
     hint = None if screenshot.solid else _HINT

@@ -95,7 +95,7 @@ _TEMPLATES = compile_pattern(
     r"|Base directory for this skill: |# AGENTS\.md instructions[^\n]*\s+<INSTRUCTIONS>|Contents of [^\n(]+\([^\n)]*\):[ \t]*\n"
     r"|Approved command prefix saved:[ \t]*\n|\[(?:Tool (?:call|result|use)|External (?:agent|session))\b[^\]\n]*\][ \t]*(?:\n|\Z)|\[[a-z]\w+(?: [^\]\n]*)?\] Result:[ \t]*(?:\n|\Z)"
     r"|\[TASK RESUMPTION\] This task was interrupted|\[ERROR\] You did not use a tool in your previous response"
-    r"|Called the \w+ tool with the following input: \{|Result of calling the \w+ tool:\s|Tool loaded\.(?:\s|\Z)|Here is the user's editor context as a JSON object"
+    r"|Called the \w+ tool with the following input: \{|Result of calling the \w+ tool:\s|Tool loaded\.[ \t]*(?:\n|\Z)|Here is the user's editor context as a JSON object"
     r"|Note: \S+ was modified, either by the user or by a linter|This is a reminder that your todo list is currently empty\. DO NOT"
     r"|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )"
 )
@@ -160,7 +160,8 @@ class SpeakerGate:
     def _drop_leading(self, text: str, is_typed: bool) -> str:
         """Drop the elements at the beginning of a text that are not the user's own.
 
-        Empty where one of them is a message of a program or another agent.
+        Empty where one of them is a message of a program or another agent. Behind one that nobody knows,
+        and that names no sender, are the user's words.
         """
         elements = list(_find_elements(text))
         spoken = [e for e in elements if not _is_beside(text, e, is_typed)]
@@ -171,7 +172,8 @@ class SpeakerGate:
                 return ""
             if names and not _QUERY.match(text):
                 self.unknown.update(names[:1])
-                return ""
+                heads = (text[e.start : text.find(">", e.start)] for e in spoken)
+                return "" if any(map(_SENDER.search, heads)) else text[elements[-1].end :].strip()
         own = [text[e.start : e.end] for e in spoken]
         return "".join((*own, text[elements[-1].end if elements else 0 :])).strip()
 
