@@ -173,10 +173,10 @@ def test_the_text_is_typed_in(terminal: Terminal, tmp_path: Path) -> None:
     """The relay types the text as one paste once the program is ready, and does not submit."""
     run = Run(terminal, tmp_path, paste="# Goal\n\tfix ✓\x1b[201~\r", env={"T_DELAY": "0.5"})
 
-    assert run.wait("paste")["text"] == "# Goal\r\tfix ✓[201~\r"
+    assert run.wait("paste")["text"] == "# Goal\r\tfix ✓\r"
     run.terminal.shows(run.pane, "ready> [pasted")
     run.keys("ä", "Enter")
-    assert run.wait("enter")["text"][:19] == "# Goal\r\tfix ✓[201~\r"
+    assert run.wait("enter")["text"].startswith("# Goal\r\tfix ✓\r")
     run.keys("q")
 
     launched, kept = run.result()

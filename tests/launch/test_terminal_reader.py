@@ -285,7 +285,7 @@ def test_no_text_is_a_command(typed: Callable[..., str], text: str) -> None:
 
 def test_controls_in_a_text_press_nothing(typed: Callable[..., str]) -> None:
     """A text has no escape and no control character; a newline is Enter."""
-    assert typed(TypedText("a\x1b[Ab\x03\nc")) == "a[Ab^Mc|end"
+    assert typed(TypedText("a\x1b[Ab\x03\nc")) == "ab^Mc|end"
 
 
 @pytest.mark.parametrize("name", ["", "kill-server", "Enter ; kill-server", "-l", "C-"])

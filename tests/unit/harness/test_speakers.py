@@ -408,21 +408,11 @@ def test_a_command_that_was_moved_to_the_background_has_not_passed(
         assert [run.result for run in commands.list_runs(thread.entries)] == ["not shown"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"<settings-panel>\n  <h1>x</h1>\n</settings-panel>\n{RULE}", RULE),
-        (f"<app-toolbar>hello</app-toolbar>\n{RULE}", RULE),
-        (f'<app-toolbar from="ci">hello</app-toolbar>\n{RULE}', ""),
-        (f"<app-toolbar>{RULE}</app-toolbar>", ""),
-        (f"Tool loaded. {RULE}", f"Tool loaded. {RULE}"),
-    ],
-)
-def test_words_behind_an_unknown_element_are_the_users(text: str, words: str) -> None:
-    """It was pasted; what stands in it is not theirs, and neither is anything of one that names a sender."""
-    speech = SpeakerGate().judge(text)
+def test_words_behind_an_unknown_element_are_not_surely_the_users() -> None:
+    """A mod of a program may write on behind the element that it puts into a conversation."""
+    speech = SpeakerGate().judge(f"<app-toolbar>\n  <h1>x</h1>\n</app-toolbar>\n{RULE}")
 
-    assert (speech.text if speech.origin != "harness" else "") == words
+    assert speech.origin == "harness"
 
 
 def test_what_a_user_quotes_is_no_rule_of_theirs(tmp_path: Path) -> None:

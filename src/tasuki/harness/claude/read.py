@@ -399,7 +399,7 @@ class ClaudeReader:
         Beside a result, and behind an interruption, the program marks nothing.
         """
         evidence = find_evidence(line)
-        self.marks_prompts |= evidence == "user"
+        self.marks_prompts |= evidence == "user" or bool(line.promptSource)
         is_marked = is_marked and line.promptSource != "sdk"
         if self.marks_prompts and is_marked and not evidence:
             self.unmarked += 1

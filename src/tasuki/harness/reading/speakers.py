@@ -160,8 +160,7 @@ class SpeakerGate:
     def _drop_leading(self, text: str, is_typed: bool) -> str:
         """Drop the elements at the beginning of a text that are not the user's own.
 
-        Empty where one of them is a message of a program or another agent. Behind one that nobody knows,
-        and that names no sender, are the user's words.
+        Empty where one of them is a message of a program or another agent: it may go on behind it.
         """
         elements = list(_find_elements(text))
         spoken = [e for e in elements if not _is_beside(text, e, is_typed)]
@@ -172,8 +171,7 @@ class SpeakerGate:
                 return ""
             if names and not _QUERY.match(text):
                 self.unknown.update(names[:1])
-                heads = (text[e.start : text.find(">", e.start)] for e in spoken)
-                return "" if any(map(_SENDER.search, heads)) else text[elements[-1].end :].strip()
+                return ""
         own = [text[e.start : e.end] for e in spoken]
         return "".join((*own, text[elements[-1].end if elements else 0 :])).strip()
 
