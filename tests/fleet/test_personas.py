@@ -121,9 +121,8 @@ def test_the_skill_is_what_an_agent_is_told(database: FleetDatabase, tmp_path: P
 
     assert "You write tests." == personas.build_skill(tmp_path, slug)
     experience.write_bytes(b"pytest is used \xff here\x07\n")
-    assert (
-        "You write tests.\n\n# Experience\n\npytest is used \ufffd here"
-        == personas.build_skill(tmp_path, slug)
+    assert "You write tests.\n\n# Experience\n\npytest is used \ufffd here" == personas.build_skill(
+        tmp_path, slug
     )
     assert "" == personas.build_skill(tmp_path, made(database, tmp_path, name="ann").slug)
 
