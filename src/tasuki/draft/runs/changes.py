@@ -54,8 +54,8 @@ def find_change(command: str) -> str | None:
                 continue
             named = f"> {written}" if written else text
             changing = changing or None if "$" in (written or text) else named
-        elif changing == "" and not _keeps_files(part.text, text):
-            changing = None if not identify_started(part) else changing
+        elif changing == "" and not (_keeps_files(part.text, text) or identify_started(part)):
+            changing = None
     return changing
 
 
@@ -66,11 +66,8 @@ def _is_elsewhere(text: str) -> bool:
 
 
 def _keeps_files(whole: str, text: str) -> bool:
-    return (
-        not text
-        or (
-            not _WRITES.match(text)
-            and (is_navigation(whole) or is_bookkeeping(text) or is_help_or_version(text))
-        )
-        or bool(_READS.match(text))
-    )
+    """Return whether a simple command, as it is and without its variables, is known to change no file."""
+    if not text or _READS.match(text):
+        return True
+    looks = is_navigation(whole) or is_bookkeeping(text) or is_help_or_version(text)
+    return looks and not _WRITES.match(text)

@@ -116,11 +116,10 @@ def _judge_step(
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
     best = max(telling, key=lambda one: one.tests, default=None)
     nothing = _find_nothing(line, step, summaries)
-    if _LISTS.match(step.command.text) and (code == 0 or step.filters):
-        listed = next((row for row in line.rows if row.strip()), "")
-        is_own = all(one is step or is_harmless(one) for one in line.steps)
-        if listed:
-            return Judgement("failed", listed) if is_own else NOT_SHOWN
+    is_alone = all(one is step or is_harmless(one) for one in line.steps)
+    listed = next((row for row in line.rows if row.strip()), "")
+    if listed and _LISTS.match(step.command.text) and (code == 0 or step.filters):
+        return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
         return Judgement(
             "did not run" if nothing else "passed", nothing or (best.line if best else "")
@@ -133,7 +132,6 @@ def _judge_step(
         return _judge_code(step, code, nothing)
     if nothing:
         return Judgement("did not run", nothing)
-    is_alone = all(one is step or is_harmless(one) for one in line.steps)
     bad_end = find_bad_end(line.output)
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN

@@ -44,11 +44,14 @@ _PICKING = frozenset(
     "-k -t -run --run -g --grep --filter -F --testNamePattern --test-name-pattern --testPathPattern --test --tests --only --project "
     "-pl --projects -p --package -w --workspace --spec --name --suite --tags --group".split()
 )
+"""Options with the names, or the packages, that are looked at alone."""
 _OMITTING = frozenset(
     "--deselect --ignore --ignore-glob --ignore-pattern -skip --skip --exclude --extend-exclude --exclude-group --exclude-testsuite --testPathIgnorePatterns -E -LE -L -R "
-    "--tag --select --extend-select --changed --changedSince --findRelatedTests --related --onlyChanged --lf --last-failed -short --lib --bins --bin --doc --quiet-ignore -m".split()
+    "--tag --select --extend-select --changed --changedSince --findRelatedTests --related --onlyChanged --lf --last-failed -short --lib --bins --bin --doc -m".split()
 )
+"""Options that leave something out, or select nobody knows what."""
 _ONLY_OF = {"-m": "pytest"} | dict.fromkeys(("-E", "-LE", "-L", "-R"), "ctest")
+"""The only runner in which an option means that."""
 _VARIANTS = frozenset("--release -c --configuration --profile --target --features".split())
 """Options that build or check something else."""
 _ALONE = frozenset(
@@ -81,10 +84,8 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
     """List what the checks of a command line look at, which begins in a folder."""
     found: list[CheckScope] = []
     for part in list_simple_commands(command):
-        words = part.text.split(None, 2)
-        if words[:1] in (["cd"], ["pushd"], ["Set-Location"]):
-            folder = join_folder(folder, unquote(words[1])) if len(words) > 1 else None
-        elif not part.is_piped and (started := identify_started(part)):
+        folder = _enter_folder(part.text, folder)
+        if not part.is_piped and (started := identify_started(part)):
             found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
     return tuple(found)
 
@@ -94,7 +95,7 @@ def join_folder(folder: str | None, place: str) -> str | None:
     place = _DRIVE.sub(r"\1:/", place.replace("\\", "/"))
     if not place or place[0] in "~$-`":
         return None
-    if _DRIVE.match(place) or place[1:3] == ":/":
+    if place[1:3] == ":/":
         return posixpath.normpath(place[0].lower() + place[1:])
     if folder is None and place[0] != "/":
         return None
@@ -105,10 +106,17 @@ def join_folder(folder: str | None, place: str) -> str | None:
 def follow_folder(command: str, folder: str | None) -> str | None:
     """Return the folder behind a command line that begins in one; None where only the shell knows."""
     for part in list_simple_commands(command):
-        words = part.text.split(None, 2)
-        if words[:1] in (["cd"], ["pushd"], ["Set-Location"]) and f"({part.text}" not in command:
-            folder = join_folder(folder, unquote(words[1])) if len(words) > 1 else None
+        if f"({part.text}" not in command:  # It ends with a subshell.
+            folder = _enter_folder(part.text, folder)
     return folder
+
+
+def _enter_folder(text: str, folder: str | None) -> str | None:
+    """Return the folder behind a simple command that begins in one."""
+    words = text.split(None, 2)
+    if words[:1] not in (["cd"], ["pushd"], ["Set-Location"]):
+        return folder
+    return join_folder(folder, unquote(words[1])) if len(words) > 1 else None
 
 
 def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
@@ -237,9 +245,8 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
     target = _find_place(folder, path if has_path else "")
     if place == "." and not target.startswith(("/", "..")):
         return True
-    if has_path and _FILE.fullmatch(
-        place
-    ):  # It may have got another type: `a.test.ts`, `a.test.tsx`.
+    if has_path and _FILE.fullmatch(place):
+        # A file may have got another type: `a.test.ts`, `a.test.tsx`.
         place, target = posixpath.splitext(place)[0], posixpath.splitext(target)[0]
     if f"{target}/".startswith(f"{place}/") or f"/{target}".endswith(f"/{place}"):
         return True

@@ -272,8 +272,7 @@ class ClaudeControl(BaseControl):
     @property
     def own_keys(self) -> str:  # type: ignore[override]
         """Bindings that name a key which is pressed here."""
-        path = _get_state_file().with_name("keybindings.json")
-        path = path if os.environ.get("CLAUDE_CONFIG_DIR") else path.parent / ".claude" / path.name
+        path = get_projects_folder().with_name("keybindings.json")
         try:
             text = path.read_text(errors="replace").lower()
         except OSError:
