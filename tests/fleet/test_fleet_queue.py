@@ -1,5 +1,6 @@
 """Goals that wait for a persona: typed once each, in order, once its agent is idle."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,25 @@ def test_a_goal_that_cannot_be_typed_stops_the_queue(world: World) -> None:
     assert "ends some programs" in stopped
     assert (state, world.agent(agent)["ended_at"]) == ("waiting", None)
     assert typed(world, slug) == [GOALS[0]]
+
+
+def test_a_goal_waits_while_somebody_types(world: World) -> None:
+    """The queue is not stopped by that; once the draft stands still the goal is typed, and the draft stays."""
+    slug = world.persona()
+    agent = world.started(persona=slug)
+    world.idle(agent)
+    pane = world.agent(agent)["pane"]
+    world.tmux("send-keys", "-t", pane, "-l", "half")
+    queue(world, slug, GOALS[0])
+    for _ in range(12):
+        world.tmux("send-keys", "-t", pane, "-l", " more")
+        time.sleep(0.4)
+    meanwhile = (typed(world, slug), shown(world, slug)["stopped"])
+    retry_until(lambda: typed(world, slug), 60)
+
+    assert meanwhile == ([], "")
+    assert typed(world, slug) == [GOALS[0]]
+    retry_until(lambda: "❯\u00a0half more more" in world.screen(pane))
 
 
 def test_an_agent_that_asks_gets_no_goal(world: World) -> None:

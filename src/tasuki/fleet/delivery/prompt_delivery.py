@@ -26,6 +26,7 @@ from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.typed_input import (
     NOT_IN_FRONT,
+    TYPED_NOW,
     InputTyping,
     WantedText,
     check_wanted,
@@ -145,7 +146,7 @@ class PromptDelivery:
             wanted, why = self._type_text(wanted, at_once=at_once)
             leftover = redact_screen(wanted.leftover)
             if why:
-                waits = why in (*_BLOCKERS.values(), NOT_IN_FRONT)
+                waits = why in (*_BLOCKERS.values(), NOT_IN_FRONT, TYPED_NOW)
                 return DeliveryResult("refused", leftover, why, not waits)
             self._mark(intent, "sent")
             try:
@@ -212,6 +213,8 @@ class PromptDelivery:
         if not at_once and (why := _BLOCKERS.get(shown.state, "")):
             return wanted, why
         if shown.typed:
+            if self.typing.is_typed_now(wanted, shown):
+                return wanted, TYPED_NOW
             wanted = replace(wanted, leftover=shown.typed)
             note = f"Unsent text in the input of agent {agent.id}: {redact_screen(shown.typed)}"
             with self.database.write() as connection:

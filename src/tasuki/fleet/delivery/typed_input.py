@@ -33,6 +33,7 @@ POLL_SECONDS = 0.1
 _ATTACHED = compile_pattern(r"\[(?:Image|File|PDF|Document|Audio|Video)\b[^\]\n]*\]")
 """What stands for something that is attached to a draft."""
 NOT_IN_FRONT = "it is stopped, or another program has its terminal"
+TYPED_NOW = "somebody types into its input just now"
 NO_INPUT = "its screen shows no input for a prompt now"
 
 
@@ -133,14 +134,16 @@ class InputTyping:
         self.panes.enter(wanted.agent.pane, wanted.id, wanted.pid)
         return ""
 
+    def is_typed_now(self, wanted: WantedText, shown: ScreenState) -> bool:
+        """Tell whether the unsent text in the input changes by itself: somebody types it."""
+        return self.await_change(lambda: wanted.read().typed != shown.typed, STILL_SECONDS)
+
     def empty_input(self, wanted: WantedText, shown: ScreenState) -> str:
         """Remove unsent text from the input; return why that is not done.
 
         What the program itself does not put back has to be known whole.
         """
         control, words = get_control(wanted.agent), shown.typed or ""
-        if self.await_change(lambda: wanted.read().typed != words, STILL_SECONDS):
-            return "somebody types into its input just now"
         stands_for_more = control.pasted.search(words) or _ATTACHED.search(words)
         is_known = shown.is_whole and not stands_for_more and redact_screen(words) == words
         if control.own_keys:
