@@ -20,6 +20,7 @@ from tasuki.draft.facts.repository_log import (
 )
 from tasuki.draft.runs.command_kinds import drop_here_documents, list_simple_commands
 from tasuki.model import Entry, RepositoryState, ToolCall
+from tasuki.paths import fold_path, make_relative
 from tasuki.patterns import compile_pattern
 
 _COMMIT = compile_pattern(
@@ -92,7 +93,7 @@ def read_repository(entries: Iterable[Entry], branch: str = "", cwd: str = "") -
         if call is None:
             continue
         if call.changes:
-            reader.edited.update((c.path, entry.ref) for c in call.changes)
+            reader.edited.update((make_relative(c.path, cwd), entry.ref) for c in call.changes)
         elif call.kind == "shell" and call.command and call.status not in ("refused", "running"):
             reader.read_call(entry.ref, call)
     return reader.build_state()
@@ -127,7 +128,7 @@ class _RepositoryReader:
     """Follows the git, jj and gh commands of one thread in their order."""
 
     def __init__(self, branch: str, cwd: str) -> None:
-        self.cwd = cwd.rstrip("/")
+        self.cwd = cwd
         self.branch, self.branch_ref = (branch if branch != "HEAD" else ""), 0
         self.log = CommitLog()
         self.pulls = PullRequestLog()
@@ -210,10 +211,10 @@ class _RepositoryReader:
 
     def _is_here(self, place: str) -> bool:
         """Return whether a command ran in the thread's own folder, below it, or above it."""
-        if not place or not place.startswith("/") or not self.cwd:
+        place, own = fold_path(place).rstrip("/"), fold_path(self.cwd).rstrip("/")
+        if not ((own and place.startswith("/")) or place[1:2] == ":"):
             return not place.startswith(("..", "~", "$"))
-        place = place.rstrip("/")
-        longer, shorter = sorted((place, self.cwd), key=len, reverse=True)
+        longer, shorter = sorted((place, own), key=len, reverse=True)
         return longer == shorter or (
             longer.startswith(f"{shorter}/") and "worktree" not in longer[len(shorter) :]
         )
@@ -221,7 +222,8 @@ class _RepositoryReader:
     def _read_verb(self, ref: int, command: _GitCommand, call: ToolCall, ok: bool) -> None:
         """Read what a git command was called to do, if it succeeded."""
         verb, rest, here = command.verb, command.words, command.is_here
-        names = [w.strip("\"'") for w in rest if not w.startswith("-")]
+        words = [w.strip("\"'") for w in rest if not w.startswith("-")]
+        names = [make_relative(word, self.cwd) for word in words] if here else words
         if verb == "add" and here and not _NOT_ADDED.search(call.output):
             everything = not names or "." in names or ":/" in names
             self.added += ["."] if everything else names

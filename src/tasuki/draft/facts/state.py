@@ -14,7 +14,7 @@ from tasuki.draft.facts.commands import (
     split_steps,
     strip_filter,
 )
-from tasuki.draft.facts.files import is_noise, is_outside, make_relative
+from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.repository_lines import (
     list_repository_items,
     name_paths,
@@ -22,6 +22,7 @@ from tasuki.draft.facts.repository_lines import (
 )
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
+from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
 _ERROR_IN_GOAL = compile_pattern(
