@@ -220,7 +220,7 @@ class Thread(Struct, frozen=True):
 
 
 class ThreadHead(Struct, frozen=True, gc=False):
-    """What a list of threads shows, from the first and last bytes of the file alone."""
+    """What a list of threads shows, from both ends of the file."""
 
     harness: str
     id: str
@@ -229,11 +229,10 @@ class ThreadHead(Struct, frozen=True, gc=False):
     name: str = ""
     first_words: str = ""
     modified: float = 0.0
-    """Seconds since the epoch, from the file."""
+    """Seconds since the epoch: of the last line that has a time, else of the file."""
     bytes: int = 0
     messages: int | None = None
-    exact: bool = False
-    """Whether `messages` was counted; else it is an estimate from the density of both ends."""
+    """What the user and the agent said; None where it was not counted."""
     context_tokens: int | None = None
     context_window: int | None = None
     of_project: bool = False
@@ -241,6 +240,8 @@ class ThreadHead(Struct, frozen=True, gc=False):
 
     It is listed for all folders below `cwd`, not for that one alone.
     """
+    folders: tuple[str, ...] = ()
+    """Other folders in which it went on."""
     kept: bool = False
     """Its file is gone; tasuki reads the copy that it kept."""
     is_child: bool = False

@@ -7,6 +7,7 @@ import posixpath
 import unicodedata
 from functools import lru_cache
 
+from tasuki.files import resolve_path
 from tasuki.patterns import compile_pattern
 
 _DRIVE = compile_pattern(
@@ -71,3 +72,14 @@ def make_relative(path: str, folder: str) -> str:
 def is_outside(path: str) -> bool:
     """Return whether a path as seen from a folder is not below it."""
     return path.startswith(("/", "~", "..")) or path[1:3] == ":/"
+
+
+def is_same_folder(recorded: str, here: str) -> bool:
+    """Tell whether a recorded folder is this one, however either is spelled.
+
+    Symbolic links are resolved where they still exist.
+    """
+    if not recorded:
+        return False
+    wanted = fold_path(here)
+    return fold_path(recorded) == wanted or fold_path(resolve_path(recorded)) == wanted

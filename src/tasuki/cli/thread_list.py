@@ -40,9 +40,9 @@ def threads(
 ) -> int:
     """List the threads of this folder, newest first.
 
-    The number in front is what `--from @N` takes. Message counts marked ~ are estimated from both
-    ends of the file, since nothing else of it is read. What the setting `keep_threads` kept of
-    threads that their harness deleted is listed, too.
+    The number in front is what `--from @N` takes. Messages are counted where little has to be read
+    for that, or `tasuki find` read the thread. What the setting `keep_threads` kept of threads that
+    their harness deleted is listed, too.
     """
     from tasuki.threads import catalog
 
@@ -114,7 +114,7 @@ def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
     if is_handoff_prompt(words):
         words = "(started with a handoff)"
     mark = "(kept copy) " if head.kept else ""
-    count = "" if head.messages is None else f"{'' if head.exact else '~'}{head.messages}"
+    count = "" if head.messages is None else str(head.messages)
     return (
         head.harness,
         format_age(time.time() - head.modified),

@@ -162,7 +162,7 @@ def _read_thread(harness: Harness, file: ThreadFile) -> Thread | TasukiError:
 
 
 class IndexedThread(Struct, frozen=True, gc=False):
-    """What the index stores about a thread. `modified` is in seconds since the epoch."""
+    """What the index stores about a thread. `modified` is in seconds since the epoch: of its last line with a time."""
 
     harness: str
     id: str

@@ -1,9 +1,10 @@
 """The threads on this machine: list them from heads and tails, find them by what is typed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,16 +15,20 @@ from tasuki.files import (
     find_home_folder,
     get_data_folder,
     is_possible,
-    resolve_path,
 )
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import fold_path
+from tasuki.paths import is_same_folder, normalize_path
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
+if TYPE_CHECKING:
+    from tasuki.threads.heads import HeadStore
+
+T = TypeVar("T")
 FIRST_WORDS = 120
 """Characters to which adapters cut the first prompt."""
 BOTH_ENDS = 24 << 10
@@ -32,6 +37,10 @@ BOTH_ENDS = 24 << 10
 MOST_WORKTREES = 64
 _MAX_POINTER = 4_096
 """Bytes of a file in which git names a folder."""
+MANY, FEW = 40, 8
+"""Files from which their heads are taken from the index, and new heads that are worth writing them there."""
+_WORKTREE = compile_pattern(r"(.+?)/(?:\.[\w-]+/)?\.?(?:git-)?worktrees?/.")
+"""A worktree in its repository, as programs make them: `.claude/worktrees/x`, `.worktrees/x`."""
 _HEX = compile_pattern(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
 _PLACE = compile_pattern(r"@[0-9]{1,9}")
 _WORD = compile_pattern(r"[\w.:-]{2,}")
@@ -92,22 +101,64 @@ def describe_copy(harness: Harness, path: Path) -> str:
 def list_heads(
     harness: str | None = None, cwd: Path | None = None, limit: int | None = None
 ) -> Iterator[ThreadHead]:
-    """Yield threads, newest first, of one folder if given.
+    """Yield threads, those of the newest work first, of one folder if given."""
+    return _list_heads(harness, cwd, limit, {})
 
-    Only as many heads are read as are used.
+
+def _list_heads(
+    harness: str | None, cwd: Path | None, limit: int | None, known: dict[str, ThreadHead]
+) -> Iterator[ThreadHead]:
+    heads = _read_heads(find_thread_files(harness, cwd), known, is_part=bool(harness))
+    if cwd is not None:
+        here = os.path.realpath(cwd)
+        is_here = {f: belongs_to(f, here) for f in {f for h in heads for f in (h.cwd, *h.folders)}}
+        heads = [h for h in heads if h.of_project or any(is_here[f] for f in (h.cwd, *h.folders))]
+    heads.sort(key=lambda head: -head.modified)
+    return islice((head for head in heads if not head.is_child), limit)
+
+
+def _read_heads(
+    files: Sequence[tuple[Harness, ThreadFile]], known: dict[str, ThreadHead], *, is_part: bool
+) -> list[ThreadHead]:
+    """Read the heads of files, those of many from the index where it has them; also see `known`.
+
+    `known` gets those that are read. `is_part`: there are more files than these.
     """
-    here = os.path.realpath(cwd) if cwd is not None else ""
-    for adapter, file in find_thread_files(harness, cwd):
-        if limit is not None and limit <= 0:
-            return
-        head = read_head(adapter, file)
-        if head is None or head.is_child:
-            continue
-        if here and not (head.of_project or is_same_folder(head.cwd, here)):
-            continue
-        yield head
-        if limit is not None:
-            limit -= 1
+    own = [f for h, f in files if harnesses.get_harness(h.name) is h and _is_text(f.path)]
+    is_stored = len(own) >= MANY and not known
+    if is_stored:
+        known |= _use_store(lambda store: store.find_heads(own)) or {}
+    new = []
+    heads = []
+    for adapter, file in files:
+        path = str(file.path)
+        head = known.get(path)
+        if head is None and (head := read_head(adapter, file)):
+            known[path] = head
+            new.append((file, head))
+        if head is not None:
+            heads.append(head)
+    if is_stored and len(new) >= FEW and not is_part:
+        kept = {str(file.path) for file in own}
+        rows = [(file, head) for file, head in new if str(file.path) in kept and not head.kept]
+        _use_store(lambda store: store.put_heads(rows, kept))
+    return heads
+
+
+def _is_text(path: Path) -> bool:
+    """Tell whether a database can hold a path."""
+    return str(path) == str(path).encode("utf-8", "replace").decode()
+
+
+def _use_store(use: "Callable[[HeadStore], T]") -> "T | None":
+    """Use the heads in the index; None where they cannot be used."""
+    from tasuki.threads.heads import FAILURES, HeadStore
+
+    try:
+        with HeadStore() as store:
+            return use(store)
+    except (TasukiError, *FAILURES):
+        return None
 
 
 def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
@@ -136,8 +187,7 @@ def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
         thread = read_whole_thread(adapter, file.path)
     except TasukiError:
         return head
-    messages = [e for e in thread.entries if e.kind in ("user", "assistant")]
-    return _build_head(thread, file, len(messages)) if messages else head
+    return build_head(thread, file) or head
 
 
 def read_ends(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
@@ -171,24 +221,6 @@ def _describe_defect(adapter: Harness, path: Path, error: Exception) -> str:
     )
 
 
-def _build_head(thread: Thread, file: ThreadFile, message_count: int) -> ThreadHead:
-    words = next((e.text for e in thread.entries if e.is_prompt), "")
-    return ThreadHead(
-        harness=thread.harness,
-        id=thread.id,
-        path=str(file.path),
-        cwd=thread.cwd,
-        name=thread.name,
-        first_words=" ".join(words[:4_000].split())[:FIRST_WORDS],
-        modified=file.modified,
-        bytes=file.bytes,
-        messages=message_count,
-        exact=True,
-        context_tokens=thread.context_tokens,
-        context_window=thread.context_window,
-    )
-
-
 def list_heads_near(
     harness: str | None, cwd: Path, limit: int | None = None
 ) -> tuple[list[ThreadHead], Path]:
@@ -196,10 +228,9 @@ def list_heads_near(
 
     Where it has none, they are those of another folder of its project, which is returned then.
     """
-    if near_heads := list(list_heads(harness, cwd, limit)):
-        return near_heads, cwd
-    for folder in list_project_folders(cwd):
-        if near_heads := list(list_heads(harness, folder, limit)):
+    known: dict[str, ThreadHead] = {}
+    for folder in (cwd, *list_project_folders(cwd)):
+        if near_heads := list(_list_heads(harness, folder, limit, known)):
             return near_heads, folder
     return [], cwd
 
@@ -211,15 +242,14 @@ def describe_folder(folder: Path, cwd: Path) -> str:
     return f"No thread was run in {cwd}; this one is from {folder}, in the same project."
 
 
-def is_same_folder(recorded: str, here: str) -> bool:
-    """Tell whether a recorded folder is this one, however either is spelled.
-
-    Symbolic links are resolved where they still exist.
-    """
-    if not recorded:
+def belongs_to(recorded: str, here: str) -> bool:
+    """Tell whether a recorded folder is this one, or was a worktree of its repository and is gone."""
+    if is_same_folder(recorded, here):
+        return True
+    match = _WORKTREE.match(normalize_path(recorded))
+    if match is None or os.path.isdir(recorded):
         return False
-    wanted = fold_path(here)
-    return fold_path(recorded) == wanted or fold_path(resolve_path(recorded)) == wanted
+    return is_same_folder(match[1], here)
 
 
 class FoundThread(NamedTuple):

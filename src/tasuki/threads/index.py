@@ -13,17 +13,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import StoreFailed, TasukiError
-from tasuki.files import describe_fault, find_fault, get_data_folder
+from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.reading.heads import parse_time
 from tasuki.model import Thread
-from tasuki.paths import normalize_path
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads.blocks import (
@@ -40,12 +38,9 @@ from tasuki.threads.blocks import (
     separate_odd_names,
     split_blocks,
 )
+from tasuki.threads.index_file import IndexFile, run_transaction
 from tasuki.threads.query import Query
 
-APPLICATION = 0x7461_7375
-"""Marks a database as ours: `tasu`."""
-VERSION = 4
-"""Version of the content; an index of another version is rebuilt. 4: paths are in one form."""
 MAX_PASSES = 8
 """How often to search for threads that a pass missed because long ones filled it."""
 BUSY_SECONDS = 15.0
@@ -61,124 +56,11 @@ CANDIDATES = 500
 Ranking every block of a word that is in half of them takes 8 µs a block.
 """
 
-_SCHEMA = f"""
-CREATE TABLE thread (
-  key INTEGER PRIMARY KEY, path TEXT UNIQUE, harness TEXT, id TEXT, cwd TEXT, name TEXT, said TEXT,
-  modified REAL, bytes INTEGER, started TEXT, updated TEXT, entries INTEGER, problem TEXT);
-CREATE TABLE block (
-  key INTEGER PRIMARY KEY, thread INTEGER, first INTEGER, last INTEGER, digest BLOB);
-CREATE INDEX block_thread ON block (thread);
-CREATE TABLE touched (thread INTEGER, path TEXT, PRIMARY KEY (thread, path)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5 (text, content='', tokenize='unicode61 remove_diacritics 2');
-INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
-INSERT INTO words (words, rank) VALUES ('automerge', 8);
-PRAGMA user_version = {VERSION};
-PRAGMA application_id = {APPLICATION};
-"""
 _PLAIN_ID = compile_pattern(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
-class ThreadIndex:
-    """The index in one file, `<data>/index.db`; created when it is first opened.
-
-    Use as a context manager.
-
-    Raises StoreFailed where the file cannot be created or written. A file that is damaged, or
-    of another version, is replaced by a new one.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or get_data_folder() / "index.db"
-        self.rebuilt = ""
-        """Why an existing index had to be deleted, empty if that was not necessary."""
-        self._db = self._open()
-
-    def __enter__(self) -> "ThreadIndex":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._db.close()
-
-    # -- opening -----------------------------------------------------------------------
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            folder = self.path.parent
-            raise StoreFailed(
-                describe_fault(folder, find_fault(folder) or error.strerror or "")
-            ) from error
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
-                raise self._handle_failure(error) from error
-            self._delete_files(str(error))
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError as error:
-            raise self._handle_failure(error) from error
-
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
-        try:
-            db.create_function("normalize", 1, _fold_case, deterministic=True)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA cache_size = -32000")
-            (application,) = db.execute("PRAGMA application_id").fetchone()
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if tables and application != APPLICATION:
-                raise StoreFailed(
-                    f"{self.path} is a database of another program; it was not changed. Name a "
-                    "folder for tasuki's data: TASUKI_DATA=/some/folder"
-                )
-            if version == VERSION:
-                db.execute("SELECT count(*) FROM (SELECT 1 FROM block LIMIT 1)")
-                return db
-            if tables:
-                raise sqlite3.DatabaseError(f"it is of version {version}, not {VERSION}")
-            with _run_transaction(db):
-                if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    for statement in _SCHEMA.split(";\n"):
-                        db.execute(statement)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _delete_files(self, reason: str) -> None:
-        self.rebuilt = reason
-        try:
-            for suffix in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{self.path}{suffix}")
-        except OSError as error:
-            raise self._build_access_error(error) from error
-
-    def _build_access_error(self, error: OSError) -> StoreFailed:
-        return StoreFailed(
-            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It can be rebuilt: get "
-            "the permission to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
-        )
-
-    def _handle_failure(self, error: sqlite3.Error) -> StoreFailed:
-        if "locked" in str(error):
-            return StoreFailed(f"The thread index {self.path} is in use. Try again.")
-        if "malformed" in str(error) or "not a database" in str(error):
-            self._delete_files(str(error))
-            return StoreFailed(
-                f"The thread index {self.path} was damaged ({error}) and was deleted. Try "
-                "again: it will be rebuilt."
-            )
-        return StoreFailed(
-            f"The thread index {self.path} cannot be used: {error}. It can be rebuilt: make room, "
-            "or delete it, and try again."
-        )
+class ThreadIndex(IndexFile):
+    """The full text of all threads; also see `IndexFile`."""
 
     # -- updating ----------------------------------------------------------------------
 
@@ -237,7 +119,7 @@ class ThreadIndex:
     ) -> None:
         result.gone = self._forget_missing({str(file.path) for _, file in files})
         if self._is_mostly_dead():
-            with _run_transaction(self._db):
+            with run_transaction(self._db):
                 for table in ("thread", "block", "touched"):
                     self._db.execute(f"DELETE FROM {table}")
                 self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
@@ -263,7 +145,7 @@ class ThreadIndex:
         """Remove threads whose file is gone."""
         rows = self._db.execute("SELECT path, key FROM thread").fetchall()
         missing = [(key,) for path, key in rows if path not in present]
-        with _run_transaction(self._db):
+        with run_transaction(self._db):
             for table, column in (("block", "thread"), ("touched", "thread"), ("thread", "key")):
                 self._db.executemany(f"DELETE FROM {table} WHERE {column} = ?", missing)
         return len(missing)
@@ -283,19 +165,22 @@ class ThreadIndex:
             result.problems.append(str(thread))
             texts: tuple[str, ...] = ("", "", "", "", "", "")
             problem, count, files = str(thread), 0, set[str]()
+            worked, messages = file.modified, None
             self._put_blocks(key, [], "", redactor)
         else:
             said = extract_first_words(thread)
             redactor.learn_values(find_given_secrets(thread.entries))
             texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
             problem, count, files = "", len(thread.entries), list_touched_paths(thread)
+            worked = parse_time(thread.updated) or file.modified
+            messages = sum(e.kind in ("user", "assistant") for e in thread.entries)
             self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)
         shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
         shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
         self._db.execute(
             "UPDATE thread SET harness=?, id=?, cwd=?, name=?, said=?, started=?, updated=?,"
-            " entries=?, problem=?, modified=?, bytes=? WHERE key=?",
-            (harness, *shown, file.modified, file.bytes, key),
+            " entries=?, problem=?, modified=?, bytes=?, worked=?, messages=? WHERE key=?",
+            (harness, *shown, file.modified, file.bytes, worked, messages, key),
         )
         self._db.execute("DELETE FROM touched WHERE thread = ?", (key,))
         touched = {(key, redactor.redact(path).lower()) for path in files}
@@ -334,7 +219,7 @@ class ThreadIndex:
                     )
                     values = (*values, unwanted)
                 rows = self._db.execute(
-                    f"{_SELECT} WHERE t.id != '' {where} ORDER BY t.modified DESC LIMIT ?",
+                    f"{_SELECT} WHERE t.id != '' {where} ORDER BY t.worked DESC LIMIT ?",
                     (*values, limit),
                 )
                 return [IndexHit(IndexedThread(*row), 0.0, ()) for row in rows]
@@ -426,25 +311,9 @@ class ThreadIndex:
 
 
 _SELECT = (
-    "SELECT t.harness, t.id, t.path, t.cwd, t.name, t.said, t.modified, t.bytes, t.updated,"
+    "SELECT t.harness, t.id, t.path, t.cwd, t.name, t.said, t.worked, t.bytes, t.updated,"
     " t.entries FROM thread t"
 )
-
-
-@contextlib.contextmanager
-def _run_transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
-
-
-def _fold_case(path: str) -> str:
-    """Return a path as `Query.build_filters` compares it."""
-    return normalize_path(path).lower()
 
 
 def _try_lock(file: int) -> bool:

@@ -67,10 +67,10 @@ class Query(Struct, frozen=True):
             parts.append("t.harness = ?")
             values.append(self.harness)
         if self.after:
-            parts.append("t.modified >= ?")
+            parts.append("t.worked >= ?")
             values.append(self.after)
         if self.before:
-            parts.append("t.modified < ?")
+            parts.append("t.worked < ?")
             values.append(self.before)
         if self.repo:
             name = normalize_path(self.repo).lower().strip("/")

@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import expand_user, find_home_folder
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.speakers import extract_first_words
+from tasuki.harness.reading.heads import build_head
 from tasuki.model import Entry, Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -62,19 +64,10 @@ class Aider(ReadOnlyHarness):
         if not (first_part.entries or last_part.entries) or not _START.match(first):
             return None
         words = _find_newest_words(last_part.entries) or _find_newest_words(first_part.entries)
-        return ThreadHead(
-            harness=self.name,
-            id=first_part.id,
-            path=str(file.path),
-            cwd=first_part.cwd,
-            first_words=extract_first_words(words),
-            modified=file.modified,
-            bytes=file.bytes,
-            messages=None if last else len(first_part.entries),
-            exact=not last,
-            context_tokens=last_part.context_tokens,
-            of_project=True,
+        newest = replace(
+            first_part, updated=last_part.updated, context_tokens=last_part.context_tokens
         )
+        return build_head(newest, file, words=words, is_whole=not last, of_project=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List nothing: it is a file of the user's own, in their folder."""

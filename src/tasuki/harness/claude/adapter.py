@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from tasuki.harness.claude.head import get_projects_folder, list_threads, read_head
+from tasuki.harness.claude.head import ClaudeHead, get_projects_folder, list_threads
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
 from tasuki.harness.protocol import (
@@ -62,7 +62,7 @@ class Claude:
     caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_threads(cwd)
+        return list_threads()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         line = first.lstrip().partition(b"\n")[0]
@@ -73,7 +73,7 @@ class Claude:
         )
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return read_head(file)
+        return ClaudeHead(file).read()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.claude.read import ClaudeReader  # not needed to list threads

@@ -10,8 +10,8 @@ from msgspec import Raw, Struct
 
 from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import (
+    BUILT_IN_COMMANDS,
     ClaudeLine,
-    ClaudeOrigin,
     ClaudeUsage,
     count_context_tokens,
     decode_text,
@@ -20,17 +20,15 @@ from tasuki.harness.claude.format import (
     remove_paste_marks,
 )
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import (
-    decode_block,
-    list_thread_files,
-    read_end_blocks,
-    scan_folder,
-)
+from tasuki.harness.reading.heads import HeadReader, parse_time
+from tasuki.harness.reading.jsonl import decode_line, list_thread_files, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
-from tasuki.model import ThreadHead
+from tasuki.patterns import compile_pattern
 
-HEAD_BYTES = 12 << 10
-TAIL_BYTES = 16 << 10
+_COMMAND = compile_pattern(r"(?s)(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*")
+_COMMAND_FIELD = compile_pattern(r"(?s)<command-(name|args)>(.*?)</command-\1>")
+_DESKTOP = (".config/Claude", "Library/Application Support/Claude")
+"""Folders of Claude Desktop, whose local agent mode keeps threads of Claude Code."""
 
 
 class _ClaudeHeadMessage(Struct, gc=False):
@@ -40,21 +38,18 @@ class _ClaudeHeadMessage(Struct, gc=False):
     usage: ClaudeUsage | None = None
 
 
-class _ClaudeHeadLine(Struct, gc=False):
-    type: str = ""
-    sessionId: str = ""
-    cwd: str = ""
-    isMeta: bool | None = False
-    isSidechain: bool = False
-    isCompactSummary: bool = False
-    promptSource: str = ""
-    rowSource: str = ""
-    turnOrigin: str | None = ""
-    origin: ClaudeOrigin | None = None
-    message: _ClaudeHeadMessage | None = None
+class _ClaudeWorktree(Struct, gc=False):
+    """Where a thread was before it entered a worktree."""
+
+    originalCwd: str = ""
+
+
+class _ClaudeHeadLine(ClaudeLine):
+    message: _ClaudeHeadMessage | None = None  # type: ignore[assignment]
+    attachment: Raw = Raw()  # type: ignore[assignment]
     customTitle: str = ""
     aiTitle: str = ""
-    messageCount: int = 0
+    worktreeSession: _ClaudeWorktree | None = None
 
 
 _LINE = msgspec.json.Decoder(_ClaudeHeadLine)
@@ -67,111 +62,95 @@ def get_projects_folder() -> Path:
 
 
 def build_folder_name(cwd: Path) -> str:
-    """Return the folder name of a working directory.
+    """Return the folder name of a working directory, as JavaScript counts its characters.
 
     Every character but letters and digits becomes `-`. Over 200 characters Claude Code cuts and
     appends a hash; the prefix is returned then.
     """
-    return re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(cwd))[:200]
+    units = re.sub(r"[\U00010000-\U0010ffff]", "--", os.path.realpath(cwd))
+    return re.sub(r"[^A-Za-z0-9]", "-", units)[:200]
 
 
-def list_threads(cwd: Path | None) -> Iterator[ThreadFile]:
-    """Yield thread files of one working directory, or of all of them."""
-    folder = build_folder_name(cwd) if cwd is not None else ""
-    for directory in (d for d in scan_folder(get_projects_folder()) if d.is_dir()):
-        if folder and not directory.name.startswith(folder):
-            continue
-        if folder and len(folder) < 200 and directory.name != folder:
-            continue
-        yield from list_thread_files(
-            e
-            for e in scan_folder(directory.path)
-            if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
-        )
+def list_threads() -> Iterator[ThreadFile]:
+    """Yield all thread files: only their lines name the folders."""
+    for projects in (get_projects_folder(), *_list_desktop_folders()):
+        for directory in (d for d in scan_folder(projects) if d.is_dir()):
+            yield from list_thread_files(
+                e
+                for e in scan_folder(directory.path)
+                if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
+            )
 
 
-def read_head(file: ThreadFile) -> ThreadHead | None:
-    """Read both ends of a file; None without a conversation."""
-    first, last = read_end_blocks(file.path, HEAD_BYTES, TAIL_BYTES)
-    head = _ClaudeHead(file)
-    head.read_start(decode_block(_LINE, first))
-    head.read_end(decode_block(_LINE, last))
-    return head.build_head(first, last)
+def _list_desktop_folders() -> Iterator[Path]:
+    """Yield the folders of threads of Claude Desktop: one for each session."""
+    for place in _DESKTOP:
+        sessions = find_home_folder() / place / "local-agent-mode-sessions"
+        if sessions.is_dir():
+            yield from sessions.glob("*/*/local_*/.claude/projects")
 
 
-class _ClaudeHead:
-    """What both ends of a file show."""
+class ClaudeHead(HeadReader):
+    """What both ends of a thread show."""
 
-    def __init__(self, file: ThreadFile) -> None:
-        self.file = file
-        self.id = self.cwd = self.title = self.ai_title = self.words = ""
-        self.seen = 0
-        self.counted = 0
-        self.conversation = self.ended = False
-        self.context: int | None = None
+    harness = "claude"
+    head_bytes = 12 << 10
+    tail_bytes = 16 << 10
+    _is_known = False
+    """The size of the context was found."""
 
-    def read_start(self, lines: list[_ClaudeHeadLine]) -> None:
-        for line in lines:
-            if line.isSidechain:
-                continue
-            message, kind = self._read_common(line), line.type
-            if message is None:
-                continue
-            if kind == "user" and not self.words and not line.isCompactSummary:
-                self.words = _extract_first_words(line, message)
-            if kind == "assistant" and message.usage:
-                self.context = count_context_tokens(message.usage) or self.context
+    def take_start(self, line: bytes) -> None:
+        row = self._take(line)
+        message = row.message if row else None
+        if row is None or message is None or row.type not in ("user", "assistant"):
+            return
+        if row.type == "assistant":
+            self.messages += bool(decode_text(message.content).strip())
+        elif not row.isCompactSummary and (words := _extract_words(row, message.content)):
+            self.words = self.words or words
+            self.messages += 1
 
-    def read_end(self, lines: list[_ClaudeHeadLine]) -> None:
-        for line in reversed(lines):
-            if line.isSidechain:
-                continue
-            message = self._read_common(line)
-            self.counted = self.counted or line.messageCount
-            if message and message.usage and line.type == "assistant" and not self.ended:
-                # 0 where the harness itself speaks, of an error
-                tokens = count_context_tokens(message.usage)
-                self.context, self.ended = tokens or self.context, bool(tokens)
+    def take_end(self, line: bytes) -> None:
+        row = self._take(line)
+        if row is None:
+            return
+        if row.timestamp and not self.time:
+            self.time = parse_time(row.timestamp)
+        if row.cwd and not self.folders:
+            self.folders[row.cwd] = None
+        if row.type == "assistant" and row.message and row.message.usage and not self._is_known:
+            # 0 where the harness itself speaks, of an error
+            tokens = count_context_tokens(row.message.usage)
+            self.context, self._is_known = tokens or self.context, bool(tokens)
 
-    def _read_common(self, line: _ClaudeHeadLine) -> _ClaudeHeadMessage | None:
-        self.id = self.id or line.sessionId
-        self.cwd = self.cwd or line.cwd
-        self.title = self.title or line.customTitle
-        self.ai_title = self.ai_title or line.aiTitle
-        message = line.message
-        if message and line.type in ("user", "assistant"):
-            self.conversation = True
-            self.seen += 1
-        return message
-
-    def build_head(self, first: bytes, last: bytes) -> ThreadHead | None:
-        if not self.id or not (self.conversation or last):
+    def _take(self, line: bytes) -> _ClaudeHeadLine | None:
+        row = decode_line(_LINE, line)
+        if row is None or row.isSidechain:
             return None
-        file = self.file
-        read = sum(len(block) - block.count(b"\n") for block in (first, last)) or 1
-        whole = not last
-        stem = file.path.stem
-        return ThreadHead(
-            harness="claude",
-            id=stem if len(stem) == 36 else self.id,
-            path=str(file.path),
-            cwd=self.cwd,
-            name=self.title or self.ai_title,
-            first_words=self.words,
-            modified=file.modified,
-            bytes=file.bytes,
-            messages=self.counted or (self.seen if whole else round(self.seen * file.bytes / read)),
-            exact=bool(whole or self.counted),
-            context_tokens=self.context,
+        self.id, self.cwd = self.id or row.sessionId, self.cwd or row.cwd
+        self.name = row.customTitle or self.name or row.aiTitle
+        if row.worktreeSession:
+            self.folders.setdefault(row.worktreeSession.originalCwd)
+        return row
+
+    def finish(self) -> bool:
+        stem = self.file.path.stem
+        self.id = stem if len(stem) == 36 and self.id else self.id
+        return super().finish()
+
+
+def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
+    text = remove_paste_marks(decode_text(content))
+    if match := _COMMAND.match(text):
+        fields = dict(_COMMAND_FIELD.findall(text))
+        name, words = (
+            fields.get("name", "").strip().removeprefix("/"),
+            fields.get("args", "").strip(),
         )
-
-
-def _extract_first_words(line: _ClaudeHeadLine, message: _ClaudeHeadMessage) -> str:
-    mark = {name: getattr(line, name) for name in _MARKS}
-    text = remove_paste_marks(decode_text(message.content))
-    if chat := read_channel_message(line.origin, text):
+        is_note = name in BUILT_IN_COMMANDS and not (name in ("init", "plan") and words)
+        return (
+            "" if is_note or match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
+        )
+    if chat := read_channel_message(row.origin, text):
         return " ".join(chat.words.split())[:120]
-    return extract_first_words(text, find_evidence(ClaudeLine(**mark)))
-
-
-_MARKS = ("isMeta", "promptSource", "rowSource", "turnOrigin", "origin")
+    return extract_first_words(text, find_evidence(row))

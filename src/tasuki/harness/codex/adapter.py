@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tasuki.harness.codex.head import find_rollout, get_home, is_rollout, list_rollouts, read_head
+from tasuki.harness.codex.head import CodexHead, find_rollout, get_home, is_rollout, list_rollouts
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import choose_ask_folder, plan_with_brief
@@ -53,7 +53,7 @@ class Codex:
         return is_rollout(first)
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return read_head(file)
+        return CodexHead(file).read()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.codex.read import CodexReader  # not needed to list threads

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tasuki.files import find_home_folder
 from tasuki.harness import plans
-from tasuki.harness.copilot.head import get_home, is_session, list_sessions, read_head
+from tasuki.harness.copilot.head import CopilotHead, get_home, is_session, list_sessions
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.protocol import (
@@ -38,7 +38,7 @@ class Copilot(plans.UnaskableHarness):
         return is_session(first)
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return read_head(file)
+        return CopilotHead(file).read()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.copilot.read import CopilotReader  # not needed to list threads

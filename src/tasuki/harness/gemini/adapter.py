@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness import plans
-from tasuki.harness.gemini.head import get_home, is_session, list_sessions, read_head
+from tasuki.harness.gemini.head import GeminiHead, get_home, is_session, list_sessions
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.protocol import (
@@ -58,13 +58,13 @@ class Gemini:
     caller = CallerIdentity("gemini-cli-mcp-client")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        yield from list_sessions(cwd)
+        return list_sessions()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         return is_session(first)
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return read_head(file, self.name)
+        return GeminiHead(file).read()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.gemini.read import GeminiReader  # not needed to list threads

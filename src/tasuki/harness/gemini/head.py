@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -23,19 +24,18 @@ from tasuki.harness.gemini.format import (
     list_texts,
 )
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import (
     BYTE_ORDER_MARK,
     decode_line,
     list_thread_files,
-    read_both_ends,
     scan_folder,
 )
 from tasuki.harness.reading.speakers import extract_first_words
-from tasuki.model import Sidechain, ThreadHead
+from tasuki.model import Sidechain
 from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 64 << 10
-TAIL_BYTES = 24 << 10
 _MAX_MARK = 8192
 
 _SESSION = compile_pattern(rb'\A\s*\{\s*"sessionId": ?"[^"]*",\s*"projectHash": ?"')
@@ -44,6 +44,7 @@ _PATHS = compile_pattern(rb'/[^\s"\'\\:*?<>|,()]+')
 _MESSAGE = compile_pattern(rb'\A\{"id": ?"([^"]*)".{0,80}?"type": ?"(?:user|gemini)"')
 _RESULT = compile_pattern(rb'"functionResponse"|<session_context>')
 _SUMMARY = compile_pattern(rb'"summary": ?("(?:[^"\\]|\\.)*")')
+_TIME = compile_pattern(r'"(?:timestamp|lastUpdated)": ?"([^"]+)"')
 _TOTAL = compile_pattern(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 
 
@@ -58,15 +59,11 @@ def is_session(first: bytes) -> bool:
     return bool(_SESSION.match(first))
 
 
-def list_sessions(cwd: Path | None) -> Iterator[ThreadFile]:
-    """Yield session files of one working directory, or of all of them."""
-    root = get_home() / "tmp"
-    if cwd is None:
-        projects = [Path(e.path) for e in scan_folder(root) if os.path.isdir(e.path)]
-    else:
-        projects = [root / name for name in _list_folder_names(root, cwd)]
-    for project in projects:
-        yield from _list_files(project / "chats")
+def list_sessions() -> Iterator[ThreadFile]:
+    """Yield all session files: only the projects' folders and the files name the folder."""
+    for project in scan_folder(get_home() / "tmp"):
+        if project.is_dir():
+            yield from _list_files(Path(project.path, "chats"))
 
 
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
@@ -78,17 +75,6 @@ def _list_files(folder: Path) -> Iterator[ThreadFile]:
         for e in sessions
         if e.name in logs or (e.name.endswith(".json") and f"{e.name}l" not in logs)
     )
-
-
-def _list_folder_names(root: Path, cwd: Path) -> list[str]:
-    """List the folders below `tmp` of a working directory: by its own name, or by a hash."""
-    import hashlib
-
-    wanted = {os.path.abspath(cwd), os.path.realpath(cwd)}
-    hashes = [hashlib.sha256(os.fsencode(path)).hexdigest() for path in sorted(wanted)]
-    slugs = [slug for path, slug in _read_projects(root.parent).items() if path in wanted]
-    marked = [e.name for e in scan_folder(root) if _read_project_root(Path(e.path)) in wanted]
-    return list(dict.fromkeys((*slugs, *marked, *hashes)))
 
 
 def _read_projects(folder: Path) -> dict[str, str]:
@@ -156,75 +142,67 @@ def list_sidechains(path: Path, id: str, labels: Mapping[str, str]) -> tuple[Sid
 # -- what a list shows -----------------------------------------------------------------
 
 
-def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
-    """Read both ends of a file; None without a start, of a sub-agent, or without a message."""
-    first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
-    if not first and file.bytes > HEAD_BYTES:
-        first = _read_cut_line(file.path)
-    if not first:
-        return None
-    document = is_document(first[0] + b"\n")
-    data = b"\n".join(first)
-    if document:
-        fields, words = _read_document_start(data)
-        name, context = _read_document_end(b"\n".join(last or first))
-    else:
-        fields, words = _read_log_start(first)
-        name, context = _read_log_end(last or first)
-    if not fields.sessionId or fields.kind == "subagent" or not (words or last):
-        return None
-    message_ids = {
-        m[1]
-        for line in (*first, *last)
-        if (m := _MESSAGE.match(line)) and not _RESULT.search(line, 0, 400)
-    }
-    return ThreadHead(
-        harness=harness,
-        id=fields.sessionId,
-        path=str(file.path),
-        cwd=find_folder(file.path, data, fields),
-        name=" ".join((name or fields.summary or "").split()),
-        first_words=words,
-        modified=file.modified,
-        bytes=file.bytes,
-        messages=None if document or last else len(message_ids),
-        exact=not document and not last,
-        context_tokens=context,
-    )
+class GeminiHead(HeadReader):
+    """What both ends of a session show: of a log, or of one document."""
 
+    harness = "gemini"
+    head_bytes = HEAD_BYTES
 
-def _read_cut_line(path: Path) -> list[bytes]:
-    """Read the beginning of a file whose first line is longer than what is read of it."""
-    try:
-        with path.open("rb") as file:
-            return [file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)]
-    except OSError:
-        return []
+    def __init__(self, file: ThreadFile) -> None:
+        super().__init__(file)
+        self.fields = GeminiSessionFields()
+        self._first: list[bytes] = []
+        self._ids: set[bytes] = set()
 
+    def take_source(self, source: BinaryIO) -> None:
+        first = source.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)
+        source.seek(0)
+        if not is_document(first.partition(b"\n")[0] + b"\n"):
+            super().take_source(source)
+            return
+        self._first = [first]
+        self.fields = decode_line(FIELDS, extract_outer_json(first)) or self.fields
+        elements = (decode_line(MESSAGE, e.data) for e in list_elements(first) if e.data)
+        self.words = next(filter(None, (_extract_words(m) for m in elements if m)), "")
+        self.is_whole = self.file.bytes <= HEAD_BYTES
+        source.seek(max(0, self.file.bytes - self.tail_bytes))
+        last = source.read()
+        summaries = _SUMMARY.findall(last, max(last.rfind(b"]"), 0))
+        self.name = (decode_line(_TEXT, summaries[-1]) or "") if summaries else ""
+        totals = [int(t) for t in _TOTAL.findall(last) if int(t)]
+        self.context = totals[-1] if totals else None
+        self.time = max(map(parse_time, _TIME.findall(last.decode("utf-8", "replace"))), default=0)
 
-def _read_log_start(lines: list[bytes]) -> tuple[GeminiSessionFields, str]:
-    fields = GeminiSessionFields()
-    for raw in lines:
-        line = decode_line(LINE, raw)
-        if line is None:
-            continue
-        if line.sessionId and line.projectHash and not fields.sessionId:
-            fields = extract_fields(line)
-        for message in (
-            (line, *(line.messages or ())) if line.set is None else line.set.messages or ()
-        ):
-            if words := _extract_words(message):
-                return fields, words
-    return fields, ""
+    def take_start(self, line: bytes) -> None:
+        if sum(map(len, self._first)) < HEAD_BYTES:
+            self._first.append(line)
+        if (match := _MESSAGE.match(line)) and not _RESULT.search(line, 0, 400):
+            self._ids.add(match[1])
+            self.messages = len(self._ids)
+        if self.words or (row := decode_line(LINE, line)) is None:
+            return
+        if row.sessionId and row.projectHash and not self.fields.sessionId:
+            self.fields = extract_fields(row)
+        messages = (row, *(row.messages or ())) if row.set is None else row.set.messages or ()
+        self.words = next(filter(None, map(_extract_words, messages)), "")
 
+    def take_end(self, line: bytes) -> None:
+        if (row := decode_line(LINE, line)) is None:
+            return
+        stamp = row.timestamp or row.lastUpdated or (row.set.lastUpdated if row.set else "")
+        self.time = self.time or parse_time(stamp or "")
+        self.name = self.name or (row.set.summary if row.set else "") or ""
+        if self.context is None:
+            self.context = find_context_size(row.tokens)
 
-def _read_document_start(data: bytes) -> tuple[GeminiSessionFields, str]:
-    fields = decode_line(FIELDS, extract_outer_json(data)) or GeminiSessionFields()
-    for element in list_elements(data):
-        message = decode_line(MESSAGE, element.data) if element.data else None
-        if message is not None and (words := _extract_words(message)):
-            return fields, words
-    return fields, ""
+    def finish(self) -> bool:
+        fields = self.fields
+        self.id = fields.sessionId or ""
+        self.name = self.name or fields.summary or ""
+        if not self.id or fields.kind == "subagent" or not (self.words or not self.is_whole):
+            return False
+        self.cwd = find_folder(self.file.path, b"".join(self._first), fields)
+        return True
 
 
 def _extract_words(message: GeminiMessage) -> str:
@@ -235,29 +213,6 @@ def _extract_words(message: GeminiMessage) -> str:
     displayed = "".join(list_texts(list_parts(message.displayContent)))
     text, own = extract_user_text(content, displayed, "")
     return extract_first_words(text) if own else ""
-
-
-def _read_log_end(lines: list[bytes]) -> tuple[str, int | None]:
-    """Read the newest summary and the size of the context, from lines in order."""
-    name, context = "", None
-    for raw in reversed(lines):
-        if not name and raw.startswith(b'{"$set":') and b'"summary":' in raw:
-            line = decode_line(LINE, raw)
-            name = (line.set.summary or "") if line and line.set else ""
-        elif context is None and b'"tokens":' in raw and (line := decode_line(LINE, raw)):
-            context = find_context_size(line.tokens)
-        if name and context is not None:
-            break
-    return name, context
-
-
-def _read_document_end(data: bytes) -> tuple[str, int | None]:
-    """Read the same from a document's last bytes."""
-    summaries = _SUMMARY.findall(data, max(data.rfind(b"]"), 0))
-    totals = [int(t) for t in _TOTAL.findall(data) if int(t)]
-    return (decode_line(_TEXT, summaries[-1]) or "") if summaries else "", totals[
-        -1
-    ] if totals else None
 
 
 _TEXT = msgspec.json.Decoder(str)

@@ -15,8 +15,7 @@ from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import (
-    build_export_head,
-    build_head,
+    build_session_head,
     find_session,
     get_config_folder,
     get_data_folder,
@@ -34,6 +33,7 @@ from tasuki.harness.protocol import (
     LaunchRequest,
     ThreadFile,
 )
+from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
 
@@ -74,8 +74,8 @@ class Opencode:
         try:
             database, id = _split_path(path)
             if database is None:
-                return build_export_head(self.read(path), file)
-            return store.query_database(database, path, lambda db: build_head(db, id, file))
+                return build_head(self.read(path), file)
+            return store.query_database(database, path, lambda db: build_session_head(db, id, file))
         except (ThreadUnreadable, ThreadNotFound):
             return None
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.files import find_home_folder, resolve_path
+from tasuki.files import find_home_folder
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
-from tasuki.model import Thread, ThreadHead
+from tasuki.model import ThreadHead
+from tasuki.paths import is_same_folder
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 _EXPORT = compile_pattern(rb'\A\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
 _NAME = compile_pattern(r"opencode(?:-[\w.-]+)?\.db")
 
+_COUNT = (
+    "SELECT EXISTS (SELECT 1 FROM message WHERE session_id = ?), (SELECT count(DISTINCT p.message_id) FROM part p"
+    ' JOIN message m ON m.id = p.message_id WHERE m.session_id = ? AND substr(p.data, 1, 40) LIKE \'%"type":"text"%\')'
+)
+"""Whether there is a message, and how many have a text."""
 MESSAGE = 8000
 """Bytes that a message takes with its parts, roughly."""
 
@@ -59,7 +65,7 @@ def list_session_files(cwd: Path | None) -> Iterator[ThreadFile]:
             continue
         for id, folder, modified, messages in sessions:
             if here and folder not in same:
-                same[folder] = resolve_path(folder) == here
+                same[folder] = is_same_folder(folder, here)
             if id and (not here or same[folder]):
                 yield ThreadFile(path=path / id, modified=modified, bytes=messages * MESSAGE)
 
@@ -90,13 +96,13 @@ def is_session(path: Path, first: bytes) -> bool:
         return False
 
 
-def build_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None:
+def build_session_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None:
     """Build the head of a session; None without a message."""
     session = store.load_session(db, id)
     if session is None:
         return None
-    ((count,),) = db.execute("SELECT count(*) FROM message WHERE session_id = ?", (id,))
-    if not count:
+    ((is_begun, count),) = db.execute(_COUNT, (id, id))
+    if not is_begun:
         return None
     return ThreadHead(
         harness="opencode",
@@ -108,7 +114,6 @@ def build_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None
         modified=file.modified,
         bytes=file.bytes,
         messages=count,
-        exact=True,
         context_tokens=_find_context_tokens(db, id),
     )
 
@@ -143,26 +148,3 @@ def _find_context_tokens(db: "Connection", id: str) -> int | None:
         if used:
             return used
     return None
-
-
-def build_export_head(thread: Thread, file: ThreadFile) -> ThreadHead | None:
-    """Build the head of an export, which has to be read whole."""
-    user_entries = [e for e in thread.entries if e.is_prompt]
-    if not thread.entries:
-        return None
-    return ThreadHead(
-        harness="opencode",
-        id=thread.id,
-        path=str(file.path),
-        cwd=thread.cwd,
-        name=thread.name,
-        first_words=_shorten(user_entries[0].text) if user_entries else "",
-        modified=file.modified,
-        bytes=file.bytes,
-        messages=thread.report.lines,
-        context_tokens=thread.context_tokens,
-    )
-
-
-def _shorten(text: str) -> str:
-    return " ".join(text.split())[:120]

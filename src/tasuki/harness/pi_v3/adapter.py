@@ -21,11 +21,11 @@ from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import (
+    PiHead,
     build_folder_name,
     is_omp,
     is_session,
     list_session_files,
-    read_head,
 )
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import (
@@ -54,7 +54,7 @@ class _PiFiles:
     name: str
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return read_head(file, self.name)
+        return PiHead(file, self.name).read()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.pi_v3.read import PiReader  # not needed to list threads

@@ -7,13 +7,10 @@ from pathlib import Path
 
 from tasuki.harness.pi_v3.format import LINE, PiLine, count_context_tokens, extract_text
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
+from tasuki.harness.reading.heads import HeadReader, parse_time
+from tasuki.harness.reading.jsonl import decode_line, list_thread_files, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
-from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
-
-HEAD_BYTES = 16 << 10
-TAIL_BYTES = 24 << 10
 
 _SESSION = compile_pattern(rb'\A\s*(?:\{"type": ?"title".*\n\s*)?\{"type": ?"session"[,}]')
 _OMP = compile_pattern(
@@ -21,7 +18,8 @@ _OMP = compile_pattern(
     rb'|"type": ?"model_change",[^\n]{0,200}"model": ?"|"type": ?"service_tier_change"'
 )
 _MESSAGE = compile_pattern(rb'"type": ?"message"')
-_SAID = compile_pattern(rb'"role": ?"(?:user|assistant)"')
+_SAID = compile_pattern(rb'"role": ?"(user|assistant)"')
+_TEXT = compile_pattern(rb'\{"type": ?"text"')
 
 
 def build_folder_name(cwd: str) -> str:
@@ -54,64 +52,43 @@ def list_session_files(root: Path, folder: str | None) -> Iterator[ThreadFile]:
         )
 
 
-def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
-    """Read both ends of a file; None without a header or any message."""
-    first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
-    head = _PiHead()
-    for line in first:
-        head.read_start(line)
-    for line in reversed(last or first):
-        if head.read_end(line):
-            break
-    if not head.id or not (head.words or last):
-        return None
-    message_count = sum(1 for line in (*first, *last) if _SAID.search(line, 0, 400))
-    read = sum(map(len, first)) + sum(map(len, last)) or 1
-    return ThreadHead(
-        harness=harness,
-        id=head.id,
-        path=str(file.path),
-        cwd=head.cwd,
-        name=head.name,
-        first_words=head.words,
-        modified=file.modified,
-        bytes=file.bytes,
-        messages=message_count if not last else round(message_count * file.bytes / read),
-        exact=not last,
-        context_tokens=head.context,
-    )
+class PiHead(HeadReader):
+    """What both ends of a session show."""
 
+    def __init__(self, file: ThreadFile, harness: str) -> None:
+        super().__init__(file)
+        self.harness = harness
+        self._title = ""
 
-class _PiHead:
-    """What both ends of a file show."""
-
-    def __init__(self) -> None:
-        self.id = self.cwd = self.name = self.words = ""
-        self.context: int | None = None
-        self._named = False
-
-    def read_start(self, raw: bytes) -> None:
-        """Read a line, first one first."""
-        if self.words and _MESSAGE.search(raw, 0, 60):
+    def take_start(self, line: bytes) -> None:
+        if (said := _SAID.search(line, 0, 400)) and (said[1] == b"user" or _TEXT.search(line)):
+            self.messages += 1
+        if (self.words and _MESSAGE.search(line, 0, 60)) or (
+            row := decode_line(LINE, line)
+        ) is None:
             return
-        if (line := decode_line(LINE, raw)) is None:
-            return
-        if line.type == "session" and not self.id:
-            self.id, self.cwd = line.id, line.cwd
-        self.name = _find_name(line) or self.name
-        if line.type == "message" and line.message and line.message.role == "user":
-            self.words = extract_first_words(extract_text(line.message.content))
+        if row.type == "session" and not self.id:
+            self.id, self.cwd = row.id, row.cwd
+        self._title = _find_name(row) or self._title
+        if row.type == "message" and row.message and row.message.role == "user":
+            self.words = extract_first_words(extract_text(row.message.content))
 
-    def read_end(self, raw: bytes) -> bool:
-        """Read a line, last one first; True once nothing more is wanted."""
-        if (line := decode_line(LINE, raw)) is None:
-            return False
-        if (name := _find_name(line)) and not self._named:
-            self.name, self._named = name, True
-        usage = line.message.usage if line.message else None
-        if usage and usage.input + usage.output:
+    def take_end(self, line: bytes) -> None:
+        if (row := decode_line(LINE, line)) is None:
+            return
+        self.time = self.time or parse_time(row.timestamp)
+        self.name = self.name or _find_name(row)
+        usage = row.message.usage if row.message else None
+        if usage and usage.input + usage.output and self.context is None:
             self.context = count_context_tokens(usage)
-        return self.context is not None
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.time and self.context)
+
+    def finish(self) -> bool:
+        self.name = self.name or self._title
+        return bool(self.id and (self.words or not self.is_whole))
 
 
 def _find_name(line: PiLine) -> str:

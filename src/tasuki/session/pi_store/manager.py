@@ -13,7 +13,7 @@ from msgspec import Struct
 from tasuki.errors import StoreFailed, ThreadUnreadable, UsageError
 from tasuki.files import get_data_folder
 from tasuki.harness.pi_v3 import format as pi_format
-from tasuki.harness.pi_v3.head import build_folder_name, list_session_files, read_head
+from tasuki.harness.pi_v3.head import PiHead, build_folder_name, list_session_files
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
 from tasuki.session.pi_store.messages import (
@@ -62,7 +62,9 @@ def list_sessions(cwd: str | Path, folder: Path | None = None) -> list[ThreadHea
         list_session_files(folder.parent, folder.name), key=lambda f: f.modified, reverse=True
     )
     return [
-        redact_head(read_head(file, HARNESS_NAME) or _build_empty_head(file.path, file.modified))
+        redact_head(
+            PiHead(file, HARNESS_NAME).read() or _build_empty_head(file.path, file.modified)
+        )
         for file in files
     ]
 

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.errors import KeptCopyDamaged, NotPossible, TasukiError, ThreadUnreadable
-from tasuki.files import resolve_path
 from tasuki.harness import registry as harnesses
 from tasuki.harness.parts import find_file
 from tasuki.harness.protocol import AskPlan, AskRequest, Harness, ThreadFile
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import is_same_folder
 from tasuki.threads.kept.copies import KeptRecord, describe_damage, unpack_copy
 from tasuki.threads.kept.store import KeptStore
 
@@ -88,9 +88,7 @@ def _read_unpacked(adapter: Harness, path: Path, record: KeptRecord, folder: Pat
 
 def build_head(record: KeptRecord) -> ThreadHead:
     """Build what a list shows of a kept thread."""
-    return replace(
-        record.head, path=record.path, modified=record.modified, bytes=record.bytes, kept=True
-    )
+    return replace(record.head, path=record.path, bytes=record.bytes, kept=True)
 
 
 def build_reader(adapter: Harness) -> Harness:
@@ -149,7 +147,7 @@ def list_only_kept(
         if record is None or record.path in paths or (harness and record.harness != harness):
             continue
         folder = record.head.cwd
-        if here and folder and folder != here and resolve_path(folder) != here:
+        if here and folder and not is_same_folder(folder, here):
             continue
         if record.harness not in harnesses.list_names():
             continue

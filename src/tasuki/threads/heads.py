@@ -1,0 +1,52 @@
+"""The heads of all threads: read from their files, those that did not change from the index."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tasuki.harness.protocol import ThreadFile
+from tasuki.model import ThreadHead
+from tasuki.threads.index_file import IndexFile, run_transaction
+
+_HEAD = msgspec.msgpack.Decoder(ThreadHead)
+
+
+class HeadStore(IndexFile):
+    """The heads in the index, without secrets. A failure to read or write it is none of theirs."""
+
+    def find_heads(self, files: Sequence[ThreadFile]) -> dict[str, ThreadHead]:
+        """Find the heads of the files that did not change since, with the messages that the index counted."""
+        state = {str(file.path): (file.modified, file.bytes) for file in files}
+        return dict(self._find_heads(state))
+
+    def _find_heads(self, state: dict[str, tuple[float, int]]) -> Iterator[tuple[str, ThreadHead]]:
+        query = (
+            "SELECT h.path, h.modified, h.bytes, h.head, t.messages FROM head h LEFT JOIN thread t"
+            " ON t.path = h.path AND t.modified = h.modified AND t.bytes = h.bytes"
+        )
+        for path, modified, size, data, messages in self._db.execute(query):
+            if state.get(path) == (modified, size):
+                head = _HEAD.decode(data)
+                is_counted = head.messages is None and messages is not None
+                yield path, replace(head, messages=messages) if is_counted else head
+
+    def put_heads(
+        self, heads: Iterable[tuple[ThreadFile, ThreadHead]], paths: Iterable[str]
+    ) -> None:
+        """Add the heads of files, and forget those of other files than `paths`."""
+        rows = [
+            (str(file.path), file.modified, file.bytes, msgspec.msgpack.encode(head))
+            for file, head in heads
+        ]
+        present = set(paths)
+        with run_transaction(self._db):
+            old = [
+                row for row in self._db.execute("SELECT path FROM head") if row[0] not in present
+            ]
+            self._db.executemany("DELETE FROM head WHERE path = ?", old)
+            self._db.executemany("INSERT OR REPLACE INTO head VALUES (?, ?, ?, ?)", rows)
+
+
+FAILURES = (sqlite3.Error, msgspec.MsgspecError, ValueError)
