@@ -343,33 +343,34 @@ def _find_by_id(spec: str) -> tuple[Harness, Path]:
         raise ThreadNotFound(_describe_unknown(spec))
     wanted = spec.lower()
     everything = find_thread_files()
-    named = [(h, f) for h, f in everything if _has_id_in_name(f.path, wanted)]
     # Not all files are named by the id, and names may say more than it.
-    confirmed = [(h, f) for h, f in named if _has_id(h, f, wanted)]
-    confirmed = confirmed or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
-    matches = confirmed or named
-    exact = [(h, f) for h, f in matches if f.path.stem.lower().endswith(wanted)]
-    matches = exact if len(exact) == 1 else matches
-    if not matches:
+    named = [(h, f) for h, f in everything if _has_id_in_name(f.path, wanted)]
+    heads = _find_heads(named, wanted) or _find_heads(everything, wanted)
+    exact = [head for head in heads if head.id.lower() == wanted]
+    ids = {head.id for head in exact or heads}
+    if len(ids) == 1:  # Several files have it where a program copied one, or began a part of it.
+        chosen = max(exact or heads, key=lambda head: head.bytes).path
+        return next((h, f.path) for h, f in everything if str(f.path) == chosen)
+    if not ids and len(named) == 1:
+        return named[0][0], named[0][1].path
+    if not ids and not named:
         if not _HEX.fullmatch(spec):
             raise ThreadNotFound(_describe_unknown(spec))
         raise ThreadNotFound(f"No thread has the id {spec}. List them with: tasuki threads --all")
-    if len(matches) > 1:
-        listing = "\n".join(f"  {h.name}  {f.path}" for h, f in matches[:8])
-        raise UsageError(
-            f"{len(matches)} threads begin with {spec}; give more of the id:\n{listing}"
-        )
-    return matches[0][0], matches[0][1].path
+    found = [(h.harness, h.path) for h in heads] or [(h.name, str(f.path)) for h, f in named]
+    listing = "\n".join(f"  {name}  {path}" for name, path in found[:8])
+    raise UsageError(f"{len(found)} threads begin with {spec}; give more of the id:\n{listing}")
+
+
+def _find_heads(files: Sequence[tuple[Harness, ThreadFile]], prefix: str) -> list[ThreadHead]:
+    """Find the heads with an id that begins so."""
+    heads = _read_heads(files, {}, is_part=True)
+    return [head for head in heads if head.id.lower().startswith(prefix)]
 
 
 def _describe_unknown(spec: str) -> str:
     known = ", ".join(harnesses.list_names())
     return f"{spec!r} is neither a file, a thread id, a harness ({known}) nor @n."
-
-
-def _has_id(harness: Harness, file: ThreadFile, prefix: str) -> bool:
-    head = read_head(harness, file)
-    return head is not None and head.id.lower().startswith(prefix)
 
 
 def _has_id_in_name(path: Path, prefix: str) -> bool:

@@ -1,11 +1,14 @@
 """Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`. Seen: 0.53 to 0.169."""
 
+import weakref
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.harness.codex.head import CodexHead, find_rollout, get_home, is_rollout, list_rollouts
 from tasuki.harness.integration import HarnessIntegration
@@ -24,11 +27,24 @@ from tasuki.harness.protocol import (
     ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
+from tasuki.harness.reading.packed import SUFFIX, unpack
 from tasuki.model import Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
 _NAME = compile_pattern(r"[\w-]+")
 _READY = r"^› "
+
+
+def _read_unpacked(path: Path, stack: ExitStack) -> Thread:
+    """Read a rollout, and those of its parents, from where packed ones are unpacked to."""
+    from tasuki.harness.codex.read import CodexReader  # not needed to list threads
+
+    def find_parent(id: str) -> Path | None:
+        found = find_rollout(id, path)
+        return stack.enter_context(unpack(found)) if found else None
+
+    thread = CodexReader(stack.enter_context(unpack(path)), find_parent).read()
+    return replace(thread, path=str(path))
 
 
 def _build_argument(prompt: str) -> tuple[str, ...]:
@@ -50,19 +66,28 @@ class Codex:
         return list_rollouts()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
-        return is_rollout(first)
+        return is_rollout(path, first)
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
         return CodexHead(file).read()
 
     def read(self, path: Path) -> Thread:
-        from tasuki.harness.codex.read import CodexReader  # not needed to list threads
+        with ExitStack() as stack:
+            thread = _read_unpacked(path, stack)
+        is_packed = path.suffix == SUFFIX
+        return replace(thread, sources=(str(path),)) if is_packed else thread
 
-        return CodexReader(path, lambda id: find_rollout(id, path)).read()
+    def read_for_draft(self, path: Path) -> Thread:
+        """Read a thread; what is unpacked for it stays for as long as this adapter does."""
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        return _read_unpacked(path, stack)
 
-    def follow(self, path: Path) -> ThreadFollower:
+    def follow(self, path: Path) -> ThreadFollower | None:
         from tasuki.harness.codex.read import CodexReader
 
+        if path.suffix == SUFFIX:
+            return None
         return CodexReader(path, lambda id: find_rollout(id, path), follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -11,6 +13,7 @@ from tasuki.files import find_home_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, scan_folder
+from tasuki.harness.reading.packed import MAGIC, SUFFIX, unpack_to
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.patterns import compile_pattern
 
@@ -40,8 +43,10 @@ def get_home() -> Path:
     return Path(base) if base else find_home_folder() / ".codex"
 
 
-def is_rollout(first: bytes) -> bool:
-    """Tell whether a file begins as a rollout of Codex does."""
+def is_rollout(path: Path, first: bytes) -> bool:
+    """Tell whether a file begins as a rollout of Codex does; of a packed one the name tells."""
+    if first.startswith(MAGIC):
+        return path.name.startswith("rollout-") and path.name.endswith(f".jsonl{SUFFIX}")
     line = first.lstrip()[:300].partition(b"\n")[0]
     return line.startswith(b"{") and bool(_META.search(line))
 
@@ -53,10 +58,18 @@ def list_rollouts() -> Iterator[ThreadFile]:
 
 
 def _list_below(folder: str) -> Iterator[ThreadFile]:
-    for entry in scan_folder(folder):
+    entries = scan_folder(folder)
+    paths = {entry.path for entry in entries}
+    for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _list_below(entry.path)
-        elif entry.name.startswith("rollout-") and entry.name.endswith(".jsonl"):
+        elif entry.name.startswith("rollout-") and (
+            entry.name.endswith(".jsonl")
+            or (
+                entry.name.endswith(f".jsonl{SUFFIX}")
+                and entry.path.removesuffix(SUFFIX) not in paths
+            )
+        ):
             yield from list_thread_files([entry])
 
 
@@ -67,9 +80,10 @@ def find_rollout(id: str, near: Path) -> Path | None:
     """
     if not _UUID.fullmatch(id):
         return None
-    pattern = f"rollout-*-{id}.jsonl"
+    patterns = [f"rollout-*-{id}.jsonl{suffix}" for suffix in ("", SUFFIX)]
     folders = [near.parent, *(f for store in _list_stores(near) for f in _list_folders(store, id))]
-    matches = (path for folder in dict.fromkeys(folders) for path in folder.glob(pattern))
+    places = ((folder, pattern) for folder in dict.fromkeys(folders) for pattern in patterns)
+    matches = (path for folder, pattern in places for path in folder.glob(pattern))
     return next(matches, None)
 
 
@@ -102,6 +116,13 @@ class CodexHead(HeadReader):
         super().__init__(file)
         self._counts = [0, 0]
         """Messages, and items that are messages: newer versions write each as both."""
+
+    def open_source(self) -> BinaryIO:
+        if self.file.path.suffix != SUFFIX:
+            return super().open_source()
+        unpacked = BytesIO()
+        unpack_to(self.file.path, unpacked)
+        return unpacked
 
     def take_start(self, line: bytes) -> None:
         if not self.id and _META.search(line, 0, 300):

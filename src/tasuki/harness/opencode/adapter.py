@@ -64,7 +64,7 @@ class Opencode:
     caller = CallerIdentity("opencode")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_session_files(cwd)
+        return list_session_files()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         return is_session(path, first)
@@ -190,7 +190,8 @@ class Opencode:
         )
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
-        return (self.program, "-s", thread.id)
+        is_kilo = Path(thread.path).parent.name.startswith("kilo")
+        return ("kilo" if is_kilo else self.program, "-s", thread.id)
 
     def is_signed_in(self) -> bool | None:
         """Tell whether there are credentials of it; None where that cannot be known."""

@@ -13,14 +13,13 @@ from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
-from tasuki.paths import is_same_folder
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 _EXPORT = compile_pattern(rb'\A\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
-_NAME = compile_pattern(r"opencode(?:-[\w.-]+)?\.db")
+_NAME = compile_pattern(r"(?:opencode|kilo)(?:-[\w.-]+)?\.db")
 
 _COUNT = (
     "SELECT EXISTS (SELECT 1 FROM message WHERE session_id = ?), (SELECT count(DISTINCT p.message_id) FROM part p"
@@ -54,19 +53,19 @@ def list_databases() -> list[Path]:
     return sorted(Path(e.path) for e in scan_folder(folder) if _NAME.fullmatch(e.name))
 
 
-def list_session_files(cwd: Path | None) -> Iterator[ThreadFile]:
-    """Yield sessions except those of sub-agents; the size is estimated from their messages."""
-    here = os.path.realpath(cwd) if cwd is not None else ""
-    same: dict[str, bool] = {"": not here}
-    for path in list_databases():
+def list_session_files() -> Iterator[ThreadFile]:
+    """Yield sessions except those of sub-agents; the size is estimated from their messages.
+
+    Those of Kilo, which is made from opencode, are among them.
+    """
+    kilo = scan_folder(get_data_folder().with_name("kilo"))
+    for path in (*list_databases(), *(Path(e.path) for e in kilo if _NAME.fullmatch(e.name))):
         try:
             sessions = store.list_sessions(path)
         except ThreadUnreadable:
             continue
-        for id, folder, modified, messages in sessions:
-            if here and folder not in same:
-                same[folder] = is_same_folder(folder, here)
-            if id and (not here or same[folder]):
+        for id, modified, messages in sessions:
+            if id:
                 yield ThreadFile(path=path / id, modified=modified, bytes=messages * MESSAGE)
 
 

@@ -197,20 +197,19 @@ def has_session_tables(path: Path) -> bool:
     return query_database(path, path, has_tables)
 
 
-def list_sessions(path: Path) -> list[tuple[str, str, float, int]]:
-    """List id, folder, time of the last change in seconds, and message count of all sessions.
+def list_sessions(path: Path) -> list[tuple[str, float, int]]:
+    """List id, time of the last change in seconds, and message count of all sessions.
 
     Sessions of sub-agents are left out. The messages are counted in an index: the sum of their
     lengths would read the whole database.
     """
     query = (
-        "SELECT id, directory, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
+        "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
         " FROM session s WHERE parent_id IS NULL"
     )
     rows = query_database(path, path, lambda db: db.execute(query).fetchall())
     return [
-        (decode_text(id), decode_text(folder), parse_number(updated) / 1000, parse_number(n))
-        for id, folder, updated, n in rows
+        (decode_text(id), parse_number(updated) / 1000, parse_number(n)) for id, updated, n in rows
     ]
 
 

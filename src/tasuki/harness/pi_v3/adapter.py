@@ -25,6 +25,7 @@ from tasuki.harness.pi_v3.head import (
     build_folder_name,
     is_omp,
     is_session,
+    list_named_folders,
     list_session_files,
 )
 from tasuki.harness.plans import ReadOnlyHarness
@@ -40,6 +41,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
     ThreadFollower,
 )
+from tasuki.harness.reading.jsonl import scan_folder
 from tasuki.model import Sidechain, Thread, ThreadHead
 
 API_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
@@ -106,8 +108,10 @@ class Pi(_PiProgram):
     caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        folder = build_folder_name(str(cwd)) if cwd is not None else None
-        yield from list_session_files(get_pi_folder() / "sessions", folder)
+        base = get_pi_folder()
+        named = list_named_folders(base, cwd or Path.cwd())
+        for root in dict.fromkeys((base / "sessions", *named)):
+            yield from list_session_files(root)
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         return is_session(first) and not is_omp(path, first)
@@ -118,7 +122,9 @@ class Pi(_PiProgram):
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """Plan `pi --session FILE`: the file holds the past, the input the goal."""
-        folder = get_pi_folder() / "sessions" / build_folder_name(request.cwd)
+        base = get_pi_folder()
+        named = list_named_folders(base, Path(request.cwd))
+        folder = named[0] if named else base / "sessions" / build_folder_name(request.cwd)
         return pi_format.plan_session(
             request, folder, argv=(self.program, "--session"), ready=_PI_READY, omp=False
         )
@@ -199,8 +205,9 @@ class Omp(_PiProgram):
     caller = CallerIdentity("omp-coding-agent")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        folder = build_omp_folder_name(str(cwd)) if cwd is not None else None
-        yield from list_session_files(get_omp_folder() / "sessions", folder)
+        profiles = scan_folder(find_home_folder() / ".omp" / "profiles")
+        for base in dict.fromkeys((get_omp_folder(), *(Path(p.path, "agent") for p in profiles))):
+            yield from list_session_files(base / "sessions")
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         return is_session(first) and is_omp(path, first)
@@ -294,9 +301,7 @@ class TasukiSessions(_PiFiles, ReadOnlyHarness):
     program = ""
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        yield from list_session_files(
-            get_sessions_folder(), build_folder_name(str(cwd)) if cwd else None
-        )
+        return list_session_files(get_sessions_folder())
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         """A session is below tasuki's data folder; a copy elsewhere is taken for one of pi's."""

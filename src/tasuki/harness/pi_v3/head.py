@@ -5,10 +5,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
+from tasuki.files import expand_user
 from tasuki.harness.pi_v3.format import LINE, PiLine, count_context_tokens, extract_text
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
-from tasuki.harness.reading.jsonl import decode_line, list_thread_files, scan_folder
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, list_thread_files, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.patterns import compile_pattern
 
@@ -20,6 +24,13 @@ _OMP = compile_pattern(
 _MESSAGE = compile_pattern(rb'"type": ?"message"')
 _SAID = compile_pattern(rb'"role": ?"(user|assistant)"')
 _TEXT = compile_pattern(rb'\{"type": ?"text"')
+
+
+class _PiSettings(Struct):
+    sessionDir: str = ""
+
+
+_SETTINGS = msgspec.json.Decoder(_PiSettings)
 
 
 def build_folder_name(cwd: str) -> str:
@@ -43,13 +54,30 @@ def is_omp(path: Path, first: bytes) -> bool:
     return ".pi" not in path.parts and bool(_OMP.search(first))
 
 
-def list_session_files(root: Path, folder: str | None) -> Iterator[ThreadFile]:
-    """Yield session files of one folder, or of all of them."""
-    folders = [root / folder] if folder else [Path(e.path) for e in scan_folder(root)]
-    for directory in folders:
-        yield from list_thread_files(
-            e for e in scan_folder(directory) if e.name.endswith(".jsonl") and e.is_file()
-        )
+def list_session_files(root: Path, folder: str | None = None) -> Iterator[ThreadFile]:
+    """Yield session files of one folder, or of a root and all folders in it."""
+    entries = scan_folder(root / (folder or ""))
+    yield from list_thread_files(e for e in entries if e.name.endswith(".jsonl") and e.is_file())
+    for entry in entries if folder is None else ():
+        if entry.is_dir():
+            yield from list_session_files(root, entry.name)
+
+
+def list_named_folders(base: Path, cwd: Path) -> list[Path]:
+    """List the folders for sessions that a variable and pi's settings name, the one in use first.
+
+    `base` is pi's folder. Sessions are not grouped in them. Source: pi 1.5, docs/settings.md.
+    """
+    names = [os.environ.get("PI_CODING_AGENT_SESSION_DIR", "")]
+    names += [_read_session_folder(place / "settings.json") for place in (cwd / ".pi", base)]
+    return [cwd / expand_user(name, "sessionDir") for name in names if name]
+
+
+def _read_session_folder(settings: Path) -> str:
+    try:
+        return _SETTINGS.decode(settings.read_bytes()).sessionDir
+    except (OSError, *UNDECODABLE):
+        return ""
 
 
 class PiHead(HeadReader):

@@ -40,7 +40,7 @@ from tasuki.harness.protocol import (
     ScreenState,
 )
 from tasuki.harness.questions import ScreenQuestion
-from tasuki.harness.reading.jsonl import decode_lines, read_both_ends, scan_folder
+from tasuki.harness.reading.jsonl import decode_lines, scan_folder
 from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
@@ -363,7 +363,7 @@ def _read_tail(folder: Path) -> list[bytes]:
     """Read the end of the newest record in a folder."""
     records = [e for e in scan_folder(folder) if e.name.endswith(".jsonl")]
     newest = max(records, key=lambda e: e.stat().st_mtime_ns, default=None)
-    return read_both_ends(Path(newest.path), 0, TAIL_BYTES)[1] if newest else []
+    return Path(newest.path).read_bytes()[-TAIL_BYTES:].splitlines() if newest else []
 
 
 def _extract_text(message: _PiAnswerMessage) -> str:

@@ -96,7 +96,7 @@ class HeadReader:
     def read(self) -> ThreadHead | None:
         """Read both ends of the file; None where `finish` says so, or it cannot be read."""
         try:
-            with open(self.file.path, "rb", buffering=self.head_bytes) as source:
+            with self.open_source() as source:
                 self.take_source(source)
         except OSError as error:
             note_unreadable(self.file.path, error)
@@ -119,9 +119,14 @@ class HeadReader:
             is_child=self.is_child,
         )
 
+    def open_source(self) -> BinaryIO:
+        """Open the file, or what it holds."""
+        return open(self.file.path, "rb", buffering=self.head_bytes)
+
     def take_source(self, source: BinaryIO) -> None:
         """Take the lines of the opened file, as few as there need to be."""
-        size = os.fstat(source.fileno()).st_size
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
         taken, lines = 0, []
         for line in source:
             if not taken:

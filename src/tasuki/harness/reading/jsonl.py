@@ -1,4 +1,4 @@
-"""Threads kept as JSON Lines: tolerant reading, both ends of a file, exact search.
+"""Threads kept as JSON Lines: tolerant reading, exact search.
 
 Nothing here writes or locks. A line that cannot be read is skipped and reported with its
 number. A truncated last line is normal in a file that is still being written, and is
@@ -387,45 +387,6 @@ def list_thread_files(entries: Iterable[os.DirEntry[str]]) -> Iterator[ThreadFil
         if stat.st_size:
             path = Path(entry.path)
             yield ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
-
-
-def read_both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes]]:
-    """Read whole lines from the first `head` and the last `tail` bytes of a file.
-
-    The two never overlap. Returns two empty lists if the file cannot be read.
-    """
-    first, last = read_end_blocks(path, head, tail)
-    return first.split(b"\n") if first else [], last.split(b"\n") if last else []
-
-
-def read_end_blocks(path: Path, head: int, tail: int) -> tuple[bytes, bytes]:
-    """Read the same lines undivided, without the last line end. Empty if the file cannot be read."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        note_unreadable(path, error)
-        return b"", b""
-    try:
-        first = os.read(fd, head).removeprefix(BYTE_ORDER_MARK)
-        size = os.fstat(fd).st_size
-        if size <= head:
-            return first.rstrip(b"\n"), b""
-        start = max(size - tail, head)
-        last = os.pread(fd, size - start, start)
-    except OSError:
-        return b"", b""
-    finally:
-        os.close(fd)
-    return first.rpartition(b"\n")[0], last.partition(b"\n")[2].rstrip(b"\n")
-
-
-def decode_block(decoder: msgspec.json.Decoder[T], block: bytes) -> list[T]:
-    """Decode the lines of a block, repaired if necessary, without those that are broken."""
-    try:
-        return decoder.decode_lines(block)
-    except UNDECODABLE:
-        lines = (decode_line(decoder, line) for line in block.split(b"\n"))
-        return [line for line in lines if line is not None]
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:
