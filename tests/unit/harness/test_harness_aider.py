@@ -267,7 +267,7 @@ def test_the_head_of_a_long_history_tells_the_newest_chat(tmp_path: Path) -> Non
     head = Aider().read_head(thread_file(written(tmp_path, text)))
 
     assert head is not None
-    assert (head.first_words, head.messages, head.exact) == ("Now this", None, False)
+    assert (head.first_words, head.messages) == ("Now this", None)
     assert Aider().read_head(thread_file(written(tmp_path, "# aider chat\n"))) is None
 
 

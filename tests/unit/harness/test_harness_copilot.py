@@ -334,7 +334,7 @@ def test_the_head_of_a_captured_session() -> None:
 
     assert head is not None
     assert (head.id, head.cwd) == ("1b51dd65-ca39-4e99-a4f6-d18cfd4402e2", "/home/dev/proj")
-    assert (head.first_words, head.name, head.messages, head.exact) == ("hello", "", 2, True)
+    assert (head.first_words, head.name, head.messages) == ("hello", "", 2)
     assert (head.context_tokens, head.context_window) == (12002, 128000)
 
 

@@ -207,7 +207,7 @@ def test_the_head_of_a_captured_session() -> None:
     assert head is not None
     assert head.id == "01a1ffd2-2ad2-7258-a34a-f7339ab9bf0b"
     assert head.first_words == "STEP-ONE please write the file (second line of the prompt)"
-    assert (head.messages, head.exact, head.context_tokens) == (15, True, 1802)
+    assert (head.messages, head.context_tokens) == (15, 1802)
     assert head.name == "Greeting work"
 
 
@@ -217,7 +217,7 @@ def test_a_session_in_which_nobody_spoke_is_not_listed() -> None:
 
 
 def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`PI_CODING_AGENT_DIR` is honoured; a folder's sessions lie in one directory."""
+    """`PI_CODING_AGENT_DIR` is honoured, and every folder that a variable or settings name."""
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path))
     for seed, cwd in enumerate(("/home/dev/proj", "/home/dev/other")):
         folder = tmp_path / "sessions" / build_folder_name(cwd)
@@ -225,9 +225,19 @@ def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.Monkey
         ThreadBuilder("pi", cwd, seed).user("Hi").write(folder)
 
     assert len(list(Pi().list_files())) == 2
-    (file,) = Pi().list_files(Path("/home/dev/other"))
-    assert file.path.parent.name == "--home-dev-other--"
-    assert list(Pi().list_files(Path("/home/dev/none"))) == []
+    project = tmp_path / "project"
+    for seed, (place, settings) in enumerate(
+        {"global": tmp_path, "own": project / ".pi"}.items(), 3
+    ):
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "settings.json").write_text(json.dumps({"sessionDir": f"{tmp_path}/{place}"}))
+        (tmp_path / place).mkdir()
+        ThreadBuilder("pi", str(project), seed).user("Hi").write(tmp_path / place)
+    assert len(list(Pi().list_files())) == 3
+    assert len(list(Pi().list_files(project))) == 4
+    assert Path(Pi().plan(request(cwd=str(project))).files[0].path).parent == tmp_path / "own"
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(tmp_path / "own"))
+    assert len(list(Pi().list_files())) == 4
 
 
 def request(**given: object) -> LaunchRequest:

@@ -18,9 +18,7 @@ from tasuki.harness.reading.jsonl import (
     ThreadLines,
     choose_keep_limit,
     clip,
-    decode_block,
     find_occurring,
-    read_both_ends,
     repair_line,
 )
 from tasuki.model import BrokenLine
@@ -222,17 +220,6 @@ def test_reading_leaves_the_file_alone(name: str) -> None:
         assert (file.read_bytes(), file.stat().st_mtime_ns) == before
 
 
-def test_both_ends_hold_whole_lines_and_never_overlap(tmp_path: Path) -> None:
-    """Cut lines are left out; a small file has no tail of its own."""
-    path = written(tmp_path, b"".join(b'{"n":%03d}\n' % n for n in range(100)))
-    first, last = read_both_ends(path, 95, 47)
-
-    assert first == [b'{"n":%03d}' % n for n in range(9)]
-    assert last == [b'{"n":%03d}' % n for n in range(96, 100)]
-    assert read_both_ends(written(tmp_path, b'{"n":1}\n'), 95, 47) == ([b'{"n":1}'], [])
-    assert read_both_ends(tmp_path / "gone", 95, 47) == ([], [])
-
-
 def test_long_outputs_are_cut_in_the_middle() -> None:
     """Head and tail say most; what was left out is said."""
     assert clip("short", 10) == "short"
@@ -292,15 +279,3 @@ def test_a_thread_of_another_harness_is_refused() -> None:
             if {name, other} != {"pi", "omp"} and adapter(name) is not adapter(other):
                 with pytest.raises(ThreadUnreadable):
                     adapter(name).read(samples(other)[0])
-
-
-def test_a_broken_line_costs_only_itself() -> None:
-    """A block is decoded at once, and line by line where one of its lines is broken."""
-    decoder = msgspec.json.Decoder(dict[str, str])
-
-    assert decode_block(decoder, b'{"a":"1"}\n{"a":"2"}') == [{"a": "1"}, {"a": "2"}]
-    assert decode_block(decoder, b'{"a":"1"}\n\n{"a":"torn\n{"a":"\\ud83d"}') == [
-        {"a": "1"},
-        {"a": "\ufffd"},
-    ]
-    assert decode_block(decoder, b"") == []

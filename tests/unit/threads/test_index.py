@@ -126,7 +126,8 @@ def test_filters_narrow_a_search(shelf: Shelf) -> None:
     """Harness, folder, date, touched file and unwanted words each leave some out."""
     first = shelf.put(about("retries", 1, "claude", "/home/dev/gateway").edit("a/x.py", "1", "2"))
     second = shelf.put(about("retries and proxies", 2, "codex", "/home/dev/client"))
-    os.utime(second, (1_770_000_000, 1_770_000_000))
+    first.write_text(first.read_text().replace("2026-01-05", "2025-12-05"))
+    os.utime(first, (1_790_000_000, 1_790_000_000))  # A title came later, or a copy.
     shelf.update()
 
     assert set(shelf.found("retries")) == {first.name, second.name}

@@ -162,9 +162,13 @@ class GeminiHead(HeadReader):
             return
         self._first = [first]
         self.fields = decode_line(FIELDS, extract_outer_json(first)) or self.fields
-        elements = (decode_line(MESSAGE, e.data) for e in list_elements(first) if e.data)
-        self.words = next(filter(None, (_extract_words(m) for m in elements if m)), "")
-        self.is_whole = self.file.bytes <= HEAD_BYTES
+        decoded = (decode_line(MESSAGE, e.data) for e in list_elements(first) if e.data)
+        messages = [message for message in decoded if message]
+        words = list(filter(None, map(_extract_words, messages)))
+        self.words = "".join(words[:1])
+        replies = (m for m in messages if m.type == "gemini")
+        self.messages = len(words) + sum(any(list_texts(list_parts(m.content))) for m in replies)
+        self.is_whole = self.file.bytes <= HEAD_BYTES or not messages
         source.seek(max(0, self.file.bytes - self.tail_bytes))
         last = source.read()
         summaries = _SUMMARY.findall(last, max(last.rfind(b"]"), 0))

@@ -129,10 +129,8 @@ class HeadReader:
         source.seek(0)
         taken, lines = 0, []
         for line in source:
-            if not taken:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            lines.append(line)
-            self.take_start(line)
+            lines.append(line if taken else line.removeprefix(BYTE_ORDER_MARK))
+            self.take_start(lines[-1])
             taken += len(line)
             if taken >= self.head_bytes and (self.words or taken > FAR_BYTES):
                 break
