@@ -230,7 +230,7 @@ def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | Non
 
 def _find_only_session(database: Path) -> str:
     """Return the id of a database's only session. Raises ThreadUnreadable if there are others."""
-    sessions = sorted(store.list_sessions(database), key=lambda row: -row[2])
+    sessions = sorted(store.list_sessions(database), key=lambda row: -row[1])
     if len(sessions) == 1:
         return sessions[0][0]
     if not sessions:
