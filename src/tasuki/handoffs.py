@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tasuki.collector import pause_collector
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
@@ -20,6 +19,7 @@ from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
+from tasuki.interpreter import pause_collector
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
 from tasuki.text_safety import cut_text, remove_invisible
 from tasuki.threads import catalog, references

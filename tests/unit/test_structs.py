@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import sys, threading
 import msgspec
-from tasuki.structs import prepare_structs
+from tasuki.interpreter import prepare_structs
 
 sys.setswitchinterval(1e-6)
 names = [f"f{n}" for n in range(12)]

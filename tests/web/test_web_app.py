@@ -18,7 +18,7 @@ from tasuki.config.settings import Settings
 from tasuki.fleet.push.encryption import CURVE, decode_text, encode_point, encode_text, load_point
 from tasuki.fleet.push.subscriptions import list_subscriptions
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.structs import PREPARED
+from tasuki.interpreter import PREPARED
 from tasuki.web.api.bodies import NewAgent, QuestionAnswer
 
 NAME = "fleet.example.com"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki import __version__
-from tasuki.collector import pause_collector
 from tasuki.errors import TasukiError
+from tasuki.interpreter import pause_collector
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 if TYPE_CHECKING:

@@ -115,10 +115,10 @@ class ReadOnlyHarness(UnaskableHarness):
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return refuse_start(self.title)
 
-    def get_integration(self) -> None:
+    def get_integration(self) -> Any:
         """Return None: nothing is added to it."""
 
-    def get_control(self) -> None:
+    def get_control(self) -> Any:
         """Return None: it is not run in a fleet."""
 
 

@@ -19,7 +19,7 @@ from tasuki.config.outside import parse_public_url
 from tasuki.config.settings import Settings
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.structs import prepare_structs
+from tasuki.interpreter import prepare_structs
 from tasuki.web.api import fleet as fleet_api
 from tasuki.web.api import goal_templates as templates_api
 from tasuki.web.api import hosts as hosts_api

@@ -1,15 +1,14 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from tasuki.harness.claude.head import ClaudeHead, get_projects_folder, list_threads
-from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
 from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
+from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
     AgentControl,
     AskAnswer,
@@ -18,24 +17,13 @@ from tasuki.harness.protocol import (
     CallerIdentity,
     LaunchPlan,
     LaunchRequest,
-    ThreadFile,
     ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
-from tasuki.model import Thread, ThreadHead
-from tasuki.patterns import compile_pattern
+from tasuki.model import Thread
 
 OWN_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
 
-_FIRST_KEYS = compile_pattern(
-    rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
-)
-_NOT_OURS = compile_pattern(
-    rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta|\.start)?"'
-    rb'|\A\s*\{"sessionId": ?"[^"]*", ?"projectHash"'
-)
-_READY = r"^[❯>]\s"
-"""It is at the edge of the screen: the cursor of a dialog is one column further in."""
 SETTINGS = '{"disableAllHooks":true,"autoMemoryEnabled":false,"cleanupPeriodDays":36500}'
 """Settings without the user's hooks and without a folder for memories.
 
@@ -50,49 +38,27 @@ FLAGS = (
 _COST = b'{"type":"cost-state"'
 
 
-class Claude:
+class Claude(ProgramHarness):
     """The adapter of Claude Code."""
 
     name = "claude"
     title = "Claude Code"
     program = "claude"
-    can_start = True
+    head = ClaudeHead
+    prefix = "Claude"
+    ready = r"^[❯>]\s"
+    """It is at the edge of the screen: the cursor of a dialog is one column further in."""
     can_prefill = True
-    can_ask = True
     caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_threads()
-
-    def is_thread_file(self, path: Path, first: bytes) -> bool:
-        line = first.lstrip().partition(b"\n")[0]
-        return (
-            line.startswith(b"{")
-            and not _NOT_OURS.search(line[:200])
-            and bool(_FIRST_KEYS.search(first))
-        )
-
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return ClaudeHead(file).read()
-
-    def read(self, path: Path) -> Thread:
-        from tasuki.harness.claude.read import ClaudeReader  # not needed to list threads
-
-        return ClaudeReader(path).read()
-
     def follow(self, path: Path) -> ThreadFollower:
-        from tasuki.harness.claude.read import ClaudeReader
-
-        return ClaudeReader(path, follows=True)
+        follower: ThreadFollower = self.load("read", "*Reader")(path, follows=True)
+        return follower
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""
-        from tasuki.harness.claude.read import ClaudeReader
-
-        return ClaudeReader(path, leaves_outputs=True).read()
-
-    def format_skill_command(self, skill: str) -> str:
-        return f"/{skill}"
+        thread: Thread = self.load("read", "*Reader")(path, leaves_outputs=True).read()
+        return thread
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".claude" / "skills", get_projects_folder().parent / "skills")
@@ -110,7 +76,7 @@ class Claude:
             cwd=request.cwd,
             unset=OWN_VARIABLES,
             paste="" if fits else text,
-            ready=_READY,
+            ready=self.ready,
             note=TOO_LONG if request.send and not fits else "",
         )
 
@@ -161,6 +127,12 @@ class Claude:
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.id)
 
+    def get_control(self) -> AgentControl:
+        control: AgentControl = self.load("hooks", "*Control")(
+            self.program, self.ready, lambda prompt: ("--", prompt), OWN_VARIABLES
+        )
+        return control
+
     def is_signed_in(self) -> bool | None:
         """Tell whether there are credentials of it; on macOS they may be in the keychain."""
         from tasuki.harness.reading.credentials import find_credentials
@@ -168,16 +140,6 @@ class Claude:
         names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
         found = find_credentials(names, [get_projects_folder().parent / ".credentials.json"])
         return found or (None if sys.platform == "darwin" else False)
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.claude.hooks import ClaudeIntegration
-
-        return ClaudeIntegration()
-
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.claude.hooks import ClaudeControl
-
-        return ClaudeControl(self.program, _READY, lambda prompt: ("--", prompt), OWN_VARIABLES)
 
 
 # -- what an agent answers -----------------------------------------------------------------

@@ -90,10 +90,28 @@ def _list_desktop_folders() -> Iterator[Path]:
             yield from sessions.glob("*/*/local_*/.claude/projects")
 
 
+_FIRST_KEYS = compile_pattern(
+    rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
+)
+_NOT_OURS = compile_pattern(
+    rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta|\.start)?"'
+    rb'|\A\s*\{"sessionId": ?"[^"]*", ?"projectHash"'
+)
+
+
+def is_thread(path: Path, first: bytes) -> bool:
+    """Tell whether a file begins as a thread of Claude Code does."""
+    line = first.lstrip().partition(b"\n")[0]
+    is_other = not line.startswith(b"{") or _NOT_OURS.search(line[:200])
+    return not is_other and bool(_FIRST_KEYS.search(first))
+
+
 class ClaudeHead(HeadReader):
     """What both ends of a thread show."""
 
     harness = "claude"
+    list_files = staticmethod(list_threads)
+    is_thread = staticmethod(is_thread)
     head_bytes = 12 << 10
     tail_bytes = 16 << 10
     _is_known = False

@@ -1,7 +1,7 @@
 """Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`. Seen: 0.53 to 0.169."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,29 +10,24 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.harness.codex.head import CodexHead, find_rollout, get_home, is_rollout, list_rollouts
-from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
 from tasuki.harness.parts import ThreadPart
-from tasuki.harness.plans import choose_ask_folder, plan_with_brief
+from tasuki.harness.plans import choose_ask_folder
+from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
-    AgentControl,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
-    LaunchPlan,
-    LaunchRequest,
     PlannedFile,
-    ThreadFile,
     ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.harness.reading.packed import SUFFIX, unpack
-from tasuki.model import Thread, ThreadHead
+from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
 _NAME = compile_pattern(r"[\w-]+")
-_READY = r"^› "
 
 
 def _read_unpacked(path: Path, stack: ExitStack) -> Thread:
@@ -47,29 +42,18 @@ def _read_unpacked(path: Path, stack: ExitStack) -> Thread:
     return replace(thread, path=str(path))
 
 
-def _build_argument(prompt: str) -> tuple[str, ...]:
-    return ("--", prompt) if prompt.startswith("-") else (prompt,)
-
-
-class Codex:
+class Codex(ProgramHarness):
     """The adapter of Codex."""
 
     name = "codex"
     title = "Codex"
     program = "codex"
-    can_start = True
-    can_prefill = False
-    can_ask = True
+    head = CodexHead
+    prefix = "Codex"
+    ready = r"^› "
+    skill_mark = "$"
+    key_variables = ("OPENAI_API_KEY", "CODEX_API_KEY")
     caller = CallerIdentity("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
-
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_rollouts()
-
-    def is_thread_file(self, path: Path, first: bytes) -> bool:
-        return is_rollout(path, first)
-
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return CodexHead(file).read()
 
     def read(self, path: Path) -> Thread:
         with ExitStack() as stack:
@@ -102,17 +86,8 @@ class Codex:
             parts.append(ThreadPart(parent.name, str(parent), limit=base.end_byte_offset))
         return tuple(parts)
 
-    def format_skill_command(self, skill: str) -> str:
-        return f"${skill}"
-
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".codex" / "skills", cwd / ".agents" / "skills", get_home() / "skills")
-
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """Plan `codex PROMPT` where it is to be sent at once, else an unsent paste."""
-        return plan_with_brief(
-            self.program, self.title, request, ready=_READY, argument=_build_argument
-        )
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `codex exec fork --ephemeral ID`, a fork that is not kept. Seen: 0.169.
@@ -161,25 +136,14 @@ class Codex:
             error=error,
         )
 
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        return [get_home() / "auth.json"], [get_home() / "config.toml"]
+
+    def build_argument(self, prompt: str) -> tuple[str, ...]:
+        return ("--", prompt) if prompt.startswith("-") else (prompt,)
+
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "resume", thread.id)
-
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        names = ("OPENAI_API_KEY", "CODEX_API_KEY")
-        return find_credentials(names, [get_home() / "auth.json"], [get_home() / "config.toml"])
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.codex.hooks import CodexIntegration
-
-        return CodexIntegration()
-
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.codex.hooks import CodexControl
-
-        return CodexControl(self.program, _READY, _build_argument)
 
 
 def _build_server_switches(home: Path, cwd: Path) -> list[str]:

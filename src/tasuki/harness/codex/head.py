@@ -109,6 +109,8 @@ class CodexHead(HeadReader):
     """What both ends of a rollout show; lines are searched, not decoded."""
 
     harness = "codex"
+    list_files = staticmethod(list_rollouts)
+    is_thread = staticmethod(is_rollout)
     head_bytes = 72 << 10
     tail_bytes = 16 << 10
 

@@ -36,7 +36,7 @@ def get_home() -> Path:
     return Path(base) if base else find_home_folder() / ".copilot"
 
 
-def is_session(first: bytes) -> bool:
+def is_session(path: Path, first: bytes) -> bool:
     """Tell whether a file begins as a session of Copilot CLI does."""
     return bool(_SESSION.match(first))
 
@@ -54,6 +54,8 @@ class CopilotHead(HeadReader):
     """What both ends of a session's event log show."""
 
     harness = "copilot"
+    list_files = staticmethod(list_sessions)
+    is_thread = staticmethod(is_session)
     head_bytes = 48 << 10
 
     def take_start(self, line: bytes) -> None:

@@ -8,7 +8,7 @@ and everything else are links to the user's own.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,20 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness import plans
-from tasuki.harness.gemini.head import GeminiHead, get_home, is_session, list_sessions
-from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.gemini.head import GeminiHead, get_home
 from tasuki.harness.parts import ThreadPart
+from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
-    AgentControl,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
-    LaunchPlan,
-    LaunchRequest,
     PlannedFile,
-    ThreadFile,
 )
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
-from tasuki.model import Thread, ThreadHead
+from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
-_READY = r"Type your message"
-"""The hint in an empty input: `Type your message or @path/to/file`."""
 OWN = {"tmp", "history", "projects.json", "state.json", "settings.json", "extensions"}
 """Entries of `.gemini` that are not linked to the user's.
 
@@ -46,30 +40,18 @@ FLAGS = ("--output-format", "stream-json", "-e", "none", "--allowed-mcp-server-n
 _COMMENT = compile_pattern(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-class Gemini:
+class Gemini(ProgramHarness):
     """The adapter of Gemini CLI."""
 
     name = "gemini"
     title = "Gemini CLI"
     program = "gemini"
-    can_start = True
-    can_prefill = False
-    can_ask = True
+    head = GeminiHead
+    prefix = "Gemini"
+    ready = r"Type your message"
+    """The hint in an empty input: `Type your message or @path/to/file`."""
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     caller = CallerIdentity("gemini-cli-mcp-client")
-
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_sessions()
-
-    def is_thread_file(self, path: Path, first: bytes) -> bool:
-        return is_session(first)
-
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
-        return GeminiHead(file).read()
-
-    def read(self, path: Path) -> Thread:
-        from tasuki.harness.gemini.read import GeminiReader  # not needed to list threads
-
-        return GeminiReader(path).read()
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the session's file, and the one in its project's folder that names `cwd`."""
@@ -83,11 +65,6 @@ class Gemini:
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         own = (cwd / ".gemini" / "skills", cwd / ".agents" / "skills")
         return (*own, get_home() / "skills", get_home().parent / ".agents" / "skills")
-
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
-        return plans.plan_with_brief(
-            self.program, self.title, request, ready=_READY, argument=_build_argument
-        )
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `gemini --session-file COPY`, every tool denied. Seen: 0.61."""
@@ -139,33 +116,19 @@ class Gemini:
             error=error,
         )
 
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        return [get_home() / "oauth_creds.json"], [get_home() / ".env"]
+
+    def build_argument(self, prompt: str) -> tuple[str, ...]:
+        is_option = prompt.startswith("-")
+        return (f"--prompt-interactive={prompt}",) if is_option else ("-i", prompt)
+
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         """Return the command that opens a copy.
 
         `--resume` can lose the original when the copies are deleted.
         """
         return (self.program, "--session-file", thread.path)
-
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        names = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-        return find_credentials(names, [get_home() / "oauth_creds.json"], [get_home() / ".env"])
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.gemini.hooks import GeminiIntegration
-
-        return GeminiIntegration()
-
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.gemini.hooks import GeminiControl
-
-        return GeminiControl(self.program, _READY, _build_argument)
-
-
-def _build_argument(text: str) -> tuple[str, ...]:
-    return (f"--prompt-interactive={text}",) if text.startswith("-") else ("-i", text)
 
 
 def _list_links(own: Path, home: Path) -> list[tuple[str, str]]:

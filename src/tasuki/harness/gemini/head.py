@@ -54,7 +54,7 @@ def get_home() -> Path:
     return (Path(base) if base else find_home_folder()) / ".gemini"
 
 
-def is_session(first: bytes) -> bool:
+def is_session(path: Path, first: bytes) -> bool:
     """Tell whether a file begins as a session of Gemini CLI does."""
     return bool(_SESSION.match(first))
 
@@ -146,6 +146,8 @@ class GeminiHead(HeadReader):
     """What both ends of a session show: of a log, or of one document."""
 
     harness = "gemini"
+    list_files = staticmethod(list_sessions)
+    is_thread = staticmethod(is_session)
     head_bytes = HEAD_BYTES
 
     def __init__(self, file: ThreadFile) -> None:

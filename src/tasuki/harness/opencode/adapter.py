@@ -1,7 +1,7 @@
 """opencode: `~/.local/share/opencode/opencode.db/<session>`, and exports. Seen: 1.4 to 1.18."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from msgspec import Struct
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
 from tasuki.harness import plans
-from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import (
@@ -23,14 +22,12 @@ from tasuki.harness.opencode.head import (
     list_session_files,
 )
 from tasuki.harness.parts import ThreadPart, find_plain_file
+from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
-    AgentControl,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
-    LaunchPlan,
-    LaunchRequest,
     ThreadFile,
 )
 from tasuki.harness.reading.heads import build_head
@@ -40,8 +37,6 @@ from tasuki.model import Thread, ThreadHead
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_READY = r"Ask anything[\s\S]*ctrl\+p\s+commands"
-"""The empty input, and the line below it. What is typed earlier is lost."""
 CONFIG = {
     "share": "disabled",
     "snapshot": False,
@@ -52,15 +47,15 @@ CONFIG = {
 _VARIABLE = "OPENCODE_CONFIG_CONTENT"
 
 
-class Opencode:
+class Opencode(ProgramHarness):
     """The adapter of opencode."""
 
     name = "opencode"
     title = "opencode"
     program = "opencode"
-    can_start = True
-    can_prefill = False
-    can_ask = True
+    prefix = "Opencode"
+    ready = r"Ask anything[\s\S]*ctrl\+p\s+commands"
+    """The empty input, and the line below it. What is typed earlier is lost."""
     caller = CallerIdentity("opencode")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -113,9 +108,6 @@ class Opencode:
         data = store.query_database(database, path, lambda db: extract_session(db, id))
         return (ThreadPart(database.name, data=data),)
 
-    def format_skill_command(self, skill: str) -> str:
-        return f"/{skill}"
-
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         """List the folders as the program does, without those above `cwd` up to the repository."""
         home, own = find_home_folder(), get_config_folder()
@@ -124,12 +116,6 @@ class Opencode:
             folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]
             folders += [base / ".claude" / "skills", base / ".agents" / "skills"]
         return tuple(folders)
-
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """Plan the brief as `--prompt=…`, which sends it, or pasted into the input."""
-        return plans.plan_with_brief(
-            self.program, self.title, request, ready=_READY, argument=_build_argument
-        )
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `opencode run -s ID --fork`, in the thread's database. Seen: 1.18.
@@ -189,26 +175,16 @@ class Opencode:
             else (),
         )
 
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        settings = (get_config_folder() / name for name in ("opencode.json", "opencode.jsonc"))
+        return [get_data_folder() / "auth.json"], settings
+
+    def build_argument(self, prompt: str) -> tuple[str, ...]:
+        return (f"--prompt={prompt}",)
+
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         is_kilo = Path(thread.path).parent.name.startswith("kilo")
         return ("kilo" if is_kilo else self.program, "-s", thread.id)
-
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        settings = (get_config_folder() / name for name in ("opencode.json", "opencode.jsonc"))
-        return find_credentials((), [get_data_folder() / "auth.json"], settings)
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.opencode.hooks import OpencodeIntegration
-
-        return OpencodeIntegration()
-
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.opencode.hooks import OpencodeControl
-
-        return OpencodeControl(self.program, _READY, _build_argument)
 
 
 def _split_path(path: Path) -> tuple[Path | None, str]:
@@ -239,10 +215,6 @@ def _find_only_session(database: Path) -> str:
     raise ThreadUnreadable(
         f"{database} holds {len(sessions)} threads. Name one; the newest are:\n{newest}"
     )
-
-
-def _build_argument(prompt: str) -> tuple[str, ...]:
-    return (f"--prompt={prompt}",)
 
 
 def _find_database(request: AskRequest) -> Path | None:

@@ -10,7 +10,7 @@ Sessions of `tasuki chat` and `tasuki acp`: `<data>/sessions/--<cwd>--/*.jsonl`.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from tasuki.harness.pi_v3.head import (
     list_session_files,
 )
 from tasuki.harness.plans import ReadOnlyHarness
+from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
     AgentControl,
     AskAnswer,
@@ -44,13 +45,8 @@ from tasuki.harness.protocol import (
 from tasuki.harness.reading.jsonl import scan_folder
 from tasuki.model import Sidechain, Thread, ThreadHead
 
-API_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
-"""Variables from which both programs take a provider's key."""
-_PI_READY = r"\d%/\d+(?:\.\d+)?[kM]"
-"""The footer shows how much of the context window is used: `1.2%/128k`."""
 
-
-class _PiFiles:
+class _PiFiles(ProgramHarness):
     """Reading of files in pi's format, for all adapters here."""
 
     name: str
@@ -59,14 +55,12 @@ class _PiFiles:
         return PiHead(file, self.name).read()
 
     def read(self, path: Path) -> Thread:
-        from tasuki.harness.pi_v3.read import PiReader  # not needed to list threads
-
-        return PiReader(path, self.name).read()
+        thread: Thread = self.load("read", "PiReader")(path, self.name).read()
+        return thread
 
     def follow(self, path: Path) -> ThreadFollower | None:
-        from tasuki.harness.pi_v3.read import PiReader
-
-        return PiReader(path, self.name, follows=True)
+        follower: ThreadFollower = self.load("read", "PiReader")(path, self.name, follows=True)
+        return follower
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file; nothing of tasuki's own sessions, which only the user deletes."""
@@ -76,17 +70,23 @@ class _PiFiles:
 class _PiProgram(_PiFiles):
     """What pi and omp have in common as programs."""
 
-    can_start = True
-    can_prefill = False
-    can_ask = True
+    skill_mark = "/skill:"
+    key_variables = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+    """Variables from which both programs take a provider's key."""
 
-    def format_skill_command(self, skill: str) -> str:
-        return f"/skill:{skill}"
+    def get_folder(self) -> Path:
+        """Return the program's folder."""
+        raise NotImplementedError
 
     def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        from tasuki.harness.pi_v3.hooks import parse_answer
+        answer: AskAnswer = self.load("hooks", "parse_answer")(request)
+        return answer
 
-        return parse_answer(request)
+    def get_control(self) -> AgentControl:
+        control: AgentControl = self.load("hooks", "*Control")(
+            self.program, self.ready, self.get_folder()
+        )
+        return control
 
 
 def get_pi_folder() -> Path:
@@ -105,6 +105,10 @@ class Pi(_PiProgram):
     name = "pi"
     title = "pi"
     program = "pi"
+    prefix = "Pi"
+    ready = r"\d%/\d+(?:\.\d+)?[kM]"
+    """The footer shows how much of the context window is used: `1.2%/128k`."""
+    get_folder = staticmethod(get_pi_folder)
     caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -126,7 +130,7 @@ class Pi(_PiProgram):
         named = list_named_folders(base, Path(request.cwd))
         folder = named[0] if named else base / "sessions" / build_folder_name(request.cwd)
         return pi_format.plan_session(
-            request, folder, argv=(self.program, "--session"), ready=_PI_READY, omp=False
+            request, folder, argv=(self.program, "--session"), ready=self.ready, omp=False
         )
 
     def ask(self, request: AskRequest) -> AskPlan:
@@ -141,25 +145,15 @@ class Pi(_PiProgram):
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--session", thread.path)
 
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        folder = get_pi_folder()
-        return find_credentials(API_KEYS, [folder / "auth.json"], [folder / "models.json"])
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        return [get_pi_folder() / "auth.json"], [get_pi_folder() / "models.json"]
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.pi_v3.hooks import PiIntegration
 
         return PiIntegration(self.name, get_pi_folder())
 
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.pi_v3.hooks import PiControl
 
-        return PiControl(self.program, _PI_READY, get_pi_folder())
-
-
-_OMP_READY = r"^\s*π > "
 OMP_COMMAND_NOTE = (
     "oh-my-pi already has a /handoff, which compacts the session in place and cannot be replaced: there tasuki's command "
     "is /tasuki."
@@ -202,6 +196,9 @@ class Omp(_PiProgram):
     name = "omp"
     title = "oh-my-pi"
     program = "omp"
+    prefix = "Omp"
+    ready = r"^\s*π > "
+    get_folder = staticmethod(get_omp_folder)
     caller = CallerIdentity("omp-coding-agent")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -234,7 +231,7 @@ class Omp(_PiProgram):
         """Plan `omp --resume FILE`: the file holds the past, the input the goal."""
         folder = get_omp_folder() / "sessions" / build_omp_folder_name(request.cwd)
         return pi_format.plan_session(
-            request, folder, argv=(self.program, "--resume"), ready=_OMP_READY, omp=True
+            request, folder, argv=(self.program, "--resume"), ready=self.ready, omp=True
         )
 
     def ask(self, request: AskRequest) -> AskPlan:
@@ -254,22 +251,13 @@ class Omp(_PiProgram):
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.path)
 
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        unsure = (get_omp_folder() / name for name in ("agent.db", "models.yml"))
-        return find_credentials(API_KEYS, (), unsure)
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        return (), [get_omp_folder() / name for name in ("agent.db", "models.yml")]
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.pi_v3.hooks import OmpIntegration
 
         return OmpIntegration(self.name, get_omp_folder(), "tasuki", (OMP_COMMAND_NOTE,))
-
-    def get_control(self) -> AgentControl:
-        from tasuki.harness.pi_v3.hooks import OmpControl
-
-        return OmpControl(self.program, _OMP_READY, get_omp_folder())
 
 
 def _list_companions(path: Path) -> list[Path]:
@@ -290,7 +278,7 @@ def _is_own_session(path: Path) -> bool:
     return os.path.realpath(path).startswith(f"{root}{os.sep}")
 
 
-class TasukiSessions(_PiFiles, ReadOnlyHarness):
+class TasukiSessions(ReadOnlyHarness, _PiFiles):
     """The adapter of tasuki's own sessions.
 
     They can be read; a successor is started in another harness.

@@ -1,8 +1,9 @@
 """Read what a list shows of a thread of lines: from both ends, and on to the user's first words."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from tasuki.harness.protocol import ThreadFile
@@ -75,6 +76,16 @@ class HeadReader:
         self.window: int | None = None
         self.is_child = False
         self.is_whole = False
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield the files of all threads on this machine."""
+        raise NotImplementedError
+
+    @staticmethod
+    def is_thread(path: Path, first: bytes) -> bool:
+        """Tell from its first 8 KiB whether a file is a thread."""
+        raise NotImplementedError
 
     def take_start(self, line: bytes) -> None:
         """Take a line, the first one first."""

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from tasuki.collector import pause_collector
+from tasuki.interpreter import pause_collector
 
 
 @pytest.fixture(autouse=True)

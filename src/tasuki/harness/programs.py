@@ -1,0 +1,84 @@
+"""What all harnesses have in common that are programs: their parts are found by name."""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.plans import plan_with_brief
+from tasuki.harness.protocol import AgentControl, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.reading.credentials import find_credentials
+from tasuki.harness.reading.heads import HeadReader
+from tasuki.model import Thread, ThreadHead
+
+
+class ProgramHarness:
+    """A harness in a folder of its own, with `read.py` and `hooks.py`; see `protocol.Harness`.
+
+    A list of threads needs no part of these two, so they are loaded when they are used.
+    """
+
+    title: str
+    program: str
+    head: type[HeadReader]
+    prefix: ClassVar[str]
+    """Begins the names of its classes: `Codex` for `CodexReader`, `CodexIntegration`, `CodexControl`."""
+    ready: str
+    """Matches the screen once it takes input."""
+    skill_mark: str = "/"
+    key_variables: tuple[str, ...] = ()
+    """Variables with which it is signed in."""
+    can_start = True
+    can_prefill = False
+    can_ask = True
+
+    def load(self, module: str, name: str) -> Any:
+        """Load a class or function of its folder; in a name, `*` stands for the prefix."""
+        folder = type(self).__module__.rpartition(".")[0]
+        return getattr(import_module(f"{folder}.{module}"), name.replace("*", self.prefix))
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        """Yield all thread files: only their lines name the folders."""
+        return self.head.list_files()
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return self.head.is_thread(path, first)
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        return self.head(file).read()
+
+    def read(self, path: Path) -> Thread:
+        thread: Thread = self.load("read", "*Reader")(path).read()
+        return thread
+
+    def format_skill_command(self, skill: str) -> str:
+        return f"{self.skill_mark}{skill}"
+
+    def build_argument(self, prompt: str) -> tuple[str, ...]:
+        """Return the arguments that send a prompt."""
+        raise NotImplementedError
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan the brief as an argument where it is to be sent at once, else as an unsent paste."""
+        return plan_with_brief(
+            self.program, self.title, request, ready=self.ready, argument=self.build_argument
+        )
+
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        """List the files with which it is signed in, and those with which it may be."""
+        return (), ()
+
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        return find_credentials(self.key_variables, *self.list_key_files())
+
+    def get_integration(self) -> HarnessIntegration:
+        integration: HarnessIntegration = self.load("hooks", "*Integration")()
+        return integration
+
+    def get_control(self) -> AgentControl:
+        control: AgentControl = self.load("hooks", "*Control")(
+            self.program, self.ready, self.build_argument
+        )
+        return control
