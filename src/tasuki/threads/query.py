@@ -141,8 +141,8 @@ def split_tokens(text: str) -> list[str]:
 
 
 def separate_cjk(text: str) -> str:
-    """Separate the characters of scripts without blanks between words."""
-    return text if text.isascii() else _CJK.sub(r" \g<0> ", text)
+    """Separate the characters, composed, of scripts without blanks between words."""
+    return text if text.isascii() else _CJK.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
 def is_cjk(text: str) -> bool:

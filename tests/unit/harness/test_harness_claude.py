@@ -134,6 +134,44 @@ def test_the_head_says_what_the_thread_says(path: Path) -> None:
     assert head.context_tokens == thread.context_tokens
 
 
+def test_a_title_may_come_late(tmp_path: Path) -> None:
+    """An image before the words, or a command before the first words, leaves no thread without a title."""
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 400_000}}
+    words = {"type": "text", "text": "Make it look like this"}
+    path = ThreadBuilder("claude").raw(
+        type="user", sessionId="s", uuid="u", cwd="/srv", message={"role": "user", "content": [image, words]}
+    ).assistant("ok").shell("ls", "x").write(tmp_path)  # fmt: skip
+    head = Claude().read_head(thread_file(path))
+    assert head
+    assert (head.first_words, head.messages) == ("Make it look like this", 2)
+
+    command = "<command-name>/review</command-name>\n<command-args>the parser</command-args>"
+    path = (
+        ThreadBuilder("claude", seed=2)
+        .user(command)
+        .assistant("ok " * 30_000)
+        .assistant("no " * 30_000)
+        .write(tmp_path)
+    )
+    head = Claude().read_head(thread_file(path))
+    assert head
+    assert (head.first_words, head.messages) == ("/review the parser", None)
+
+
+@pytest.mark.parametrize("place", [".config/Claude", "Library/Application Support/Claude"])
+def test_threads_of_claude_desktop_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Its local agent mode keeps those of each session in a folder of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    folder = tmp_path / place / "local-agent-mode-sessions/o/a/local_1/.claude/projects/-mnt-shop"
+    folder.mkdir(parents=True)
+    path = ThreadBuilder("claude").user("Hi").write(folder)
+
+    assert [f.path for f in Claude().list_files()] == [path]
+
+
 def test_threads_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`CLAUDE_CONFIG_DIR` is honoured; records of sub-agents and empty files are not listed."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import zstandard
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
 
+from tasuki.errors import ThreadUnreadable
 from tasuki.harness.codex.adapter import Codex
+from tasuki.harness.codex.head import find_rollout
 from tasuki.harness.plans import TOO_LONG
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
@@ -482,3 +485,35 @@ def test_entries_say_where_they_stand() -> None:
     entry: Entry = by_ref(Codex().read(path), 7)
 
     assert b"Edit the greeter" in content[entry.offset :].splitlines()[0]
+
+
+def test_a_packed_rollout_is_read_like_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is listed, once where both forms are there, known by its name, read, and its words are looked up."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    folder = tmp_path / "sessions" / "2026" / "01" / "05"
+    folder.mkdir(parents=True)
+    build = ThreadBuilder("codex").user("Hi").assistant("word " * 40_000)
+    plain = build.write(folder)
+    thread = Codex().read(plain)
+    head = Codex().read_head(thread_file(plain))
+    packed = plain.with_name(f"{plain.name}.zst")
+    packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
+
+    assert [f.path for f in Codex().list_files()] == [plain]
+    plain.unlink()
+    assert [f.path for f in Codex().list_files()] == [packed]
+    assert detect_harness(packed).name == "codex"
+    assert Codex().read(packed).entries == thread.entries
+    assert Codex().read(packed).path == str(packed)
+    assert find_rollout(build.id, folder / "other.jsonl") == packed
+    found = Codex().read_head(thread_file(packed))
+    assert head
+    assert found
+    assert (found.id, found.first_words, found.modified) == (head.id, "Hi", head.modified)
+    (source,) = Codex().read_for_draft(packed).sources
+    assert b"word word" in Path(source).read_bytes()
+    packed.write_bytes(packed.read_bytes()[:40])
+    with pytest.raises(ThreadUnreadable, match="cannot be unpacked"):
+        Codex().read(packed)

@@ -1,5 +1,6 @@
 """Finding threads by what a person types."""
 
+import json
 import os
 import subprocess
 from importlib import import_module
@@ -59,6 +60,97 @@ def test_threads_of_this_folder_come_newest_first(home: Path) -> None:
     assert [h.path for h in catalog.list_heads(None, here)] == [str(new), str(old)]
     assert [h.path for h in catalog.list_heads()] == [str(other), str(new), str(old)]
     assert next(catalog.list_heads(None, here)).first_words == "task 2"
+
+
+def test_the_newest_is_the_one_with_the_newest_line(home: Path) -> None:
+    """A title that came later, a copy or a backup changes the file's time, and not the order."""
+    here = home / "here"
+    old, new = claude_thread(home, here, 1, 1_790_000_000), claude_thread(home, here, 2, 1000)
+    old.write_text(
+        old.read_text().replace("2026-01-05", "2026-01-04")
+        + '{"type":"ai-title","aiTitle":"Old"}\n'
+    )
+
+    assert [h.path for h in catalog.list_heads(None, here)] == [str(new), str(old)]
+    assert [h.name for h in catalog.list_heads(None, here)] == ["", "Old"]
+    assert catalog.find_thread("", here)[1] == new
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "here"),
+    [
+        ("/srv/a", "/srv/b", "/srv/a"),
+        ("/srv/a", "/srv/b", "/srv/b"),
+        ("/srv/a/.claude/worktrees/x", "/srv/a/.claude/worktrees/x/src", "/srv/a"),
+        ("/srv/a/.worktrees/x", "/srv/a/.worktrees/x", "/srv/a"),
+        ("/srv/caf\u00e9", "/srv/caf\u00e9", "/srv/cafe\u0301"),
+        (r"C:\srv\a", r"c:\srv\A", "/mnt/c/srv/a"),
+        ("/srv/🚀", "/srv/🚀", "/srv/🚀"),
+    ],
+)
+@pytest.mark.parametrize("harness", ["claude", "codex"])
+def test_a_thread_is_of_the_folders_that_its_lines_name(
+    home: Path, harness: str, first: str, last: str, here: str
+) -> None:
+    """The first and the last folder count, the repository of a worktree that is gone, and every spelling."""
+    builder = ThreadBuilder(harness, cwd=first).user("task").assistant("ok")
+    text = builder.text()
+    if harness == "claude":
+        line = json.dumps({"type": "system", "cwd": last, "sessionId": builder.id})
+        folder = home / ".claude" / "projects" / "anywhere"
+    else:
+        line = json.dumps(
+            {
+                "timestamp": "2026-01-05T09:30:00.000Z",
+                "type": "turn_context",
+                "payload": {"cwd": last},
+            },
+            separators=(",", ":"),
+        )
+        folder = home / ".codex" / "sessions" / "2026" / "01" / "05"
+    folder.mkdir(parents=True)
+    path = folder / builder.file_name()
+    path.write_text(f"{text}{line}\n")
+
+    assert [h.path for h in catalog.list_heads(None, Path(here))] == [str(path)]
+    assert list(catalog.list_heads(None, Path("/srv/other"))) == []
+
+
+def test_heads_of_many_threads_are_kept_in_the_index(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What did not change is not read again; a damaged index, or none, hides nothing."""
+    here = home / "here"
+    paths = [claude_thread(home, here, seed, 1000 + seed) for seed in range(1, 1 + catalog.MANY)]
+    monkeypatch.setenv("TASUKI_DATA", str(home / "data"))
+    listed = list(catalog.list_heads(None, here))
+    read: list[Path] = []
+    read_head = catalog.read_head
+    monkeypatch.setattr(
+        catalog, "read_head", lambda a, f: (read.append(f.path), read_head(a, f))[1]
+    )
+    again = list(catalog.list_heads(None, here))
+    assert (again, read) == (listed, [])
+    paths[3].write_text(paths[3].read_text().replace("task 4", "task four"))
+    assert "task four" in {h.first_words for h in catalog.list_heads(None, here)}
+    assert read == [paths[3]]
+    (home / "data" / "index.db").write_bytes(b"no database")
+    assert len(list(catalog.list_heads(None, here))) == len(listed)
+    monkeypatch.setenv("TASUKI_DATA", str(paths[0]))
+    assert len(list(catalog.list_heads(None, here))) == len(listed)
+
+
+def test_a_whole_id_chooses(home: Path) -> None:
+    """Also the id of several files, which a program copied; the longest is the thread then."""
+    copy = claude_thread(home, home / "there", 1, 2000)
+    path = claude_thread(home, home / "here", 1, 1000)
+    path.write_text(path.read_text() * 2)
+    claude_thread(home, home / "here", 2, 3000)
+
+    assert catalog.find_thread(path.stem, home)[1] == path
+    assert catalog.find_thread(copy.stem[:-1], home)[1] == path
+    with pytest.raises(UsageError, match="give more of the id"):
+        catalog.find_thread(copy.stem[:8], home)
 
 
 def test_at_n_harness_names_ids_and_paths_find_a_thread(home: Path) -> None:

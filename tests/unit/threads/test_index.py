@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,19 @@ def test_words_anywhere_in_a_thread_find_it(shelf: Shelf) -> None:
 
 
 def test_scripts_without_blanks_are_found_by_a_part(shelf: Shelf) -> None:
-    """Japanese words are found inside a sentence."""
+    """Japanese and Korean words are found inside a sentence, composed or not."""
     path = shelf.put(about("接続のタイムアウトを直してください", 1))
     shelf.update()
 
+    korean = shelf.put(about(unicodedata.normalize("NFD", "café 로그인 시간 초과"), 2))
+    shelf.update()
+
+    assert (
+        shelf.found("로그인")
+        == shelf.found(unicodedata.normalize("NFD", "로그인"))
+        == [korean.name]
+    )
+    assert shelf.found("café") == [korean.name]
     assert shelf.found("タイムアウト") == [path.name]
     assert shelf.found("直して") == [path.name]
 

@@ -151,7 +151,7 @@ class CodexHead(HeadReader):
             self.window = int(window[1]) if (window := _WINDOW.search(line)) else None
         elif b'thread_name_updated"' in kind and not self.name and (name := _NAME.search(line)):
             self.name = _decode_string(name[1])
-        elif b'"turn_context"' in kind and not self.folders and (cwd := _CWD.search(line)):
+        elif b'n_context"' in kind and not self.folders and (cwd := _CWD.search(line)):
             self.folders[_decode_string(cwd[1])] = None
 
 

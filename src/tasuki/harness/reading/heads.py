@@ -143,7 +143,8 @@ class HeadReader:
             lines.append(line if taken else line.removeprefix(BYTE_ORDER_MARK))
             self.take_start(lines[-1])
             taken += len(line)
-            if taken >= self.head_bytes and (self.words or taken > FAR_BYTES):
+            is_far = size - taken > self.tail_bytes  # Else the rest is read anyway.
+            if is_far and taken >= self.head_bytes and (self.words or taken > FAR_BYTES):
                 break
         self.is_whole = taken >= size
         if self.is_whole:
