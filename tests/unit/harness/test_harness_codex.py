@@ -512,7 +512,8 @@ def test_a_packed_rollout_is_read_like_another(
     assert head
     assert found
     assert (found.id, found.first_words, found.modified) == (head.id, "Hi", head.modified)
-    (source,) = Codex().read_for_draft(packed).sources
+    adapter = Codex()
+    (source,) = adapter.read_for_draft(packed).sources
     assert b"word word" in Path(source).read_bytes()
     packed.write_bytes(packed.read_bytes()[:40])
     with pytest.raises(ThreadUnreadable, match="cannot be unpacked"):
