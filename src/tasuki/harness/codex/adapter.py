@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tasuki.errors import ThreadUnreadable
 from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import choose_ask_folder
@@ -38,8 +39,11 @@ def _read_unpacked(path: Path, stack: ExitStack) -> Thread:
         found = find_rollout(id, path)
         return stack.enter_context(unpack(found)) if found else None
 
-    thread = CodexReader(stack.enter_context(unpack(path)), find_parent).read()
-    return replace(thread, path=str(path))
+    plain = stack.enter_context(unpack(path))
+    try:
+        return replace(CodexReader(plain, find_parent).read(), path=str(path))
+    except ThreadUnreadable as error:
+        raise ThreadUnreadable(str(error).replace(str(plain), str(path))) from error
 
 
 class Codex(ProgramHarness):
