@@ -84,7 +84,7 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
     """List what the checks of a command line look at, which begins in a folder."""
     found: list[CheckScope] = []
     for part in list_simple_commands(command):
-        folder = _enter_folder(part.text, folder)
+        folder = enter_folder(part.text, folder)
         if not part.is_piped and (started := identify_started(part)):
             found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
     return tuple(found)
@@ -107,11 +107,11 @@ def follow_folder(command: str, folder: str | None) -> str | None:
     """Return the folder behind a command line that begins in one; None where only the shell knows."""
     for part in list_simple_commands(command):
         if f"({part.text}" not in command:  # It ends with a subshell.
-            folder = _enter_folder(part.text, folder)
+            folder = enter_folder(part.text, folder)
     return folder
 
 
-def _enter_folder(text: str, folder: str | None) -> str | None:
+def enter_folder(text: str, folder: str | None) -> str | None:
     """Return the folder behind a simple command that begins in one."""
     words = text.split(None, 2)
     if words[:1] not in (["cd"], ["pushd"], ["Set-Location"]):
