@@ -402,6 +402,8 @@ class PullRequest(Struct, frozen=True, gc=False):
     ref: int
     created: bool = False
     branch: str = ""
+    handled: bool = False
+    """The thread merged, closed, edited or reviewed it."""
 
 
 class CheckSummary(Struct, frozen=True, gc=False):
@@ -438,8 +440,6 @@ class RepositoryState(Struct, frozen=True):
     published: tuple[Quote, ...] = ()
     maybe_ref: int = 0
     """The newest entry after which somebody else may have committed, 0 for none."""
-    unseen: tuple[Quote, ...] = ()
-    """Commands of git in the last turn that have no result."""
     checkouts: tuple[CheckoutState, ...] = ()
 
 

@@ -78,9 +78,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     ]
     revision = revision or Revision()
     repository = read_repository(entries, thread.git_branch, thread.cwd)
+    live = [c for c in repository.commits if not c.gone]
     if revision.repository:
         repository = compare_commits(repository, revision)
-    live = [c for c in repository.commits if not c.gone]
     commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
     todos, todos_ref = _find_todos(entries)
     last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)

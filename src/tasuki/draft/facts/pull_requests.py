@@ -49,6 +49,8 @@ _PUBLISHED = compile_pattern(
 _PUBLISHES = compile_pattern(
     r"\b(?:publish|twine upload|gh release create|gem push)\b"
 )
+_HANDLES = frozenset("merge close reopen ready edit comment review checkout".split())
+"""Commands of `gh pr` by which a thread works on a pull request that it may not have made."""
 _STATES = {"OPEN": "open", "MERGED": "merged", "CLOSED": "closed", "DRAFT": "draft"}
 MOST_NAMED_CHECKS = 3
 
@@ -113,7 +115,9 @@ class PullRequestLog:
                 state = "draft" if {"--draft", "-d"} & set(words) else "open"
                 head = next((words[n + 1] for n, w in enumerate(words[:-1]) if w in ("--head", "-H")), branch)
                 self._note(int(found[-1][1]), state, ref, created=True, branch=head.rpartition(":")[2])
-        elif verb == "checks":
+        if number and verb in _HANDLES and number in self.pulls:
+            self.pulls[number] = replace(self.pulls[number], handled=True)
+        if verb == "checks":
             self._read_checks(ref, f"#{number}" if number else "", output)
         elif not number or not is_proven(line, command.number):
             return
@@ -232,6 +236,7 @@ class PullRequestLog:
             ref if state or old is None else old.ref,
             created or bool(old and old.created),
             branch or (old.branch if old else ""),
+            bool(old and old.handled),
         )
 
 

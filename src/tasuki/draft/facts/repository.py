@@ -65,7 +65,6 @@ class _RepositoryReader:
         self.log = CommitLog()
         self.pulls = PullRequestLog()
         self.published: list[Quote] = []
-        self.unseen: list[Quote] = []
 
     def build_state(self) -> RepositoryState:
         """Return what was read so far."""
@@ -79,7 +78,6 @@ class _RepositoryReader:
             checks=self.pulls.checks,
             published=tuple(self.published),
             maybe_ref=max(c.maybe_ref for c in self.checkouts),
-            unseen=tuple(self.unseen),
             checkouts=tuple(
                 CheckoutState(c.root, c.clean_ref, tuple(c.settled))
                 for c in self.checkouts
@@ -92,7 +90,6 @@ class _RepositoryReader:
         call, ref = entry.tool, entry.ref
         if call is None:
             if entry.kind == "user" and entry.is_prompt:
-                self.unseen.clear()
                 if len(entry.text) < 600 and _USER_COMMITTED.search(entry.text):
                     self._settle_all(ref)
                 self.pulls.read_words(ref, entry.text)
@@ -133,8 +130,8 @@ class _RepositoryReader:
             return
         line, commands = list_repository_commands(call, self.cwd)
         if call.status == "running":
-            acts = [c.verb for c in commands if c.program == "git" and c.verb in _ACTS]
-            self.unseen += [Quote(text=f"git {verb}", ref=ref) for verb in acts]
+            if any(c.program == "git" and c.verb in _ACTS for c in commands):
+                self.current.maybe_ref = ref
             return
         by_place: dict[str | None, list[RepositoryCommand]] = {}
         for command in commands:
@@ -144,6 +141,9 @@ class _RepositoryReader:
         for place, group in by_place.items():
             checkout = self._enter_checkout(place, group, output)
             shown = printed if len(by_place) == 1 else _select_commits(printed, commands, place)
+            on = {match["branch"] for match in shown}
+            same = [c for c in self.checkouts if {c.branch} == on and c is not checkout]
+            checkout = same[0] if len(same) == 1 and checkout.branch not in on else checkout
             for command in group:
                 if command.program == "jj":
                     self._read_jujutsu(ref, checkout, command, output)

@@ -17,7 +17,6 @@ def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield what git and gh printed, or what git says now, in the order of use."""
     yield from _list_branch_and_commits(thread, facts)
     yield from _list_uncommitted(thread, facts)
-    yield from _list_unseen(facts.repository)
     yield from _list_pull_requests(facts.repository)
     yield from _list_published(facts.repository)
 
@@ -95,7 +94,7 @@ def _find_clean(facts: Facts, live: Sequence[Commit]) -> int:
 def _describe_no_commit(thread: Thread, facts: Facts, live: Sequence[Commit]) -> str:
     """Return a note that nothing was committed, or '' where somebody may have whom nobody saw."""
     has_agents = any(e.tool and e.tool.kind == "agent" for e in thread.entries)
-    if facts.repository.maybe_ref or has_agents or facts.repository.unseen:
+    if facts.repository.maybe_ref or has_agents:
         return ""
     where = " on it" if live else ""
     return f"; nothing was committed{where} in this thread"
@@ -148,23 +147,15 @@ def _is_end(path: str, other: str) -> bool:
     )
 
 
-def _list_unseen(repository: RepositoryState) -> Iterator[Item]:
-    """Yield the last commands of git that have no result in the thread."""
-    if repository.unseen:
-        names = " and ".join(f"`{q.text}`" for q in dict.fromkeys(repository.unseen))
-        refs = tuple(dict.fromkeys(q.ref for q in repository.unseen))
-        yield Item(text=f"{names} called; no result is recorded", refs=refs, label="Last")
-
-
 def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     """Yield pull requests made here, viewed one by one, or of the branch in use."""
     newest = sorted(repository.pull_requests, key=lambda p: (not p.created, -p.ref))
+    own = [
+        p for p in newest if p.created or p.handled or (p.branch and p.branch == repository.branch)
+    ]
     by_ref = Counter(p.ref for p in newest)
-    near = [
-        p
-        for p in newest
-        if p.state and (p.created or by_ref[p.ref] <= MAX_PULLS or p.branch == repository.branch)
-    ][:MAX_PULLS]
+    seen = [p for p in newest if by_ref[p.ref] <= MAX_PULLS]
+    near = [p for p in own or seen if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
         text = ", ".join(f"#{p.number} {p.state}{made if p.created else ''}" for p in near)

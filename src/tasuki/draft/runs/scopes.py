@@ -252,3 +252,21 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
         return True
     stem = place.rpartition("/")[2].partition(".")[0]
     return not has_path and bool(name) and _is_in(stem, name)
+
+
+def is_selection(command: str) -> bool:
+    """Return whether all tests that a line runs are selected by names or files."""
+    scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
+    return bool(scopes) and all(one.picks or any(map(_FILE.fullmatch, one.places)) for one in scopes)
+
+
+def is_whole_suite(command: str) -> bool:
+    """Return whether a line runs all tests of the thread's folder."""
+    scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
+    return bool(scopes) and all(
+        one.folder == ""
+        and not (one.picks or one.omits)
+        and one.task <= _WHOLE
+        and all(_widen(place) == "." for place in one.places)
+        for one in scopes
+    )
