@@ -12,6 +12,7 @@ from tasuki.draft.redact.redactor import BEYOND, Redactor, find_unusual_words
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
+from tasuki.paths import make_relative, normalize_path
 from tasuki.text_safety import cut_ends
 from tasuki.threads.catalog import read_whole_thread
 from tasuki.threads.query import separate_cjk
@@ -100,15 +101,14 @@ def _keep_ends(text: str) -> str:
 def list_touched_paths(thread: Thread) -> set[str]:
     """Return the paths that a thread read or changed.
 
-    They are relative to the thread's folder where they are below it.
+    They are relative to the thread's folder where they are below it, in one form.
     """
-    root = thread.cwd.rstrip("/") + "/" if thread.cwd else ""
     paths: set[str] = set()
     for entry in thread.entries:
         if entry.tool:
             paths.update(entry.tool.paths)
             paths.update(change.path for change in entry.tool.changes)
-    return {p.removeprefix(root) for p in paths if p and len(p) < MAX_PATH}
+    return {normalize_path(make_relative(p, thread.cwd)) for p in paths if p and len(p) < MAX_PATH}
 
 
 def extract_first_words(thread: Thread) -> str:

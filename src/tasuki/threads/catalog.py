@@ -20,6 +20,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import fold_path
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
@@ -211,11 +212,14 @@ def describe_folder(folder: Path, cwd: Path) -> str:
 
 
 def is_same_folder(recorded: str, here: str) -> bool:
-    """Tell whether a recorded folder is this one.
+    """Tell whether a recorded folder is this one, however either is spelled.
 
     Symbolic links are resolved where they still exist.
     """
-    return recorded == here or (bool(recorded) and resolve_path(recorded) == here)
+    if not recorded:
+        return False
+    wanted = fold_path(here)
+    return fold_path(recorded) == wanted or fold_path(resolve_path(recorded)) == wanted
 
 
 class FoundThread(NamedTuple):

@@ -23,6 +23,7 @@ from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
+from tasuki.paths import normalize_path
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads.blocks import (
@@ -43,8 +44,8 @@ from tasuki.threads.query import Query
 
 APPLICATION = 0x7461_7375
 """Marks a database as ours: `tasu`."""
-VERSION = 3
-"""Version of the content; an index of another version is rebuilt. 3: no secrets are in it."""
+VERSION = 4
+"""Version of the content; an index of another version is rebuilt. 4: paths are in one form."""
 MAX_PASSES = 8
 """How often to search for threads that a pass missed because long ones filled it."""
 BUSY_SECONDS = 15.0
@@ -124,6 +125,7 @@ class ThreadIndex:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
         try:
+            db.create_function("normalize", 1, _fold_case, deterministic=True)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -32000")
@@ -296,7 +298,7 @@ class ThreadIndex:
             (harness, *shown, file.modified, file.bytes, key),
         )
         self._db.execute("DELETE FROM touched WHERE thread = ?", (key,))
-        touched = {(key, redactor.redact(path)) for path in files}
+        touched = {(key, redactor.redact(path).lower()) for path in files}
         self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
     def _put_blocks(
@@ -438,6 +440,11 @@ def _run_transaction(db: sqlite3.Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _fold_case(path: str) -> str:
+    """Return a path as `Query.build_filters` compares it."""
+    return normalize_path(path).lower()
 
 
 def _try_lock(file: int) -> bool:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
+from tasuki.paths import is_outside, normalize_path
 from tasuki.patterns import compile_pattern
 
 _PART = compile_pattern(
@@ -72,17 +73,18 @@ class Query(Struct, frozen=True):
             parts.append("t.modified < ?")
             values.append(self.before)
         if self.repo:
-            name = self.repo.rstrip("/")
-            parts.append("('/' || t.cwd || '/') GLOB ?")
-            values.append(f"*/{_escape_glob(name.lstrip('/'))}/*")
+            name = normalize_path(self.repo).lower().strip("/")
+            parts.append("('/' || normalize(t.cwd) || '/') GLOB ?")
+            values.append(f"*/{_escape_glob(name)}/*")
         for path in self.files:
+            path = normalize_path(path).lower()
             wanted = path.replace("[", "[[]") if "*" in path else _escape_glob(path)
-            tail = f"*/{wanted.removeprefix('./').lstrip('/')}"
+            tail = f"*/{wanted.lstrip('/')}"
             parts.append(
                 "EXISTS (SELECT 1 FROM touched WHERE thread = t.key"
-                " AND (('/' || path) GLOB ? OR (t.cwd || '/' || path) GLOB ?))"
+                " AND (('/' || path) GLOB ? OR (normalize(t.cwd) || '/' || path) GLOB ?))"
             )
-            values += [tail, wanted if wanted.startswith("/") else tail]
+            values += [tail, wanted if is_outside(wanted) else tail]
         return "".join(f" AND {part}" for part in parts), tuple(values)
 
 

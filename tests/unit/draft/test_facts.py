@@ -18,6 +18,7 @@ def test_files_know_what_was_done_to_them_and_when(harness: str, tmp_path: Path)
     facts = derived(
         ThreadBuilder(harness)
         .user("start with the parser")
+        .shell("git status", "On branch main")
         .create("src/new.py", "def parse_line(text):\n    return text\n")
         .edit("src/old.py", "a = 1\n", "class Parser:\n    pass\n")
         .edit("src/old.py", "b", "c"),
@@ -27,7 +28,7 @@ def test_files_know_what_was_done_to_them_and_when(harness: str, tmp_path: Path)
     files = {f.path: f for f in facts.files}
     assert files["src/new.py"].created is True
     assert files["src/new.py"].symbols == ("parse_line",)
-    assert files["src/old.py"].edits == (3, 4)
+    assert files["src/old.py"].edits == (4, 5)
     assert "Parser" in files["src/old.py"].symbols
     assert facts.uncommitted == ("src/old.py", "src/new.py")
 

@@ -63,18 +63,42 @@ def test_a_branch_without_commits_says_so(tmp_path: Path) -> None:
 
 
 def test_a_clean_tree_is_told_until_the_next_edit(tmp_path: Path) -> None:
-    """An edit afterwards is not committed yet."""
+    """An edit afterwards is not committed yet; of the one before, somebody unseen may have committed it."""
     builder = ThreadBuilder("claude").user("go").edit("a.py", "1", "2").shell("git status", CLEAN)
     clean = lines_of(builder, tmp_path)
     edited = lines_of(builder.edit("b.py", "1", "2"), tmp_path)
 
     assert clean == [
-        ("Branch", "`main`; git called the tree clean; nothing was committed in this thread")
+        ("Branch", "`main`; git called the tree clean")
     ]
     assert edited == [
-        ("Branch", "`main`; nothing was committed in this thread"),
+        ("Branch", "`main`"),
         ("Not committed yet", "`b.py`"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("commands", "left"),
+    [
+        ([("git add src/Cart.cs && git commit -m cart", "[main 1a2b3c4] cart")], "Shop.cs"),
+        ([(r"git -C C:\Users\dev\shop add C:/Users/dev/shop/src/Cart.cs", ""), ("git commit -m cart", "[main 1a2b3c4] cart")], "Shop.cs"),
+        ([("cd /c/Users/dev/shop && git status --short", " M src/Shop.cs\n")], "Shop.cs"),
+        ([("git status", "nothing to commit, working tree clean")], ""),
+    ],
+)  # fmt: skip
+def test_git_and_an_editor_name_one_file_on_windows(
+    tmp_path: Path, commands: list[tuple[str, str]], left: str
+) -> None:
+    """What git names with slashes is the file that was edited with backslashes, in either case."""
+    builder = ThreadBuilder("claude", r"C:\Users\dev\shop").user("Go on")
+    builder.edit(r"C:\Users\dev\shop\src\Cart.cs", "1", "2").edit(
+        r"c:\users\dev\shop\src\Shop.cs", "1", "2"
+    )
+    for command, output in commands:
+        builder.shell(command, output)
+    lines = dict(lines_of(builder, tmp_path))
+
+    assert ("`Shop.cs`" if left else None) == lines.get("Not committed yet")
 
 
 def test_what_git_ignores_does_not_wait_for_a_commit(tmp_path: Path) -> None:

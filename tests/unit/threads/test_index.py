@@ -141,6 +141,25 @@ def test_filters_narrow_a_search(shelf: Shelf) -> None:
     assert shelf.found("file:y.py retries") == []
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "file:src/Cart.cs", r"file:src\Cart.cs", "file:cart.cs", "file:/c/Users/dev/shop/src/Cart.cs", "repo:shop",
+        r"file:c:\users\dev\shop\src\Cart.cs", "file:/mnt/c/Users/dev/shop/src/*.cs", r"repo:C:\Users\dev\shop",
+    ],
+)  # fmt: skip
+def test_a_path_of_windows_is_found_in_each_spelling(shelf: Shelf, query: str) -> None:
+    """Slashes, drives and case of a path do not matter to a search."""
+    cart = r"C:\Users\dev\shop\src\Cart.cs"
+    path = shelf.put(
+        ThreadBuilder("claude", r"C:\Users\dev\shop", 1).user("Go").edit(cart, "1", "2")
+    )
+    shelf.put(about("something else", 2))
+    shelf.update()
+
+    assert shelf.found(query) == [path.name]
+
+
 def test_only_what_changed_is_read_again(shelf: Shelf) -> None:
     """A second update reads nothing; an appended thread keeps its blocks and gets new ones."""
     builder = about("the parser", 1)

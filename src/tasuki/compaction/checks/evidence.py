@@ -11,11 +11,11 @@ from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts.commands import CommandRun, normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
-from tasuki.draft.facts.files import is_outside
 from tasuki.draft.runs.command_kinds import runs_project_script
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.model import CommandFact, FileFact, Thread
+from tasuki.paths import is_outside, make_relative
 
 
 class Correction(Struct, frozen=True):
@@ -72,7 +72,7 @@ class SummaryEvidence:
 
     def strip_folder(self, path: str) -> str:
         """Return a path relative to the thread's folder."""
-        return path.removeprefix(f"{self.thread.cwd}/").removeprefix("./")
+        return make_relative(path, self.thread.cwd)
 
     @cached_property
     def last_checks(self) -> dict[str, CommandFact]:

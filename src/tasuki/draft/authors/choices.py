@@ -9,12 +9,12 @@ from tasuki.draft.facts.commands import (
     normalize_command,
     split_steps,
 )
-from tasuki.draft.facts.files import is_outside
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.runs.command_kinds import is_exit_code_hidden
 from tasuki.draft.runs.scopes import is_selection
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
+from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 from tasuki.shell import strip_assignments
 

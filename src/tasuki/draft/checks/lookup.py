@@ -23,6 +23,7 @@ from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.answers import parse_answers
 from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Goal, Thread
+from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 _BEFORE = compile_pattern(
@@ -178,7 +179,7 @@ class ThreadLookup:
             return any(
                 contains_verbatim(words, self.lower, QUOTE_WINDOW) for words in _list_forms(text)
             )
-        below = text.removeprefix(f"{self.thread.cwd}/") if self.thread.cwd else text
+        below = make_relative(text, self.thread.cwd)
         if contains_verbatim(text, self.folded) or (
             below != text and contains_verbatim(below, self.folded)
         ):

@@ -10,6 +10,7 @@ from tasuki.draft.runs.programs import find_name, list_started, unquote
 from tasuki.draft.runs.scopes import enter_folder, join_folder
 from tasuki.draft.runs.summaries import Summary
 from tasuki.model import ToolCall
+from tasuki.paths import fold_path
 from tasuki.patterns import compile_pattern
 
 _HOME = compile_pattern(r"/(?:Users|home)/[^/]+|/root|[a-z]:/Users/[^/]+")
@@ -140,7 +141,8 @@ def find_checkout(
 
 def find_root(path: str, roots: Iterable[str]) -> str:
     """Return the innermost of some checkouts that a path is in, empty for none."""
-    inside = [root for root in roots if root and f"{path}/".startswith(f"{root}/")]
+    folded = f"{fold_path(path)}/"
+    inside = [root for root in roots if root and folded.startswith(f"{fold_path(root)}/")]
     root = max(inside, key=len, default="")
     return "" if _WORKTREES.search(path[len(root) :]) else root
 

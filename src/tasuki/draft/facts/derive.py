@@ -15,7 +15,6 @@ from tasuki.draft.facts.files import (
     build_file_facts,
     find_values,
     is_noise,
-    is_outside,
     select_only_in_thread,
 )
 from tasuki.draft.facts.repository import read_repository
@@ -39,6 +38,7 @@ from tasuki.model import (
     Thread,
     Todo,
 )
+from tasuki.paths import is_outside
 
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6

@@ -17,6 +17,7 @@ from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH, find_paths
 from tasuki.model import Entry, FileChange, FileFact, Named, Quote, Thread
+from tasuki.paths import is_on_drive, make_relative
 from tasuki.patterns import compile_pattern
 
 MentionPlace = Literal["assistant", "user", "input", "output"]
@@ -40,7 +41,7 @@ def find_mentions(
     """
     known_paths = set(used_paths)
     hits = [
-        (ref, where, make_relative(path, cwd))
+        (ref, where, _remove_marks(make_relative(path, cwd)))
         for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
         for path in find_paths(text)
     ]
@@ -77,11 +78,8 @@ def _list_texts(entries: Iterable[Entry]) -> Iterator[tuple[int, MentionPlace, s
             yield entry.ref, "output", call.output[:OUTPUT_CHARACTERS]
 
 
-def make_relative(path: str, cwd: str) -> str:
-    """Return a path relative to the thread's folder, without the marks of a diff."""
-    if cwd and path.startswith(f"{cwd.rstrip('/')}/"):
-        path = path[len(cwd.rstrip("/")) + 1 :]
-    path = path.removeprefix("./")
+def _remove_marks(path: str) -> str:
+    """Return a path without the marks of a diff."""
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
@@ -195,16 +193,15 @@ class FileTable:
     """Collects what happens to files, under paths relative to the thread's folder."""
 
     def __init__(self, cwd: str) -> None:
-        self.cwd = cwd.rstrip("/")
+        self.cwd = cwd
         self.files: dict[str, _TouchedFile] = {}
+        self._spelling: dict[str, str] | None = {} if is_on_drive(cwd) else None
         self._by_raw_path: dict[str, _TouchedFile | None] = {}
 
     def make_relative(self, path: str) -> str:
         """Return a path relative to the thread's folder if it is below it."""
-        path = path.removeprefix("file://").strip("\"'`")
-        if self.cwd and path.startswith(self.cwd + "/"):
-            return path[len(self.cwd) + 1 :]
-        return path.removeprefix("./")
+        path = make_relative(path.strip("\"'`"), self.cwd)
+        return path if self._spelling is None else self._spelling.setdefault(path.lower(), path)
 
     def _get_file(self, raw_path: str) -> _TouchedFile | None:
         if raw_path not in self._by_raw_path:
@@ -309,11 +306,6 @@ def _list_tails(path: str) -> list[str]:
         tails.append(path[slash + 1 :])
         slash = path.rfind("/", 0, slash)
     return [*tails, path]
-
-
-def is_outside(path: str) -> bool:
-    """Return whether a path is outside of the thread's folder."""
-    return path.startswith(("/", "~", ".."))
 
 
 def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFact, ...]:

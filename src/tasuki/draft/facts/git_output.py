@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tasuki.draft.facts.checkouts import Checkout, RepositoryCommand, is_proven, is_shown
 from tasuki.draft.facts.repository_log import HASH, CommitLog, find_subject
 from tasuki.draft.runs.ended_line import EndedLine
+from tasuki.paths import is_on_drive
 from tasuki.patterns import compile_pattern
 
 COMMIT = compile_pattern(
@@ -185,7 +186,9 @@ class GitReading:
         here, output = self.checkout, self.output
         command = next(c for c in self.commands if c.verb == "status")
         is_short = any(map(_SHORT.fullmatch, command.words))
-        is_alone = len(self.line.steps) == 1
+        is_alone = all(s.command.text.startswith("cd ") for s in self.line.steps[:-1]) and (
+            command.number == len(self.line.steps) - 1
+        )
         if _CLEAN.search(output) or (
             is_short and is_alone and not output.strip() and self._is_proven(command)
         ):
@@ -312,6 +315,8 @@ def _is_covered(path: str, listed: str) -> bool:
     """Return whether `git status` listed a path, or a folder above it."""
     while listed.startswith("../"):
         listed = listed[3:]
+    if is_on_drive(path):
+        path, listed = path.lower(), listed.lower()
     return f"/{listed.rstrip('/')}/" in f"{path}/" or path.endswith(f"/{listed}")
 
 

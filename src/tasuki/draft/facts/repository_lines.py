@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tasuki.draft.facts.commands import find_formatter, shorten_command
-from tasuki.draft.facts.files import find_short_names, is_noise, is_outside, make_relative
+from tasuki.draft.facts.files import find_short_names, is_noise
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
+from tasuki.paths import is_outside, make_relative
 
 MAX_NAMED = 6
 MAX_COMMITS, MAX_EARLIER, MAX_PULLS = 5, 2, 4

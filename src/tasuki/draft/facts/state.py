@@ -13,7 +13,7 @@ from tasuki.draft.facts.commands import (
     shorten_command,
     strip_filter,
 )
-from tasuki.draft.facts.files import is_noise, is_outside, make_relative
+from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.repository_lines import (
     list_repository_items,
     name_paths,
@@ -28,6 +28,7 @@ from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
+from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
 _ERROR_IN_GOAL = compile_pattern(

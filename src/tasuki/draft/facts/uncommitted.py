@@ -18,6 +18,7 @@ from tasuki.model import (
     Revision,
     Thread,
 )
+from tasuki.paths import fold_path, normalize_path
 from tasuki.patterns import compile_pattern
 
 _USUALLY_IGNORED = compile_pattern(
@@ -86,10 +87,12 @@ def _is_left(file: FileFact, path: str, checkouts: Sequence[CheckoutState]) -> b
 
 def _is_added(path: str, spec: str) -> bool:
     """Whether an argument of `git add` covers a file: its path, a folder above it, a pattern."""
-    spec = spec.removeprefix("./").rstrip("/")
+    spec, path = normalize_path(spec).rstrip("/"), fold_path(path)
     while spec.startswith("../"):
         spec = spec[3:]
-    return "*" in spec or spec in ("", ".") or f"/{spec.strip('/')}/" in f"{path}/"
+    if path[1:2] == ":":
+        spec = spec.lower()
+    return "*" in spec or spec in ("", ".") or f"/{spec.strip('/')}/" in f"/{path}/"
 
 
 def _is_shown(path: str, entries: Iterable[Entry]) -> bool:

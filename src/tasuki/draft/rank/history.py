@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
-from tasuki.draft.facts.files import find_symbols, is_noise, make_relative
+from tasuki.draft.facts.files import find_symbols, is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.model import Entry, Item, Thread, ToolCall
+from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 LAST_WHOLE = 3

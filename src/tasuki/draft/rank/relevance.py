@@ -10,11 +10,12 @@ from itertools import chain
 
 from tasuki.draft.facts.commands import is_help_or_version
 from tasuki.draft.facts.derive import DerivedFacts
-from tasuki.draft.facts.files import is_noise, is_outside
+from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import extract_terms
 from tasuki.model import CommandFact, Facts, FileFact, Goal, Lesson, Thread
+from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 
 TERMS = {

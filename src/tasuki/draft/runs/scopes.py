@@ -16,6 +16,7 @@ from tasuki.draft.runs.command_kinds import (
 )
 from tasuki.draft.runs.programs import find_name, unquote
 from tasuki.draft.runs.runners import CheckKind, list_tasks
+from tasuki.paths import normalize_path
 from tasuki.patterns import compile_pattern
 
 
@@ -67,7 +68,6 @@ _FILE = compile_pattern(
     r".+\.(?:[cm]?[jt]sx?|pyi?|go|rs|rb|java|kts?|cs|php|exs?|dart|swift|feature|bats|t|vue|svelte|cc|cpp)"
 )
 _PICKED_CLASS = compile_pattern(r"-D(?:it\.)?test=(.+)")
-_DRIVE = compile_pattern(r"^/([A-Za-z])/(?=[^/])")
 _JOINS = compile_pattern(r"\b(?:and|or)\b")
 _DENIES = compile_pattern(r"(?i)\bnot\b|^!|^~|^no:\w*")
 _PART, _WORD = compile_pattern(r"[a-z0-9]+"), compile_pattern(r"\w+")
@@ -92,11 +92,11 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
 
 def join_folder(folder: str | None, place: str) -> str | None:
     """Return where a `cd` leads, with forward slashes; None where only the shell knows."""
-    place = _DRIVE.sub(r"\1:/", place.replace("\\", "/"))
+    place = normalize_path(place)
     if not place or place[0] in "~$-`":
         return None
     if place[1:3] == ":/":
-        return posixpath.normpath(place[0].lower() + place[1:])
+        return posixpath.normpath(place)
     if folder is None and place[0] != "/":
         return None
     joined = posixpath.normpath(posixpath.join(folder or "", place))

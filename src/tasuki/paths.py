@@ -1,0 +1,73 @@
+"""One form for the paths of a thread, however the program that wrote them spells them.
+
+`C:\\x`, `c:/x`, `/c/x` of Git Bash, `/mnt/c/x` of WSL and `\\\\?\\C:\\x` are `c:/x`.
+"""
+
+import posixpath
+import unicodedata
+from functools import lru_cache
+
+from tasuki.patterns import compile_pattern
+
+_DRIVE = compile_pattern(
+    r"(?:[\\/]{2}[?.][\\/])?(?:([A-Za-z]):(?=[\\/]|$)|/(?:mnt/|cygdrive/)?([A-Za-z])(?=/|$))"
+)
+_SHARE = compile_pattern(
+    r"(?i)[\\/]{2}(?:[?.][\\/]unc[\\/](?=[^\\/])|wsl(?:\$|\.localhost)[\\/][^\\/]+(?=[\\/]))"
+)
+"""The start of a share's long name, and of a folder of WSL as Windows names it."""
+
+
+@lru_cache(maxsize=32_768)
+def normalize_path(path: str) -> str:
+    """Return a path with forward slashes, `c:` for a drive, composed letters and no `.` or `..` in it."""
+    if not path.isascii():
+        path = unicodedata.normalize("NFC", path)
+    if path.startswith("file://"):
+        from urllib.parse import unquote
+
+        path = unquote(path[7:])
+        path = path[1:] if path[2:3] == ":" else path
+    if share := _SHARE.match(path):
+        path = ("//" if share[0][2] in "?." else "") + path[share.end() :]
+    elif drive := _DRIVE.match(path):
+        path = f"{(drive[1] or drive[2]).lower()}:{path[drive.end() :] or '/'}"
+    path = path.replace("\\", "/")
+    if "/." in path or "//" in path[1:] or path.startswith("./"):
+        path = posixpath.normpath(path)
+    return path
+
+
+def is_on_drive(path: str) -> bool:
+    """Return whether a path is on a drive of Windows, where case says nothing."""
+    return normalize_path(path)[1:2] == ":"
+
+
+def fold_path(path: str) -> str:
+    """Return a path for comparison."""
+    path = normalize_path(path)
+    return path.lower() if is_on_drive(path) else path
+
+
+@lru_cache(maxsize=32_768)
+def make_relative(path: str, folder: str) -> str:
+    """Return a path as seen from a folder, if it is below it.
+
+    Another one is spelled as the folder is: `/mnt/d/x` beside `/mnt/c/y`. Where the folder shows
+    that the thread ran on another system than Windows, a backslash is a part of a name.
+    """
+    whole, base = normalize_path(path), normalize_path(folder).rstrip("/")
+    size = len(base)
+    if base and whole[size : size + 1] == "/" and fold_path(whole[:size]) == fold_path(base):
+        return whole[size + 1 :]
+    drive = _DRIVE.match(folder)
+    if folder.startswith("/") and not drive and ("\\" in path or whole[1:2] == ":"):
+        return path
+    if drive and drive[2] and whole[1:2] == ":":
+        return f"{folder[: drive.start(2)]}{whole[0]}{whole[2:]}"
+    return whole
+
+
+def is_outside(path: str) -> bool:
+    """Return whether a path as seen from a folder is not below it."""
+    return path.startswith(("/", "~", "..")) or path[1:3] == ":/"
