@@ -48,8 +48,8 @@ _WORKTREE = compile_pattern(r"(?m)^(/\S+|[A-Za-z]:/\S+)\s+[0-9a-f]{7,40} \[([^\]
 _SHORT = compile_pattern(r"-(?!-)\w*s\w*|--short|--porcelain\S*")
 _QUIET = compile_pattern(r"-(?!-)\w*q\w*|--quiet")
 _ALL = compile_pattern(r"-(?!-)\w*a\w*|--all|--include")
-_MAKERS = frozenset("commit cherry-pick revert merge rebase am pull".split())
-_MOVE_HEAD = _MAKERS | {"checkout", "switch", "reset"}
+MAKERS = frozenset("commit cherry-pick revert merge rebase am pull".split())
+_MOVE_HEAD = MAKERS | {"checkout", "switch", "reset"}
 _CREATES = frozenset(("-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan"))
 _LOG_SKIPS = ("--", "--skip", "--grep", "--author", "--reverse", "--all", "-S", "-G", "--follow")
 
@@ -207,7 +207,7 @@ class GitReading:
 
     def _read_commits(self, printed: Sequence[re.Match[str]]) -> None:
         """Read commits that git named, and those that it did not print."""
-        makers = [c for c in self.commands if c.verb in _MAKERS]
+        makers = [c for c in self.commands if c.verb in MAKERS]
         if not makers:
             return
         here = self.checkout
@@ -225,8 +225,7 @@ class GitReading:
             if all(c.verb != "rebase" for c in makers) and not is_left:
                 here.set_branch(branch, self.ref)
         for command in own:
-            is_quiet = any(map(_QUIET.fullmatch, command.words))
-            self._settle_commit(command, () if is_quiet and len(own) > 1 else printed)
+            self._settle_commit(command, () if is_quiet(command) and len(own) > 1 else printed)
         if not own and (printed or _REBASED.search(self.output)):
             here.settle(self.ref)
 
@@ -236,8 +235,7 @@ class GitReading:
         """Note what is committed behind `git commit`; where nobody knows, all that may be."""
         here = self.checkout
         fails = bool(_NOTHING.search(self.output)) and not printed
-        is_quiet = any(map(_QUIET.fullmatch, command.words))
-        is_silent = is_quiet or not is_shown(self.line, command.number)
+        is_silent = is_quiet(command) or not is_shown(self.line, command.number)
         is_done = bool(printed) or (self._is_proven(command) and not fails)
         subject = "" if printed else find_subject(command.words)
         if subject and is_done:
@@ -303,6 +301,11 @@ class GitReading:
             self.log.mark_pushed(self._key(here.branch))
         elif not is_shown(self.line, command.number):
             self.log.mark_pushed(self._key(here.branch), None)
+
+
+def is_quiet(command: RepositoryCommand) -> bool:
+    """Return whether a command was told to print nothing."""
+    return any(map(_QUIET.fullmatch, command.words))
 
 
 def _has_printed(command: RepositoryCommand, output: str) -> bool:

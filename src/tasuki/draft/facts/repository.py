@@ -18,7 +18,7 @@ from tasuki.draft.facts.checkouts import (
     list_repository_commands,
 )
 from tasuki.draft.facts.files import is_noise
-from tasuki.draft.facts.git_output import COMMIT, GitReading
+from tasuki.draft.facts.git_output import COMMIT, MAKERS, GitReading, is_quiet
 from tasuki.draft.facts.pull_requests import PullRequestLog, read_published
 from tasuki.draft.facts.repository_log import CommitLog
 from tasuki.draft.runs.scopes import join_folder
@@ -143,7 +143,8 @@ class _RepositoryReader:
             shown = printed if len(by_place) == 1 else _select_commits(printed, commands, place)
             on = {match["branch"] for match in shown}
             same = [c for c in self.checkouts if {c.branch} == on and c is not checkout]
-            checkout = same[0] if len(same) == 1 and checkout.branch not in on else checkout
+            is_other = bool(checkout.branch) and checkout.branch not in on
+            checkout = same[0] if len(same) == 1 and is_other else checkout
             for command in group:
                 if command.program == "jj":
                     self._read_jujutsu(ref, checkout, command, output)
@@ -151,7 +152,9 @@ class _RepositoryReader:
                 reading = GitReading(checkout, self.log, ref, line, output, found)
                 reading.read(shown)
                 self._note_worktrees(ref, place, reading)
-        if not commands:
+        if any(c.verb == "repo" and "--push" in c.words for c in commands) and call.status == "ok":
+            self.log.mark_pushed(self.current.name_branch(self.current.branch))
+        if printed and not any(c.verb in MAKERS for c in commands):
             self._read_others(ref, call, output)
         self.pulls.read_line(ref, line, commands, output, self.current.branch)
         self.published += read_published(ref, call)
@@ -222,7 +225,7 @@ def _select_commits(
     printed: Sequence[re.Match[str]], commands: Sequence[RepositoryCommand], place: str | None
 ) -> list[re.Match[str]]:
     """Return those printed commits that are of one place, where one line commits in several."""
-    makers = [c for c in commands if c.verb in ("commit", "merge", "cherry-pick", "revert")]
+    makers = [c for c in commands if c.verb in MAKERS and not is_quiet(c)]
     if len(makers) == len(printed):
         return [m for m, c in zip(printed, makers, strict=True) if c.place == place]
     return list(printed) if {c.place for c in makers} == {place} else []
