@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tasuki.draft.facts import commands, statements
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
-from tasuki.draft.facts.earlier_handoffs import is_open
+from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import (
     add_mentions,
     build_file_facts,
@@ -116,6 +116,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         ),
         skill=thread.last_skill,
     )
+    facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
     return DerivedFacts(facts, tuple(stated), own_words, tuple(all_runs), parent)
 
 
