@@ -202,6 +202,23 @@ def test_two_at_once_make_two_successors(session: Prepared) -> None:
         assert ASKED in harnesses.get_harness("pi").read(path).entries[0].text
 
 
+def test_what_changed_since_the_draft_is_said_in_the_brief(session: Prepared) -> None:
+    """The folder is looked at again when a saved draft is started; the stored brief stays as it was."""
+    id = session.draft()["id"]
+    stored = session.vault.load_brief(id)
+    handoff = session.vault.get(id)
+    name = next(path for path in handoff.snapshot if path not in ("HEAD", "branch"))
+    changed = Path(handoff.predecessor.cwd, name)
+    changed.parent.mkdir(parents=True, exist_ok=True)
+    changed.write_text("another text\n")
+    offer = handoffs.load_handoff(session.vault, id)
+
+    assert "## Changed since this brief was written\n- " in offer.brief
+    assert f": {name}" in offer.context and offer.brief.endswith(GOAL)
+    assert any(warning.endswith(f": {name}") for warning in offer.warnings)
+    assert session.vault.load_brief(id) == stored
+
+
 def test_a_handoff_without_a_goal_leaves_the_input_empty(session: Prepared) -> None:
     """A running session writes one where the user gave none."""
     draft = session.vault.get(session.draft()["id"])
