@@ -204,18 +204,15 @@ def test_two_at_once_make_two_successors(session: Prepared) -> None:
 
 def test_what_changed_since_the_draft_is_said_in_the_brief(session: Prepared) -> None:
     """The folder is looked at again when a saved draft is started; the stored brief stays as it was."""
-    id = session.draft()["id"]
-    stored = session.vault.load_brief(id)
-    handoff = session.vault.get(id)
-    name = next(path for path in handoff.snapshot if path not in ("HEAD", "branch"))
-    changed = Path(handoff.predecessor.cwd, name)
-    changed.parent.mkdir(parents=True, exist_ok=True)
-    changed.write_text("another text\n")
+    draft = session.vault.get(session.draft()["id"])
+    stored, id = session.vault.load_brief(draft.id), create_handoff_id()
+    session.vault.save(structs.replace(draft, id=id, snapshot={"a.py": "gone"}), stored)
+    Path(draft.predecessor.cwd, "a.py").write_text("new\n")
     offer = handoffs.load_handoff(session.vault, id)
 
     assert "## Changed since this brief was written\n- " in offer.brief
-    assert f": {name}" in offer.context and offer.brief.endswith(GOAL)
-    assert any(warning.endswith(f": {name}") for warning in offer.warnings)
+    assert "- new: a.py" in offer.context and offer.brief.rstrip().endswith(GOAL)
+    assert "Changed since the draft: new: a.py" in offer.warnings
     assert session.vault.load_brief(id) == stored
 
 
