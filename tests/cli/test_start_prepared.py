@@ -211,7 +211,8 @@ def test_what_changed_since_the_draft_is_said_in_the_brief(session: Prepared) ->
     offer = handoffs.load_handoff(session.vault, id)
 
     assert "## Changed since this brief was written\n- " in offer.brief
-    assert "- new: a.py" in offer.context and offer.brief.rstrip().endswith(GOAL)
+    assert "- new: a.py" in offer.context
+    assert offer.brief.rstrip().endswith(GOAL)
     assert "Changed since the draft: new: a.py" in offer.warnings
     assert session.vault.load_brief(id) == stored
 

@@ -17,7 +17,12 @@ ONE = "[main 1111111] one\n 1 file changed, 1 insertion(+)"
 
 def start(harness: str = "claude") -> ThreadBuilder:
     """A thread in a repository, in which one file was edited."""
-    return ThreadBuilder(harness).user("go").shell("git status", "On branch main").edit("a.py", "1", "2")
+    return (
+        ThreadBuilder(harness)
+        .user("go")
+        .shell("git status", "On branch main")
+        .edit("a.py", "1", "2")
+    )
 
 
 def lines_of(builder: ThreadBuilder, folder: Path, cwd: str = HOME) -> dict[str, str]:
@@ -105,7 +110,8 @@ def test_two_repositories_do_not_mix(tmp_path: Path) -> None:
     lines = lines_of(builder, tmp_path)
 
     assert lines["Not committed yet"] == "`a.py`"
-    assert "`4444444` api" in str(lines) and "Committed on `main` in `/home/dev/web`" in str(lines)
+    assert "`4444444` api" in str(lines)
+    assert "Committed on `main` in `/home/dev/web`" in str(lines)
 
 
 def test_jujutsu_keeps_edits_in_commits(tmp_path: Path) -> None:
@@ -237,5 +243,6 @@ def test_git_knows_which_commits_are_left_and_pushed(project: Path, tmp_path: Pa
     run(project, "push", "-q")
     pushed = lines_of(builder, tmp_path, str(project))["Committed on `main`"]
 
-    assert told.endswith("kept — no push seen") and "lost" not in told
+    assert told.endswith("kept — no push seen")
+    assert "lost" not in told
     assert pushed.endswith("kept — pushed")

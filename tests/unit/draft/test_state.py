@@ -68,9 +68,7 @@ def test_a_clean_tree_is_told_until_the_next_edit(tmp_path: Path) -> None:
     clean = lines_of(builder, tmp_path)
     edited = lines_of(builder.edit("b.py", "1", "2"), tmp_path)
 
-    assert clean == [
-        ("Branch", "`main`; git called the tree clean")
-    ]
+    assert clean == [("Branch", "`main`; git called the tree clean")]
     assert edited == [
         ("Branch", "`main`"),
         ("Not committed yet", "`b.py`"),

@@ -98,7 +98,9 @@ def test_e13_a_thread_that_ends_at_a_usage_limit(
         ("You've hit your session limit · resets 25:30", None),
     ],
 )  # fmt: skip
-def test_the_words_of_2026_are_limits_with_their_reset(text: str, expected: datetime | None) -> None:
+def test_the_words_of_2026_are_limits_with_their_reset(
+    text: str, expected: datetime | None
+) -> None:
     """Clocks of 24 hours, weekdays, dates alone; a date too far away is a wrong clock."""
     assert resets(text) == expected
 

@@ -69,9 +69,7 @@ def expand_home(text: str, cwd: str) -> str:
     return re.sub(r"(^|\s|\")(?:~|\$HOME)(?=/|$)", rf"\1{home[0]}", text) if home else text
 
 
-def _strip_options(
-    words: list[str], folder: str | None, cwd: str
-) -> tuple[list[str], str | None]:
+def _strip_options(words: list[str], folder: str | None, cwd: str) -> tuple[list[str], str | None]:
     """Return the words of a command from its verb on, and the folder that its options name."""
     while words and words[0].startswith("-"):
         option, _, value = words[0].partition("=")

@@ -111,9 +111,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         previous=tuple(q for q in folded if not _is_done(q, subjects)),
         subjects=subjects,
         repository=repository,
-        revision=replace(
-            revision, branch=repository.branch, head=thread.git_head, commits=commits
-        ),
+        revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
         skill=thread.last_skill,
     )
     facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))

@@ -57,7 +57,9 @@ class GitProbe:
 
     def __init__(self, cwd: str) -> None:
         self.root = find_root(cwd)
-        self._processes = [self._start(*words) for words in (_STATUS, _HISTORY)] if self.root else []
+        self._processes = (
+            [self._start(*words) for words in (_STATUS, _HISTORY)] if self.root else []
+        )
 
     def _start(self, *arguments: str) -> "Popen[bytes] | None":
         import subprocess

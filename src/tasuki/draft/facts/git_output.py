@@ -113,9 +113,15 @@ class GitReading:
             here.added += ["."] if everything else names
         elif verb in ("checkout", "switch") and names and _RESTORED.search(self.output):
             here.settle(self.ref, names)
-        elif verb not in ("reset", "checkout", "switch", "branch", "rev-parse", "worktree", "mv"):
-            return
-        elif not self._is_proven(command):
+        elif verb not in (
+            "reset",
+            "checkout",
+            "switch",
+            "branch",
+            "rev-parse",
+            "worktree",
+            "mv",
+        ) or not self._is_proven(command):
             return
         elif verb == "reset":
             self._read_reset(words, names)
@@ -161,7 +167,9 @@ class GitReading:
         elif names[0] == "add":
             new = next((words[n + 1] for n, w in enumerate(words[:-1]) if w in ("-b", "-B")), "")
             rest = [name for name in names[1:] if name != new]
-            branch = new or (rest[1] if len(rest) > 1 else rest[0].rpartition("/")[2] if rest else "")
+            branch = new or (
+                rest[1] if len(rest) > 1 else rest[0].rpartition("/")[2] if rest else ""
+            )
             if rest:
                 self.worktrees.append((rest[0], branch.removeprefix("origin/")))
 
@@ -214,9 +222,7 @@ class GitReading:
         after = self.commands[self.commands.index(makers[-1]) + 1 :]
         is_left = any(c.verb in ("checkout", "switch") for c in after)
         own = [c for c in makers if c.verb == "commit"]
-        if own and any("--amend" in c.words for c in own) and (
-            printed or self._is_proven(own[-1])
-        ):
+        if own and any("--amend" in c.words for c in own) and (printed or self._is_proven(own[-1])):
             self.log.drop_newest(self._key(here.branch), 1)
         for match in printed:
             is_detached = match["branch"].startswith("detached HEAD")
@@ -229,9 +235,7 @@ class GitReading:
         if not own and (printed or _REBASED.search(self.output)):
             here.settle(self.ref)
 
-    def _settle_commit(
-        self, command: RepositoryCommand, printed: Sequence[re.Match[str]]
-    ) -> None:
+    def _settle_commit(self, command: RepositoryCommand, printed: Sequence[re.Match[str]]) -> None:
         """Note what is committed behind `git commit`; where nobody knows, all that may be."""
         here = self.checkout
         fails = bool(_NOTHING.search(self.output)) and not printed

@@ -19,12 +19,12 @@ _MERGED = compile_pattern(
     r"|#(\d+)[^\n]{0,80}was already merged"
 )
 _CHANGED = compile_pattern(r"(Closed|Reopened) pull request [^\n#]*#(\d+)")
-_LISTED = compile_pattern(
-    r"(?m)^#?(\d+)\t[^\t\n]*\t([^\t\n]+)\t(OPEN|MERGED|CLOSED|DRAFT)\b"
-)
+_LISTED = compile_pattern(r"(?m)^#?(\d+)\t[^\t\n]*\t([^\t\n]+)\t(OPEN|MERGED|CLOSED|DRAFT)\b")
 _FIELD = compile_pattern(r"(?m)^(state|number|url):\t(\S+)")
 _STATE_WORD = compile_pattern(r"\b(OPEN|MERGED|CLOSED)\b")
-_NUMBERED_STATE = compile_pattern(r"(?m)^\W{0,3}(?:PR )?#?(\d+)\b[^\n]{0,120}?\b(OPEN|MERGED|CLOSED)\b")
+_NUMBERED_STATE = compile_pattern(
+    r"(?m)^\W{0,3}(?:PR )?#?(\d+)\b[^\n]{0,120}?\b(OPEN|MERGED|CLOSED)\b"
+)
 _OBJECT = compile_pattern(r"\{[^{}\[\]]*\"(?:number|state|mergedAt)\":[^{}\[\]]*\}")
 _KEY = compile_pattern(r'"(number|state|isDraft|mergedAt)":\s*"?([\w:.-]+)')
 _NUMBER = compile_pattern(r"#?(\d+)|https?://\S+/pull/(\d+)\S*")
@@ -36,7 +36,9 @@ _SAYS_MERGED = compile_pattern(
     r"(?i)\b(?:pr|pull request|it|branch|#\d+)\b[^.?!\n]{0,30}\b(?:is|was|got|has been|are) (?:now |already )?merged\b"
     r"|\b(?:i|we)(?:'ve| have| just| already)* merged\b|^merged\b"
 )
-_DOUBT = compile_pattern(r"(?i)\b(?:if|once|when|after|until|unless|before|should|not|isn't|wasn't)\b|n't\b|\?")
+_DOUBT = compile_pattern(
+    r"(?i)\b(?:if|once|when|after|until|unless|before|should|not|isn't|wasn't)\b|n't\b|\?"
+)
 _CHECK_ROW = compile_pattern(r"(?m)^([^\t\n]+)\t(pass|fail|pending|skipping|cancel)\t")
 _RUN_ROW = compile_pattern(r"(?m)^(completed|in_progress|queued)\t(\w*)\t[^\t\n]*\t([^\t\n]+)\t")
 _RUN = compile_pattern(r'"(conclusion|status|name|workflowName)":\s*"([^"\n]*)"')
@@ -46,9 +48,7 @@ _PUBLISHED = compile_pattern(
     r"|\s*Published (?P<cargo>\S+ v\d\S*) at |View at:\n(?P<pypi>https://\S+)"
     r"|Successfully registered gem: (?P<gem>.+)$|(?P<release>https://\S+/releases/tag/\S+)$)"
 )
-_PUBLISHES = compile_pattern(
-    r"\b(?:publish|twine upload|gh release create|gem push)\b"
-)
+_PUBLISHES = compile_pattern(r"\b(?:publish|twine upload|gh release create|gem push)\b")
 _HANDLES = frozenset("merge close reopen ready edit comment review checkout".split())
 """Commands of `gh pr` by which a thread works on a pull request that it may not have made."""
 _STATES = {"OPEN": "open", "MERGED": "merged", "CLOSED": "closed", "DRAFT": "draft"}
@@ -113,8 +113,13 @@ class PullRequestLog:
             found = _ADDRESS.findall(output)
             if found and "--web" not in words and not _EXISTS.search(output):
                 state = "draft" if {"--draft", "-d"} & set(words) else "open"
-                head = next((words[n + 1] for n, w in enumerate(words[:-1]) if w in ("--head", "-H")), branch)
-                self._note(int(found[-1][1]), state, ref, created=True, branch=head.rpartition(":")[2])
+                head = next(
+                    (words[n + 1] for n, w in enumerate(words[:-1]) if w in ("--head", "-H")),
+                    branch,
+                )
+                self._note(
+                    int(found[-1][1]), state, ref, created=True, branch=head.rpartition(":")[2]
+                )
         if number and verb in _HANDLES and number in self.pulls:
             self.pulls[number] = replace(self.pulls[number], handled=True)
         if verb == "checks":
@@ -165,9 +170,7 @@ class PullRequestLog:
         is_draft = state == "open" and found.get("isDraft") == "true"
         self._note(number, "draft" if is_draft else state, ref)
 
-    def _read_log(
-        self, ref: int, command: RepositoryCommand, output: str, branch: str
-    ) -> None:
+    def _read_log(self, ref: int, command: RepositoryCommand, output: str, branch: str) -> None:
         """Read the log of the main branch: what it holds was merged."""
         found = _MERGE_COMMIT.findall(output)
         of_main = branch in _MAIN_BRANCHES and not command.names
@@ -201,7 +204,9 @@ class PullRequestLog:
         if "pull_request" not in name and "merge_request" not in name:
             return
         found = _ADDRESS.findall(call.output)
-        numbers = [int(n) for key, n in _KEY.findall(call.output) if key == "number" and n.isdigit()]
+        numbers = [
+            int(n) for key, n in _KEY.findall(call.output) if key == "number" and n.isdigit()
+        ]
         number = int(found[0][1]) if found else numbers[0] if numbers else 0
         if "create" in name and number:
             self._note(number, "open", ref, created=True)
@@ -246,11 +251,11 @@ def _asks_for_state(command: RepositoryCommand) -> bool:
 
 
 def _summarize(ref: int, name: str, rows: Sequence[tuple[str, str]]) -> CheckSummary:
-    by_result = {key: [n for n, result in rows if result == key] for key in ("pass", "fail", "pending")}
+    by_result = {
+        key: [n for n, result in rows if result == key] for key in ("pass", "fail", "pending")
+    }
     failed = by_result["fail"]
-    return CheckSummary(
-        name, len(by_result["pass"]), tuple(failed), len(by_result["pending"]), ref
-    )
+    return CheckSummary(name, len(by_result["pass"]), tuple(failed), len(by_result["pending"]), ref)
 
 
 def read_published(ref: int, call: ToolCall) -> Iterator[Quote]:

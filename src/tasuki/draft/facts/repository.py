@@ -21,6 +21,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.git_output import COMMIT, MAKERS, GitReading, is_quiet
 from tasuki.draft.facts.pull_requests import PullRequestLog, read_published
 from tasuki.draft.facts.repository_log import CommitLog
+from tasuki.draft.runs.ended_line import EndedLine
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern
@@ -125,6 +126,7 @@ class _RepositoryReader:
             self.log.add_commit(ref, match["hash"], match["subject"], self.main.branch)
             self.main.settle(ref)
             return
+        self.published += read_published(ref, call)
         if "git" not in text and "gh " not in text and "jj " not in text:
             self._read_others(ref, call, output)
             return
@@ -133,31 +135,40 @@ class _RepositoryReader:
             if any(c.program == "git" and c.verb in _ACTS for c in commands):
                 self.current.maybe_ref = ref
             return
-        by_place: dict[str | None, list[RepositoryCommand]] = {}
-        for command in commands:
-            if command.program != "gh":
-                by_place.setdefault(command.place, []).append(command)
         printed = list(COMMIT.finditer(output)) if "] " in output else []
-        for place, group in by_place.items():
-            checkout = self._enter_checkout(place, group, output)
-            shown = printed if len(by_place) == 1 else _select_commits(printed, commands, place)
-            on = {match["branch"] for match in shown}
-            same = [c for c in self.checkouts if {c.branch} == on and c is not checkout]
-            is_other = bool(checkout.branch) and checkout.branch not in on
-            checkout = same[0] if len(same) == 1 and is_other else checkout
-            for command in group:
-                if command.program == "jj":
-                    self._read_jujutsu(ref, checkout, command, output)
-            if found := [c for c in group if c.program == "git"]:
-                reading = GitReading(checkout, self.log, ref, line, output, found)
-                reading.read(shown)
-                self._note_worktrees(ref, place, reading)
+        places = dict.fromkeys(c.place for c in commands if c.program != "gh")
+        for place in places:
+            group = [c for c in commands if c.place == place and c.program != "gh"]
+            shown = printed if len(places) == 1 else _select_commits(printed, commands, place)
+            self._read_group(ref, line, group, output, shown)
         if any(c.verb == "repo" and "--push" in c.words for c in commands) and call.status == "ok":
             self.log.mark_pushed(self.current.name_branch(self.current.branch))
         if printed and not any(c.verb in MAKERS for c in commands):
             self._read_others(ref, call, output)
         self.pulls.read_line(ref, line, commands, output, self.current.branch)
-        self.published += read_published(ref, call)
+
+    def _read_group(
+        self,
+        ref: int,
+        line: EndedLine,
+        group: Sequence[RepositoryCommand],
+        output: str,
+        printed: Sequence[re.Match[str]],
+    ) -> None:
+        """Read the commands of git and jj that one line ran in one place."""
+        place = group[0].place
+        checkout = self._enter_checkout(place, group, output)
+        on = {match["branch"] for match in printed}
+        same = [c for c in self.checkouts if {c.branch} == on and c is not checkout]
+        is_other = bool(checkout.branch) and checkout.branch not in on
+        checkout = same[0] if len(same) == 1 and is_other else checkout
+        for command in group:
+            if command.program == "jj":
+                self._read_jujutsu(ref, checkout, command, output)
+        if found := [c for c in group if c.program == "git"]:
+            reading = GitReading(checkout, self.log, ref, line, output, found)
+            reading.read(printed)
+            self._note_worktrees(ref, place, reading)
 
     def _read_others(self, ref: int, call: ToolCall, output: str) -> None:
         """Read what a program did that is not git, and may have called it."""
@@ -169,7 +180,6 @@ class _RepositoryReader:
                 self.log.add_commit(ref, match["hash"], match["subject"], match["branch"])
                 self.current.set_branch(match["branch"], ref)
                 self.current.settle(ref)
-        self.published += read_published(ref, call)
 
     def _enter_checkout(
         self, place: str | None, group: Sequence[RepositoryCommand], output: str
@@ -207,7 +217,9 @@ class _RepositoryReader:
     ) -> None:
         """Read a command of jj: with it every edit is in a commit, which may have no description yet."""
         checkout.is_known = checkout.uses_jujutsu = True
-        if self.log.read_jujutsu(ref, command.verb, command.words, output, checkout.name_branch(checkout.branch)):
+        if self.log.read_jujutsu(
+            ref, command.verb, command.words, output, checkout.name_branch(checkout.branch)
+        ):
             checkout.settle(ref)
 
 

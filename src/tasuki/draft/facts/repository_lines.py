@@ -50,12 +50,18 @@ def find_formatter_since(facts: Facts, ref: int) -> str:
 def _list_branch_and_commits(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the branch in use and its commits, then commits elsewhere."""
     repository = facts.repository
-    live = [c for c in repository.commits if not c.gone and not (c.place and is_noise(c.place) and not c.branch)]
+    live = [
+        c
+        for c in repository.commits
+        if not c.gone and not (c.place and is_noise(c.place) and not c.branch)
+    ]
     by_branch: dict[tuple[str, str], list[Commit]] = {}
     for commit in live:
         by_branch.setdefault((commit.place, commit.branch), []).append(commit)
     places = (repository.folder, "") if repository.folder else ("",)
-    here = next((found for p in places if (found := by_branch.pop((p, repository.branch), None))), None)
+    here = next(
+        (found for p in places if (found := by_branch.pop((p, repository.branch), None))), None
+    )
     clean = _find_clean(facts, live)
     tree = "; git called the tree clean" if clean else ""
     cited = (clean,) if clean else ()

@@ -124,7 +124,9 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
-    whole = max((c for c in tests if is_whole_suite(c.command)), key=lambda c: c.refs[-1], default=None)
+    whole = max(
+        (c for c in tests if is_whole_suite(c.command)), key=lambda c: c.refs[-1], default=None
+    )
     last = next((c for c in facts.last_check if c.check == "test"), None)
     if whole and last and last.known and not is_whole_suite(last.command):
         text = f"`{shorten_command(strip_filter(whole.command), 140)}` {_format_result(whole)}"
@@ -247,7 +249,9 @@ _SERVES = compile_pattern(
 _PORT = compile_pattern(
     r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):(\d{2,5})\b|(?i:\bport)[ =:]+(\d{2,5})\b"
 )
-_LOG = compile_pattern(r"Output is being written to: (\S+?)\.?(?:\s|$)|>>? ?([\w./~-]+\.(?:log|out|txt))\b")
+_LOG = compile_pattern(
+    r"Output is being written to: (\S+?)\.?(?:\s|$)|>>? ?([\w./~-]+\.(?:log|out|txt))\b"
+)
 
 
 def _list_places(thread: Thread, item: Background) -> Iterator[str]:
@@ -291,7 +295,11 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
         paths = " ".join(make_relative(p, thread.cwd) for p in call.paths)
         target = shorten_command(call.command, 140) if call.command else paths
         if call.kind == "todo" and (heading := _HEADING.search(call.detail)):
-            yield Item(text=f"the plan “{shorten(heading[1], 140)}”", refs=(entry.ref,), label="Refused by the user")
+            yield Item(
+                text=f"the plan “{shorten(heading[1], 140)}”",
+                refs=(entry.ref,),
+                label="Refused by the user",
+            )
         elif target:
             yield Item(
                 text=f"{call.name} `{target}`", refs=(entry.ref,), label="Refused by the user"

@@ -257,7 +257,9 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
 def is_selection(command: str) -> bool:
     """Return whether all tests that a line runs are selected by names or files."""
     scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
-    return bool(scopes) and all(one.picks or any(map(_FILE.fullmatch, one.places)) for one in scopes)
+    return bool(scopes) and all(
+        one.picks or any(map(_FILE.fullmatch, one.places)) for one in scopes
+    )
 
 
 def is_whole_suite(command: str) -> bool:
