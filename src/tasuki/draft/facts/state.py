@@ -71,8 +71,9 @@ def _list_unanswered(thread: Thread) -> Iterator[Item]:
         if call is None or call.status != "running" or call.background:
             break
         last.append(entry)
-    calls = [e.tool.command for e in reversed(last) if e.tool and e.tool.command]
-    if calls and not thread.aborted and not all(map(is_navigation, calls)):
+    ran = [e.tool.command for e in reversed(last) if e.tool and e.tool.command]
+    calls = [command for command in ran if not is_navigation(command)]
+    if calls and not thread.aborted:
         named = " and ".join(f"`{_name_steps(command)}`" for command in calls[-2:])
         yield Item(
             text=f"{named}: called last; no result is recorded",
@@ -124,11 +125,7 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
-    whole = max(
-        (c for c in tests if is_whole_suite(c.command)), key=lambda c: c.refs[-1], default=None
-    )
-    last = next((c for c in facts.last_check if c.check == "test"), None)
-    if whole and last and last.known and not is_whole_suite(last.command):
+    if whole := _find_whole_run(facts):
         text = f"`{shorten_command(strip_filter(whole.command), 140)}` {_format_result(whole)}"
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
     if tests and all(is_selection(c.command) for c in tests):
@@ -137,6 +134,17 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
             refs=tests[0].refs[-1:],
             label="Not verified",
         )
+
+
+def _find_whole_run(facts: Facts) -> CommandFact | None:
+    """Find the last run of the whole suite, if only a part was run after it."""
+    last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
+    if last is None or is_whole_suite(last.command):
+        return None
+    found = [
+        c for c in facts.commands if c.check == "test" and c.known and is_whole_suite(c.command)
+    ]
+    return max(found, key=lambda c: c.refs[-1], default=None)
 
 
 def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
@@ -232,7 +240,12 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield what was started in the background and has no recorded end; a server does not get old."""
-    left = [i for i in facts.running if _SERVES.search(i.label) or not _is_old(thread, i.ref)]
+    left = [
+        item
+        for item in facts.running
+        if _SERVES.search(item.label)
+        or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
+    ]
     for item in left[-4:]:
         kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
         label = shorten(fold_whitespace(item.label), 140)
@@ -241,6 +254,12 @@ def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
             text=f"{kind_name} `{label}` was started{where}; no end or report of it is recorded",
             refs=(item.ref,),
         )
+
+
+def _was_run_again(item: Background, facts: Facts) -> bool:
+    """Return whether a check like the one in the background was run since."""
+    kind = find_check_kind(item.label) if item.kind == "command" else ""
+    return bool(kind) and any(c.check == kind and c.refs[-1] > item.ref for c in facts.commands)
 
 
 _SERVES = compile_pattern(
@@ -307,6 +326,7 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
 
 
 FAILING_WITHIN = 60
+_IN_SCRATCH = compile_pattern(r"cd (?:/private)?/tmp\b|cd \$\(mktemp")
 _IS_TASK = compile_pattern(
     r"(?:(?:npm|pnpm|yarn|bun) run|make|just|task|mise run|rake|(?:bundle exec |bin/)?rails|docker (?:compose )?(?:build|up)"
     r"|terraform (?:apply|plan)|alembic|(?:npm|cargo|poetry|uv) publish|twine upload|vercel|fly deploy|helm (?:install|upgrade)) ?(?!.*(?:--version|--help))"
@@ -317,6 +337,8 @@ _IS_TASK = compile_pattern(
 def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield commands that failed recently and did not pass since, other than the last checks."""
     check_refs = {check.refs[-1] for check in facts.last_check}
+    if whole := _find_whole_run(facts):
+        check_refs.add(whole.refs[-1])
     last = thread.entries[-1].ref if thread.entries else 0
     still = [
         x
@@ -326,6 +348,7 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
         and x.failed not in check_refs
         and x.failed > last - FAILING_WITHIN
         and (find_check_kind(x.command) in JUDGED or _IS_TASK.match(x.command))
+        and not _IN_SCRATCH.match(x.command)
     ]
     for lesson in still[:2]:
         where = f" (in {lesson.folder})" if lesson.folder else ""
