@@ -218,11 +218,31 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
         brief, prefix = brief.removeprefix(f"{prefix}\n") if prefix else brief, ""
         draft = msgspec.structs.replace(handoff.draft, skill="")
         handoff = msgspec.structs.replace(handoff, draft=draft, to=name)
+    if changed := _describe_drift(handoff, thread):
+        brief = briefs.add_section(brief, CHANGED_SINCE, changed)
+        warnings += [f"Changed since the draft: {sentence}" for sentence in changed]
     result = PreparedHandoff(
         handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings
     )
     result.stored = True
     return result
+
+
+CHANGED_SINCE = "Changed since this brief was written"
+
+
+def _describe_drift(handoff: Handoff, thread: Thread) -> list[str]:
+    """Describe what changed in the folder and in the thread since a draft was made."""
+    cwd, known = handoff.predecessor.cwd, handoff.predecessor.entries
+    changed = (
+        git.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
+        if handoff.snapshot and os.path.isdir(cwd)
+        else []
+    )
+    later = thread.entries[known:] if known else []
+    if said := [e.ref for e in later if e.kind == "user" and e.is_prompt]:
+        changed.append(f"the thread went on with {len(said)} messages of the user, from #{said[0]}")
+    return [Redactor().redact(sentence) for sentence in changed]
 
 
 def build_brief(handoff: Handoff, context: str, prefix: str = "") -> str:

@@ -366,7 +366,14 @@ class Revision(Struct, frozen=True):
     branch_now: str = ""
     head_now: str = ""
     dirty_now: tuple[str, ...] = ()
-    """Changed and untracked files now, relative to the repository."""
+    """Changed and untracked files now, relative to `root`."""
+    staged_now: tuple[str, ...] = ()
+    root: str = ""
+    """The folder of the repository."""
+    ahead: int | None = None
+    """Commits of the branch that its upstream lacks; None without an upstream."""
+    history: tuple[str, ...] = ()
+    """Hashes of the newest commits of the branch, the newest first."""
     repository: bool = False
 
 
@@ -384,6 +391,8 @@ class Commit(Struct, frozen=True, gc=False):
     """Whether a push of its branch was seen afterwards; None where its history was rewritten."""
     gone: bool = False
     """Amended, rebased or reset away, and not seen again."""
+    place: str = ""
+    """The checkout, if it is of another repository than the thread's folder."""
 
 
 class PullRequest(Struct, frozen=True, gc=False):
@@ -394,19 +403,45 @@ class PullRequest(Struct, frozen=True, gc=False):
     ref: int
     created: bool = False
     branch: str = ""
+    handled: bool = False
+    """The thread merged, closed, edited or reviewed it."""
+
+
+class CheckSummary(Struct, frozen=True, gc=False):
+    """Checks of a service as they were last seen: how many passed, which failed, how many still run."""
+
+    name: str
+    passed: int
+    failed: tuple[str, ...]
+    pending: int
+    ref: int
+
+
+class CheckoutState(Struct, frozen=True, gc=False):
+    """One checkout of a repository: its folder, and what was committed in it."""
+
+    root: str
+    clean_ref: int = 0
+    """The newest entry in which git called the tree clean, 0 if none did."""
+    settled: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """For each entry that committed, or may have: what was added for it; `()` where that may be everything."""
 
 
 class RepositoryState(Struct, frozen=True):
-    """What a thread shows of its repository. Refs are those of the entries that show it."""
+    """What a thread shows of its repositories. Refs are those of the entries that show it."""
 
     branch: str = ""
+    """That of the checkout in which the thread worked last."""
     branch_ref: int = 0
+    folder: str = ""
+    """That checkout, if it is another one than the thread's own."""
     commits: tuple[Commit, ...] = ()
     pull_requests: tuple[PullRequest, ...] = ()
-    clean_ref: int = 0
-    """The newest entry in which git called the tree clean, 0 if none did."""
-    staged: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """For each entry that committed: what was added for it; `()` where that may be everything."""
+    checks: CheckSummary | None = None
+    published: tuple[Quote, ...] = ()
+    maybe_ref: int = 0
+    """The newest entry after which somebody else may have committed, 0 for none."""
+    checkouts: tuple[CheckoutState, ...] = ()
 
 
 class Facts(Struct, frozen=True):

@@ -202,6 +202,21 @@ def test_two_at_once_make_two_successors(session: Prepared) -> None:
         assert ASKED in harnesses.get_harness("pi").read(path).entries[0].text
 
 
+def test_what_changed_since_the_draft_is_said_in_the_brief(session: Prepared) -> None:
+    """The folder is looked at again when a saved draft is started; the stored brief stays as it was."""
+    draft = session.vault.get(session.draft()["id"])
+    stored, id = session.vault.load_brief(draft.id), create_handoff_id()
+    session.vault.save(structs.replace(draft, id=id, snapshot={"a.py": "gone"}), stored)
+    Path(draft.predecessor.cwd, "a.py").write_text("new\n")
+    offer = handoffs.load_handoff(session.vault, id)
+
+    assert "## Changed since this brief was written\n- " in offer.brief
+    assert "- new: a.py" in offer.context
+    assert offer.brief.rstrip().endswith(GOAL)
+    assert "Changed since the draft: new: a.py" in offer.warnings
+    assert session.vault.load_brief(id) == stored
+
+
 def test_a_handoff_without_a_goal_leaves_the_input_empty(session: Prepared) -> None:
     """A running session writes one where the user gave none."""
     draft = session.vault.get(session.draft()["id"])

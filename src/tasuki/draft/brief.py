@@ -226,6 +226,15 @@ def join_brief(context: str, goal: str, skill_prefix: str = "", *, by_model: boo
     return f"{first}{context}\n{heading}\n{goal}"
 
 
+def add_section(brief: str, title: str, lines: Sequence[str]) -> str:
+    """Return a brief with a section more at the end of its record, or of its past without one."""
+    past, _ = split_brief(brief)
+    section = "\n".join([f"\n## {title}", *(f"- {clean_line(line)}" for line in lines)])
+    closed = past.rfind(f"\n{FENCE_CLOSE}")
+    place = closed if closed >= 0 else len(past.rstrip("\n"))
+    return f"{brief[:place]}\n{section}{brief[place:]}"
+
+
 def split_brief(brief: str) -> tuple[str, str]:
     """Return the past and the goal of a brief, also of one that a person edited.
 

@@ -18,6 +18,7 @@ def test_files_know_what_was_done_to_them_and_when(harness: str, tmp_path: Path)
     facts = derived(
         ThreadBuilder(harness)
         .user("start with the parser")
+        .shell("git status", "On branch main")
         .create("src/new.py", "def parse_line(text):\n    return text\n")
         .edit("src/old.py", "a = 1\n", "class Parser:\n    pass\n")
         .edit("src/old.py", "b", "c"),
@@ -27,7 +28,7 @@ def test_files_know_what_was_done_to_them_and_when(harness: str, tmp_path: Path)
     files = {f.path: f for f in facts.files}
     assert files["src/new.py"].created is True
     assert files["src/new.py"].symbols == ("parse_line",)
-    assert files["src/old.py"].edits == (3, 4)
+    assert files["src/old.py"].edits == (4, 5)
     assert "Parser" in files["src/old.py"].symbols
     assert facts.uncommitted == ("src/old.py", "src/new.py")
 
@@ -181,8 +182,38 @@ def test_an_earlier_handoff_is_folded_and_names_its_parent(tmp_path: Path) -> No
         "Goal then: add the writer",
         "Goal then: write the parser",
         "Use msgspec",
+        "File then: a.py",
     ]
     assert found.facts.requests == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "gone"),
+    [
+        (("git commit -am x", "[main 1111111] x"), ("Branch", "Not committed yet")),
+        (("pytest -q", "5 passed"), ("Tests",)),
+        (("gh pr create --fill", "https://github.com/o/r/pull/9"), ("Pull requests",)),
+        (("ls", "a.py"), ()),
+    ],
+)
+def test_the_state_of_an_earlier_handoff_holds_until_something_newer(
+    step: tuple[str, str], gone: tuple[str, ...], tmp_path: Path
+) -> None:
+    """After a short session, what nothing contradicts is handed on, as of that time."""
+    state = (
+        "Branch: `main`; nothing was committed in this thread", "Not committed yet: `a.py`",
+        "Tests: `pytest -q` FAILED: `1 failed`", "Pull requests, as last seen: #4 open",
+    )  # fmt: skip
+    lines = "\n".join(f"- {line} [#8]" for line in state)
+    brief = (
+        f"# Handoff Context\n\n<record-of-the-past>\n## State of the work\n{lines}\n"
+        "</record-of-the-past>\n\n## Next Goal (verbatim)\ngo on"
+    )
+    found = derived(ThreadBuilder("claude").user(brief).shell(*step), tmp_path)
+    told = [q.text for q in found.facts.previous if q.text.startswith("State then: ")]
+
+    expected = [line.replace(" in this thread", " then") for line in state]
+    assert told == [f"State then: {line}" for line in expected if not line.startswith(gone)]
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

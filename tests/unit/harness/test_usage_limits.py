@@ -82,6 +82,30 @@ def test_e13_a_thread_that_ends_at_a_usage_limit(
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("You're out of extra usage · resets 7pm (Asia/Seoul)", berlin(26, 11)),
+        ("You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.", berlin(1, 1, month=12)),
+        ("You have reached your specified API usage limits. You will regain access on 2026-12-01.", berlin(1, 0, month=12)),
+        ("Claude usage limit reached. Your limit will reset at 9am (America/Chicago).", berlin(25, 16)),
+        ("Your credit balance is too low to access the Anthropic API.", None),
+        ("spend limit reached · resets Dec 8 · request an increase at https://x", berlin(8, 0, month=12)),
+        ("spend limit reached · resets Aug 8 · request an increase at https://x", None),
+        ("You've hit your session limit · resets 15:30", berlin(25, 15, 30)),
+        ("You've hit your session limit · resets 13:30", berlin(26, 13, 30)),
+        ("You've hit your weekly limit · resets Fri 9am (UTC)", berlin(27, 10)),
+        ("You've hit your weekly limit · resets Wednesday 2pm", berlin(2, 14, month=12)),
+        ("You've hit your session limit · resets 25:30", None),
+    ],
+)  # fmt: skip
+def test_the_words_of_2026_are_limits_with_their_reset(
+    text: str, expected: datetime | None
+) -> None:
+    """Clocks of 24 hours, weekdays, dates alone; a date too far away is a wrong clock."""
+    assert resets(text) == expected
+
+
+@pytest.mark.parametrize(
     "name", ["claude-minute", "claude-overloaded", "codex-minute", "pi-minute"]
 )
 def test_e13_a_transient_error_is_no_usage_limit(name: str) -> None:

@@ -6,12 +6,12 @@ from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.commands import (
     is_bookkeeping,
     is_help_or_version,
-    is_selection,
     normalize_command,
     split_steps,
 )
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.runs.command_kinds import is_exit_code_hidden
+from tasuki.draft.runs.scopes import is_selection
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
 from tasuki.paths import is_outside

@@ -206,9 +206,13 @@ class DraftComposer:
             if section not in RESERVES_NOTHING
             else 0.0
         )
-        return min(
-            self.room - int(self.whole * reserved), int(self.whole * MAX_SHARES.get(section, 1.0))
-        )
+        share = MAX_SHARES.get(section, 1.0)
+        if (
+            section == "previous"
+        ):  # What the thread itself has to say needs no more room than it has.
+            own = min(1.0, sum(len(b.text) for b in self.blocks) / max(self.whole, 1))
+            reserved, share = reserved * own, max(share, 1.0 - own)
+        return min(self.room - int(self.whole * reserved), int(self.whole * share))
 
     def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
         """Return the first items that fit into the remaining room."""

@@ -19,7 +19,6 @@ from tasuki.draft.runs.command_kinds import is_bookkeeping as is_bookkeeping
 from tasuki.draft.runs.command_kinds import is_exit_code_hidden as is_exit_code_hidden
 from tasuki.draft.runs.command_kinds import is_help_or_version as is_help_or_version
 from tasuki.draft.runs.command_kinds import is_navigation as is_navigation
-from tasuki.draft.runs.command_kinds import is_selection as is_selection
 from tasuki.draft.runs.command_kinds import list_check_kinds as list_check_kinds
 from tasuki.draft.runs.ended_line import find_exit_code
 from tasuki.draft.runs.outcomes import (

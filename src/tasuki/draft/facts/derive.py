@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tasuki.draft.facts import commands, statements
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
-from tasuki.draft.facts.earlier_handoffs import is_open
+from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import (
     add_mentions,
     build_file_facts,
@@ -19,6 +19,7 @@ from tasuki.draft.facts.files import (
 )
 from tasuki.draft.facts.repository import read_repository
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.uncommitted import compare_commits, find_uncommitted, is_still_changed
 from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import (
@@ -31,10 +32,8 @@ from tasuki.draft.text.split import (
 from tasuki.model import (
     Entry,
     Facts,
-    FileFact,
     Lesson,
     Quote,
-    RepositoryState,
     Revision,
     Thread,
     Todo,
@@ -77,22 +76,26 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         *statements.extract_user_statements(entries, own_words),
         *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
     ]
+    revision = revision or Revision()
     repository = read_repository(entries, thread.git_branch, thread.cwd)
     live = [c for c in repository.commits if not c.gone]
+    if revision.repository:
+        repository = compare_commits(repository, revision)
     commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
     todos, todos_ref = _find_todos(entries)
     last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     subjects = commands.list_commit_subjects(all_runs)
-    revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
-    edited = [f for f in files if _is_still_changed(f)]
+    edited = [f for f in files if is_still_changed(f)]
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
         commands=commands.build_command_facts(all_runs),
         last_check=commands.find_last_checks(all_runs, entries),
-        unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
-        uncommitted=tuple(f.path for f in edited if not _is_committed(f, repository)),
+        unverified=tuple(
+            f.path for f in edited if f.edits[-1] > last_green and not is_outside(f.path)
+        ),
+        uncommitted=find_uncommitted(thread, edited, repository, revision),
         todos=todos,
         todos_ref=todos_ref,
         requests=_select_quotes(stated, "request", by_user=True),
@@ -108,58 +111,11 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         previous=tuple(q for q in folded if not _is_done(q, subjects)),
         subjects=subjects,
         repository=repository,
-        revision=Revision(
-            branch=repository.branch,
-            head=thread.git_head,
-            commits=commits,
-            branch_now=revision.branch_now,
-            head_now=revision.head_now,
-            dirty_now=revision.dirty_now,
-            repository=revision.repository,
-        ),
+        revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
         skill=thread.last_skill,
     )
+    facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
     return DerivedFacts(facts, tuple(stated), own_words, tuple(all_runs), parent)
-
-
-def _is_still_changed(file: FileFact) -> bool:
-    """Return whether a file of the project is still changed.
-
-    A file that was restored, or created and removed again, is not.
-    """
-    if (
-        not file.edits
-        or file.edits[-1] <= file.undone
-        or is_noise(file.path)
-        or is_outside(file.path)
-    ):
-        return False
-    return not (file.deleted and file.created)
-
-
-def _is_committed(file: FileFact, repository: RepositoryState) -> bool:
-    """Whether a commit included a file after its last edit, or git reported a clean tree since."""
-    last = file.edits[-1]
-    if repository.clean_ref > last:
-        return True
-    return any(
-        ref > last and (not added or any(_is_added(file.path, spec) for spec in added))
-        for ref, added in repository.staged
-    )
-
-
-def _is_added(path: str, spec: str) -> bool:
-    """Whether an argument of `git add` covers a file: its path, a folder above it, a pattern."""
-    spec = spec.removeprefix("./").rstrip("/")
-    if "*" in spec or spec in ("", "."):
-        return True
-    return (
-        path == spec
-        or path.startswith(f"{spec}/")
-        or path.endswith(f"/{spec}")
-        or spec.endswith(f"/{path}")
-        or f"/{spec}/" in path
-    )
 
 
 def add_values(derived: DerivedFacts, cwd: str) -> DerivedFacts:

@@ -17,10 +17,10 @@ from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
-from tasuki.model import Entry, Quote, ToolCall
+from tasuki.model import Entry, Facts, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
-SectionKind = Literal["", "line", "ruled", "decided", "open"]
+SectionKind = Literal["", "line", "file", "command", "ruled", "decided", "open"]
 """What the items of a section are: lines of a brief as they are, or items of another document."""
 SECTIONS: dict[str, SectionKind] = {
     "previous handoff": "line",
@@ -29,6 +29,8 @@ SECTIONS: dict[str, SectionKind] = {
     "context (from previous thread)": "line",
     "key decisions": "line",
     "open questions / risks": "line",
+    "relevant files": "file",
+    "relevant commands": "command",
 }
 """Sections of a brief whose lines are read."""
 HANDED_ON_HEADING = "Handed on from earlier handoffs"
@@ -61,6 +63,7 @@ LABELS: dict[SectionKind, str] = {
     "open": "Open then: ",
 }
 GOAL_THEN = "Goal then: "
+STATE_THEN, FILE_THEN, COMMAND_THEN = "State then: ", "File then: ", "Command then: "
 MAX_GOALS = 3
 MAX_ITEM, MAX_GOAL = 320, 240
 """Characters of an item of another document, and of a goal."""
@@ -97,6 +100,11 @@ _OUT_OF_DATE = compile_pattern(
     r"|Only in the thread|`[^`]+` (?:in|is in) `|The user interrupted|The last turn stopped at|(?:Sub-agent|Background command) `"
 )
 """Start of lines that were true at an earlier handoff and are not handed on."""
+_MAY_HOLD = compile_pattern(
+    r"(?:Branch|Committed\b[^:]*|Not committed yet|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40})?|Last run of the whole suite"
+    r"|Pull requests, as last seen|Checks of [^:]*|Published|Approved plan): |(?:Background command) `"
+)
+"""Start of lines on the state of the work that still hold until the thread shows something newer."""
 _REFUSED = ("Called off or changed, the user said", "Refused by the user", "Not wanted any more: ")
 _OPEN = (
     LABELS["open"], "Still to do", "Failed, not passed", "Failed, and did not pass", "Not started", "Failed or rejected",
@@ -119,6 +127,9 @@ def fold_earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], 
                 folded[line] = (rank, Quote(text=line, ref=ref))
     goals = [q for _, q in folded.values() if q.text.startswith(GOAL_THEN)]
     old = sorted(goals, key=lambda q: -q.ref)[MAX_GOALS:]
+    states = [q for _, q in folded.values() if q.text.startswith(STATE_THEN)]
+    newest = max((q.ref for q in states), default=0)
+    old += [q for q in states if q.ref < newest]
     remaining = [(rank, q) for rank, q in folded.values() if q not in old]
     return tuple(q for _, q in sorted(remaining, key=lambda pair: pair[0])), parent
 
@@ -126,6 +137,30 @@ def fold_earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], 
 def fold_document(text: str) -> list[str]:
     """Return what is still valid of a document that is not in a thread, in its order."""
     return [line for line in _list_lines(text) if rank_line(line) is not None]
+
+
+def still_holds(text: str, facts: Facts) -> bool:
+    """Return whether a thread shows nothing newer than a folded line of how things were."""
+    repository = facts.repository
+    if text.startswith(FILE_THEN):
+        path = text.removeprefix(FILE_THEN).strip("`").split("`")[0]
+        return all(f.path != path for f in facts.files)
+    if text.startswith(COMMAND_THEN):
+        return all(f"`{c.command}`" not in text for c in facts.commands)
+    label = text.removeprefix(STATE_THEN)
+    settled = any(c.settled for c in repository.checkouts)
+    if label == text:
+        return True
+    if label.startswith(("Branch", "Committed")):
+        return not repository.commits and not settled
+    if label.startswith("Not committed yet"):
+        return not settled and not facts.uncommitted and not facts.revision.repository
+    if label.startswith(("Pull requests", "Checks of")):
+        return not repository.pull_requests
+    if label.startswith("Approved plan"):
+        return not facts.todos
+    words = {"test": ("Tests", "Last run"), "lint": ("Lint",), "build": ("Build",)}
+    return not any(label.startswith(words.get(c.check, ())) for c in facts.last_check)
 
 
 def is_open(text: str) -> bool:
@@ -136,6 +171,10 @@ def is_open(text: str) -> bool:
 def rank_line(text: str) -> int | None:
     """Return how binding a line of an earlier brief still is: 0 is most, None is out of date."""
     text = text[: statements.MAX_SENTENCE]
+    if text.startswith(STATE_THEN):
+        return 1
+    if text.startswith((FILE_THEN, COMMAND_THEN)):
+        return 5
     if _OUT_OF_DATE.match(text) or text.startswith(UNQUOTED):
         return None
     if text.startswith(_REFUSED):
@@ -217,12 +256,19 @@ def _list_brief_lines(text: str) -> Iterator[str]:
     if goal.strip() and past:
         yield f"{GOAL_THEN}{shorten(fold_whitespace(goal), MAX_GOAL)}"
     section: SectionKind = ""
+    title = ""
     for line in past.split("\n"):
         if line.startswith(("## ", "### ")):
             title = line.lstrip("#").strip()
             section = SECTIONS.get(title.lower(), "")
         elif line.startswith("- ") and section and not _BLOCK_LEAD.match(line[2:]):
-            yield from _split_ruling(_REFS.sub("", line[2:]).rstrip())
+            text = _REFS.sub("", line[2:]).rstrip()
+            if section in ("file", "command"):
+                yield f"{FILE_THEN if section == 'file' else COMMAND_THEN}{text}"
+            elif title.lower() == "state of the work" and _MAY_HOLD.match(text):
+                yield f"{STATE_THEN}{text.replace(' in this thread', ' then')}"
+            else:
+                yield from _split_ruling(text)
 
 
 def _split_ruling(line: str) -> Iterator[str]:

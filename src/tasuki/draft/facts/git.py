@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tasuki.draft.redact.redactor import redact
 from tasuki.model import Facts, FileFact, FileItem, Item, Revision, Thread
 
@@ -44,65 +46,100 @@ def _build_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in _HOOK_VARIABLES} | _ENV
 
 
+MOST_COMMITS = 400
+"""Newest commits of a branch among which those of a thread are looked for."""
+_STATUS = ("status", "--porcelain=v2", "--branch", "-z")
+_HISTORY = ("log", f"-{MOST_COMMITS}", "--format=%H", "HEAD", "--")
+
+
 class GitProbe:
-    """`git status` of a folder, started at once and waited for on demand."""
+    """The status and the history of a folder, started at once and waited for on demand."""
 
     def __init__(self, cwd: str) -> None:
-        self._process: Popen[bytes] | None = None
-        if not cwd or not os.path.isdir(cwd):
-            return
+        self.root = find_root(cwd)
+        self._processes = (
+            [self._start(*words) for words in (_STATUS, _HISTORY)] if self.root else []
+        )
+
+    def _start(self, *arguments: str) -> "Popen[bytes] | None":
         import subprocess
 
         try:
-            self._process = subprocess.Popen(
-                (*_GIT, "-C", cwd, "status", "--porcelain=v2", "--branch", "-z"),
+            return subprocess.Popen(
+                (*_GIT, "-C", self.root, *arguments),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
                 env=_build_environment(),
             )
         except (OSError, ValueError):
-            self._process = None
+            return None
 
     def read_revision(self) -> Revision:
-        """Return the current branch, HEAD and changed files, or nothing without a repository."""
-        if self._process is None:
+        """Return branch, HEAD, changed files and newest commits; nothing without a repository."""
+        outputs = [self._wait(process) for process in self._processes]
+        if not outputs or outputs[0] is None:
             return Revision()
+        revision = parse_status(outputs[0])
+        return replace(revision, root=self.root, history=tuple((outputs[1] or "").split()))
+
+    def _wait(self, process: "Popen[bytes] | None") -> str | None:
         import subprocess
 
+        if process is None:
+            return None
         try:
-            output, _ = self._process.communicate(timeout=TIMEOUT)
+            output, _ = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
-            self._process.kill()  # Not read to the end: a program that git started may hold the pipe open.
-            self._process.wait()
-            return Revision()
-        if self._process.returncode != 0:
-            return Revision()
-        return parse_status(output.decode("utf-8", "backslashreplace"))
+            process.kill()  # Not read to the end: a program that git started may hold the pipe open.
+            process.wait()
+            return None
+        return output.decode("utf-8", "backslashreplace") if process.returncode == 0 else None
+
+
+def find_root(cwd: str) -> str:
+    """Return the folder of the repository that a folder is in, empty for none."""
+    folder = os.path.realpath(cwd) if cwd and os.path.isdir(cwd) else ""
+    while folder and not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        folder = above if above != folder else ""
+    return folder
 
 
 def parse_status(output: str) -> Revision:
     """Return the revision in the output of `git status --porcelain=v2 --branch -z`."""
     head = branch = ""
+    ahead: int | None = None
     dirty: list[str] = []
+    staged: list[str] = []
     skip = False
     for field in output.split("\0"):
+        kind = field[:2]
         if skip:
             skip = False
         elif field.startswith("# branch.oid "):
             head = field[13:].replace("(initial)", "")
         elif field.startswith("# branch.head "):
             branch = field[14:].replace("(detached)", "")
-        elif field.startswith("1 "):
-            dirty.append(field.split(" ", 8)[-1])
-        elif field.startswith("2 "):
-            dirty.append(field.split(" ", 9)[-1])
-            skip = True
-        elif field.startswith("u "):
-            dirty.append(field.split(" ", 10)[-1])
-        elif field.startswith("? "):
-            dirty.append(field[2:])
-    return Revision(branch_now=branch, head_now=head, dirty_now=tuple(dirty), repository=True)
+        elif field.startswith("# branch.ab +"):
+            ahead = int(field[13:].split(" ")[0])
+        elif kind in _PATH_PLACES:
+            dirty.append(field.split(" ", _PATH_PLACES[kind])[-1])
+            skip = kind == "2 "
+            if kind in ("1 ", "2 ") and field[2] != ".":
+                staged.append(dirty[-1])
+    return Revision(
+        branch_now=branch,
+        head_now=head,
+        dirty_now=tuple(dirty),
+        staged_now=tuple(staged),
+        ahead=ahead,
+        repository=True,
+    )
+
+
+_PATH_PLACES = {"1 ": 8, "2 ": 9, "u ": 10, "? ": 1}
+"""Which word of a line of `git status` is the path."""
 
 
 def find_in_tree(cwd: str, candidates: list[str]) -> set[str] | None:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tasuki.draft.facts.commands import find_formatter, shorten_command
-from tasuki.draft.facts.files import find_short_names
-from tasuki.draft.facts.repository import find_ignored
+from tasuki.draft.facts.files import find_short_names, is_noise
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
-from tasuki.paths import is_outside
+from tasuki.paths import is_outside, make_relative
 
 MAX_NAMED = 6
 MAX_COMMITS, MAX_EARLIER, MAX_PULLS = 5, 2, 4
@@ -16,10 +15,11 @@ MAX_COMMITS, MAX_EARLIER, MAX_PULLS = 5, 2, 4
 
 
 def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield what git and gh printed, in the order of use."""
+    """Yield what git and gh printed, or what git says now, in the order of use."""
     yield from _list_branch_and_commits(thread, facts)
     yield from _list_uncommitted(thread, facts)
     yield from _list_pull_requests(facts.repository)
+    yield from _list_published(facts.repository)
 
 
 def name_paths(paths: Sequence[str], limit: int = MAX_NAMED) -> str:
@@ -50,40 +50,61 @@ def find_formatter_since(facts: Facts, ref: int) -> str:
 def _list_branch_and_commits(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the branch in use and its commits, then commits elsewhere."""
     repository = facts.repository
-    branch = repository.branch
-    live = [c for c in repository.commits if not c.gone]
-    here = [c for c in live if c.branch == branch]
-    # git reported a clean tree after the last commit and edit
-    clean = facts.repository.clean_ref
-    edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
-    is_clean = bool(clean) and clean >= max((*(c.ref for c in live), *edits), default=0)
-    tree = "; git called the tree clean" if is_clean else ""
-    cited = (repository.clean_ref,) if is_clean else ()
+    live = [
+        c
+        for c in repository.commits
+        if not c.gone and not (c.place and is_noise(c.place) and not c.branch)
+    ]
+    by_branch: dict[tuple[str, str], list[Commit]] = {}
+    for commit in live:
+        by_branch.setdefault((commit.place, commit.branch), []).append(commit)
+    places = (repository.folder, "") if repository.folder else ("",)
+    here = next(
+        (found for p in places if (found := by_branch.pop((p, repository.branch), None))), None
+    )
+    clean = _find_clean(facts, live)
+    tree = "; git called the tree clean" if clean else ""
+    cited = (clean,) if clean else ()
+    name = _name_branch(repository.branch, repository.folder, thread)
     if here:
         refs = (*(c.ref for c in here[-3:]), *cited)
         text = f"{_list_commits(here, MAX_COMMITS)}{tree}"
-        yield Item(text=text, refs=refs, label=f"Committed on `{branch}`")
-    elif branch:
+        yield Item(text=text, refs=refs, label=f"Committed{name and f' {name}'}")
+    elif repository.branch:
         refs = ((repository.branch_ref,) if repository.branch_ref else ()) + cited
-        text = f"`{branch}`{tree}{_describe_no_commit(thread, live)}"
+        text = f"{name.removeprefix('on ')}{tree}{_describe_no_commit(thread, facts, live)}"
         yield Item(text=text, refs=refs, label="Branch")
-    for other in dict.fromkeys(c.branch for c in reversed(live) if c.branch != branch):
-        there = [c for c in live if c.branch == other]
-        name = f"`{other}`" if other else "a detached HEAD"
+    for (place, branch), there in reversed(by_branch.items()):
+        name = _name_branch(branch, place, thread) or "on a detached HEAD"
         refs = tuple(c.ref for c in there[-MAX_EARLIER:])
-        text = _list_commits(there, MAX_EARLIER)
-        yield Item(text=text, refs=refs, label=f"Committed on {name}, earlier")
+        yield Item(
+            text=_list_commits(there, MAX_EARLIER), refs=refs, label=f"Committed {name}, earlier"
+        )
 
 
-def _describe_no_commit(thread: Thread, live: Sequence[Commit]) -> str:
-    """Return a note that nothing was committed, or '' if sub-agents ran.
+def _name_branch(branch: str, place: str, thread: Thread) -> str:
+    """Name a branch and the checkout that it is in, if that is another one than the thread's folder."""
+    names = [f"on `{branch}`"] if branch else []
+    return " ".join([*names, f"in `{make_relative(place, thread.cwd)}`"] if place else names)
 
-    What sub-agents did is not in the thread.
-    """
-    if live:
-        return "; nothing was committed on it in this thread"
+
+def _find_clean(facts: Facts, live: Sequence[Commit]) -> int:
+    """Return the entry in which git called the tree clean behind the last commit and edit; 0 for none."""
+    root = facts.repository.folder
+    found = [c for c in facts.repository.checkouts if not root or c.root == root]
+    clean = found[0].clean_ref if found else 0
+    edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
+    latest = max((*(c.ref for c in live), *edits), default=0)
+    return clean if clean and clean >= latest and not facts.revision.repository else 0
+
+
+def _describe_no_commit(thread: Thread, facts: Facts, live: Sequence[Commit]) -> str:
+    """Return a note that nothing was committed, or '' where somebody may have whom nobody saw."""
     has_agents = any(e.tool and e.tool.kind == "agent" for e in thread.entries)
-    return "" if has_agents else "; nothing was committed in this thread"
+    if facts.repository.maybe_ref or has_agents:
+        return ""
+    where = " on it" if live else ""
+    return f"; nothing was committed{where} in this thread"
 
 
 def _list_commits(commits: Sequence[Commit], limit: int) -> str:
@@ -105,40 +126,63 @@ _PUSHED = {True: "pushed", False: "no push seen", None: ""}
 
 
 def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield files edited after the last commit that included them, without ignored ones."""
-    if not facts.uncommitted:
-        return
-    ignored, uncommitted = find_ignored(thread.entries), frozenset(facts.uncommitted)
-    edits = {
-        f.path: f.edits[-1]
-        for f in facts.files
-        if f.path in uncommitted and not any(f"/{name}/" in f"/{f.path}/" for name in ignored)
-    }
-    if not edits:
-        return
+    """Yield files that no commit includes, and what git says of others where the folder is here."""
+    left = frozenset(facts.uncommitted)
+    edits = {f.path: f.edits[-1] for f in facts.files if f.path in left}
     newest = sorted(edits, key=lambda path: -edits[path])
-    repository = facts.repository
-    committed = max((repository.clean_ref, *(ref for ref, _ in repository.staged)))
-    formatter = find_formatter_since(facts, committed)
-    rest = f", and what `{shorten_command(formatter, 60)}` changed" if formatter else ""
-    yield Item(
-        text=f"{name_paths(shorten_paths(facts, newest))}{rest}",
-        refs=tuple(sorted(edits.values())[-4:]),
-        label="Not committed yet",
+    now = facts.revision
+    if newest:
+        names = name_paths(shorten_paths(facts, newest))
+        staged = [p for p in now.staged_now if any(_is_end(p, path) for path in newest)]
+        rest = f" ({len(staged)} of them staged)" if staged else ""
+        if not now.repository and (formatter := find_formatter_since(facts, max(edits.values()))):
+            rest = f", and what `{shorten_command(formatter, 60)}` changed"
+        refs = tuple(sorted(edits.values())[-4:])
+        yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
+    others = [p for p in now.dirty_now if not any(_is_end(p, path) for path in newest)]
+    if others:
+        label = "Changed in the folder now, by no tool of this thread"
+        yield Item(text=name_paths(others, 4), label=label)
+
+
+def _is_end(path: str, other: str) -> bool:
+    """Return whether one of two paths ends with the other one, or is a folder of it."""
+    return (
+        f"/{path}".endswith(f"/{other}")
+        or f"/{other}".endswith(f"/{path}")
+        or (path.endswith("/") and f"/{path}" in f"/{other}")
     )
 
 
 def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     """Yield pull requests made here, viewed one by one, or of the branch in use."""
     newest = sorted(repository.pull_requests, key=lambda p: (not p.created, -p.ref))
+    own = [
+        p for p in newest if p.created or p.handled or (p.branch and p.branch == repository.branch)
+    ]
     by_ref = Counter(p.ref for p in newest)
-    near = [
-        p
-        for p in newest
-        if p.state and (p.created or by_ref[p.ref] <= MAX_PULLS or p.branch == repository.branch)
-    ][:MAX_PULLS]
+    seen = [p for p in newest if by_ref[p.ref] <= MAX_PULLS]
+    near = [p for p in own or seen if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
         text = ", ".join(f"#{p.number} {p.state}{made if p.created else ''}" for p in near)
         refs = tuple(sorted({p.ref for p in near}))
         yield Item(text=text, refs=refs, label="Pull requests, as last seen")
+    checks = repository.checks
+    shown = {f"#{p.number}" for p in near if p.state in ("open", "draft")} | {"", "newest run"}
+    if checks is not None and checks.name in shown:
+        parts = [f"{checks.passed} passed"] if checks.passed else []
+        if checks.failed:
+            parts.insert(0, f"{len(checks.failed)} FAILED ({name_paths(checks.failed, 3)})")
+        parts += [f"{checks.pending} still running"] if checks.pending else []
+        if parts:
+            label = f"Checks of {checks.name}, as last seen" if checks.name else "CI, as last seen"
+            yield Item(text=", ".join(parts), refs=(checks.ref,), label=label)
+
+
+def _list_published(repository: RepositoryState) -> Iterator[Item]:
+    """Yield packages and releases that a program said it published."""
+    if repository.published:
+        newest = repository.published[-3:]
+        text = ", ".join(f"`{q.text}`" for q in newest)
+        yield Item(text=text, refs=tuple(q.ref for q in newest), label="Published")

@@ -7,11 +7,10 @@ the thread's own characters are fixed; only rules judge.
 from collections.abc import Callable, Iterator
 
 from tasuki.draft.facts.commands import (
+    LEADING_CD,
+    find_check_kind,
     find_step,
-    is_bookkeeping,
-    is_selection,
     shorten_command,
-    split_steps,
     strip_filter,
 )
 from tasuki.draft.facts.files import is_noise
@@ -20,8 +19,15 @@ from tasuki.draft.facts.repository_lines import (
     name_paths,
     shorten_paths,
 )
+from tasuki.draft.runs.command_kinds import (
+    drop_here_documents,
+    is_navigation,
+    list_simple_commands,
+)
+from tasuki.draft.runs.runners import JUDGED
+from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
-from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
+from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
@@ -36,6 +42,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     Each is proved by a program's output or an exit code.
     """
     yield from _list_interrupted(thread)
+    yield from _list_unanswered(thread)
     yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
     yield from _list_checks(facts)
@@ -54,6 +61,33 @@ def _list_interrupted(thread: Thread) -> Iterator[Item]:
     call = last.tool
     doing = f" during `{shorten_command(call.command, 160)}`" if call and call.command else ""
     yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
+
+
+def _list_unanswered(thread: Thread) -> Iterator[Item]:
+    """Yield the last commands that have no result, and are not in the background."""
+    last: list[Entry] = []
+    for entry in reversed(thread.entries):
+        call = entry.tool
+        if call is None or call.status != "running" or call.background:
+            break
+        last.append(entry)
+    ran = [e.tool.command for e in reversed(last) if e.tool and e.tool.command]
+    calls = [command for command in ran if not is_navigation(command)]
+    if calls and not thread.aborted:
+        named = " and ".join(f"`{_name_steps(command)}`" for command in calls[-2:])
+        yield Item(
+            text=f"{named}: called last; no result is recorded",
+            refs=tuple(e.ref for e in reversed(last[:2])),
+        )
+
+
+def _name_steps(command: str) -> str:
+    """Return a short form of a command line: its git commands by their verbs, else its beginning."""
+    steps = [part.text.split()[:2] for part in list_simple_commands(command)]
+    if all(words[:1] == ["git"] for words in steps) and len(steps) > 1:
+        return "git " + ", ".join(words[-1] for words in steps)
+    line = " ".join(drop_here_documents(LEADING_CD.sub("", command)).split())
+    return shorten(line.replace('"$(cat )"', "…"), 160)
 
 
 def _list_limit(thread: Thread) -> Iterator[Item]:
@@ -91,12 +125,26 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
+    if whole := _find_whole_run(facts):
+        text = f"`{shorten_command(strip_filter(whole.command), 140)}` {_format_result(whole)}"
+        yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
     if tests and all(is_selection(c.command) for c in tests):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
             refs=tests[0].refs[-1:],
             label="Not verified",
         )
+
+
+def _find_whole_run(facts: Facts) -> CommandFact | None:
+    """Find the last run of the whole suite, if only a part was run after it."""
+    last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
+    if last is None or is_whole_suite(last.command):
+        return None
+    found = [
+        c for c in facts.commands if c.check == "test" and c.known and is_whole_suite(c.command)
+    ]
+    return max(found, key=lambda c: c.refs[-1], default=None)
 
 
 def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
@@ -191,14 +239,47 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 
 def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
-    for item in facts.running[-4:]:
-        if _is_old(thread, item.ref):
-            continue
+    """Yield what was started in the background and has no recorded end; a server does not get old."""
+    left = [
+        item
+        for item in facts.running
+        if _SERVES.search(item.label)
+        or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
+    ]
+    for item in left[-4:]:
         kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
+        label = shorten(fold_whitespace(item.label), 140)
+        where = "".join(f", {text}" for text in _list_places(thread, item))
         yield Item(
-            text=f"{kind_name} `{shorten(fold_whitespace(item.label), 140)}` was started; no end or report of it is recorded",
+            text=f"{kind_name} `{label}` was started{where}; no end or report of it is recorded",
             refs=(item.ref,),
         )
+
+
+def _was_run_again(item: Background, facts: Facts) -> bool:
+    """Return whether a check like the one in the background was run since."""
+    kind = find_check_kind(item.label) if item.kind == "command" else ""
+    return bool(kind) and any(c.check == kind and c.refs[-1] > item.ref for c in facts.commands)
+
+
+_SERVES = compile_pattern(
+    r"(?i)\b(?:dev|serve\w*|server|start|watch|up|preview|runserver|uvicorn|gunicorn|flask run|http\.server|vite|nodemon|tail -f|port-forward|storybook|listen|daemon)\b"
+)
+_PORT = compile_pattern(
+    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):(\d{2,5})\b|(?i:\bport)[ =:]+(\d{2,5})\b"
+)
+_LOG = compile_pattern(
+    r"Output is being written to: (\S+?)\.?(?:\s|$)|>>? ?([\w./~-]+\.(?:log|out|txt))\b"
+)
+
+
+def _list_places(thread: Thread, item: Background) -> Iterator[str]:
+    """Yield the port and the log of a command in the background, where they were printed."""
+    call = next((e.tool for e in thread.entries[item.ref - 1 : item.ref]), None)
+    text = f"{call.command}\n{call.output[:20_000]}" if call and call.command else ""
+    for word, pattern in (("port ", _PORT), ("log ", _LOG)):
+        if match := pattern.search(text):
+            yield f"{word}`{match[1] or match[2]}`"
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:
@@ -230,23 +311,34 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
     for entry in refused[-2:]:
         call = entry.tool
         assert call is not None
-        target = (
-            shorten_command(call.command, 140)
-            if call.command
-            else " ".join(make_relative(p, thread.cwd) for p in call.paths)
-        )
-        if target:
+        paths = " ".join(make_relative(p, thread.cwd) for p in call.paths)
+        target = shorten_command(call.command, 140) if call.command else paths
+        if call.kind == "todo" and (heading := _HEADING.search(call.detail)):
+            yield Item(
+                text=f"the plan “{shorten(heading[1], 140)}”",
+                refs=(entry.ref,),
+                label="Refused by the user",
+            )
+        elif target:
             yield Item(
                 text=f"{call.name} `{target}`", refs=(entry.ref,), label="Refused by the user"
             )
 
 
 FAILING_WITHIN = 60
+_IN_SCRATCH = compile_pattern(r"cd (?:/private)?/tmp\b|cd \$\(mktemp")
+_IS_TASK = compile_pattern(
+    r"(?:(?:npm|pnpm|yarn|bun) run|make|just|task|mise run|rake|(?:bundle exec |bin/)?rails|docker (?:compose )?(?:build|up)"
+    r"|terraform (?:apply|plan)|alembic|(?:npm|cargo|poetry|uv) publish|twine upload|vercel|fly deploy|helm (?:install|upgrade)) ?(?!.*(?:--version|--help))"
+)
+"""Commands, beside checks, that a project needs to pass: its tasks, builds, migrations, releases."""
 
 
 def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield commands that failed recently and did not pass since, other than the last checks."""
     check_refs = {check.refs[-1] for check in facts.last_check}
+    if whole := _find_whole_run(facts):
+        check_refs.add(whole.refs[-1])
     last = thread.entries[-1].ref if thread.entries else 0
     still = [
         x
@@ -255,7 +347,8 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
         and x.error
         and x.failed not in check_refs
         and x.failed > last - FAILING_WITHIN
-        and not any(is_bookkeeping(step) for step in split_steps(x.command))
+        and (find_check_kind(x.command) in JUDGED or _IS_TASK.match(x.command))
+        and not _IN_SCRATCH.match(x.command)
     ]
     for lesson in still[:2]:
         where = f" (in {lesson.folder})" if lesson.folder else ""

@@ -151,16 +151,6 @@ def is_exit_code_hidden(command: str) -> bool:
     return bool(NAVIGATION.match(last) or _ALWAYS_SUCCEEDS.match(last))
 
 
-_FILTERED = compile_pattern(
-    r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
-)
-
-
-def is_selection(command: str) -> bool:
-    """Return whether a test command runs only a part of the suite."""
-    return bool(_FILTERED.search(command))
-
-
 _BOOKKEEPING = compile_pattern(
     r"git\s+(?:-\S+\s+(?:/\S+\s+)?)*(?:status|log|diff|show|branch|remote|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config|stash|"
     r"checkout|switch|commit|push|pull|merge|rebase|reset|restore|tag|worktree|cherry-pick|merge-base|cat-file|ls-tree)\b"

@@ -84,7 +84,7 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
     """List what the checks of a command line look at, which begins in a folder."""
     found: list[CheckScope] = []
     for part in list_simple_commands(command):
-        folder = _enter_folder(part.text, folder)
+        folder = enter_folder(part.text, folder)
         if not part.is_piped and (started := identify_started(part)):
             found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
     return tuple(found)
@@ -107,11 +107,11 @@ def follow_folder(command: str, folder: str | None) -> str | None:
     """Return the folder behind a command line that begins in one; None where only the shell knows."""
     for part in list_simple_commands(command):
         if f"({part.text}" not in command:  # It ends with a subshell.
-            folder = _enter_folder(part.text, folder)
+            folder = enter_folder(part.text, folder)
     return folder
 
 
-def _enter_folder(text: str, folder: str | None) -> str | None:
+def enter_folder(text: str, folder: str | None) -> str | None:
     """Return the folder behind a simple command that begins in one."""
     words = text.split(None, 2)
     if words[:1] not in (["cd"], ["pushd"], ["Set-Location"]):
@@ -252,3 +252,23 @@ def _looks_at(place: str, name: str, folder: str) -> bool:
         return True
     stem = place.rpartition("/")[2].partition(".")[0]
     return not has_path and bool(name) and _is_in(stem, name)
+
+
+def is_selection(command: str) -> bool:
+    """Return whether all tests that a line runs are selected by names or files."""
+    scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
+    return bool(scopes) and all(
+        one.picks or any(map(_FILE.fullmatch, one.places)) for one in scopes
+    )
+
+
+def is_whole_suite(command: str) -> bool:
+    """Return whether a line runs all tests of the thread's folder."""
+    scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
+    return bool(scopes) and all(
+        one.folder == ""
+        and not (one.picks or one.omits)
+        and one.task <= _WHOLE
+        and all(_widen(place) == "." for place in one.places)
+        for one in scopes
+    )

@@ -9,7 +9,8 @@ Sentences: Claude Code 2.1.330 and its older versions, Codex 0.53 to 0.169, Gemi
 import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import time as clock_time
 from typing import Any
 
 import msgspec
@@ -35,20 +36,22 @@ EARLIEST = 1577836800.0
 MOST_CHARACTERS = 200
 
 _SENTENCE = compile_pattern(
-    r"(?:You['’]ve (?:hit|reached) your .{0,80}?(?:limit|budget)\b(?<!fast limit)"
-    r"|(?:Claude AI )?usage limit reached\b"
+    r"(?:You(?:['’]ve| have) (?:hit|reached) your .{0,80}?(?:limits?|budget)\b(?<!fast limit)"
+    r"|(?:Claude(?: AI)? )?usage limit reached\b|(?:Your |The |Monthly )?(?:spend(?:ing)?|monthly usage|budget) limit (?:has been )?reached"
     r"|(?:(?:5-hour|session|weekly|opus|sonnet|opus weekly|sonnet weekly) )?limit reached (?:·|∙|\|) ?resets"
-    r"|You['’]re out of usage credits|Your org is out of usage|Credit balance is too low"
-    r"|The usage limit has been reached|You have hit your ChatGPT usage limit|You have exhausted your daily quota on this model"
-    r"|Quota exceeded\. Check your plan and billing|Monthly usage limit reached)",
+    r"|You['’]re out of (?:extra )?usage(?: credits)?\b|Your org is out of usage|(?:Your )?Credit balance is too low"
+    r"|The usage limit has been reached|You have exhausted your daily quota on this model"
+    r"|Quota exceeded\. Check your plan and billing)",
     re.IGNORECASE,
 )
-_CLOCK = r"(\d{1,2})(?::(\d{2}))? ?([ap]m)\b"
-_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_CLOCK = r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?: ?(?P<half>[ap]m)\b|(?<=:\d\d))"
+_MONTH = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_WEEKDAY = r"(?P<weekday>Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_DAY = rf"(?:{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:, (?P<year>\d{{4}}))?|(?P<iso>\d{{4}}-\d{{2}}-\d{{2}})|{_WEEKDAY})"
 _WHEN = compile_pattern(
-    r"(?:resets(?: at)?|try again at) "
-    rf"(?:{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?:, (\d{{4}}))?(?:,| at)? )?{_CLOCK}"
-    r"(?: \(([A-Za-z0-9_+/-]{1,40})\))?",
+    r"(?:resets?(?: at| on)?|try again (?:at|on)|access (?:on|at)) "
+    rf"(?:{_DAY}(?:(?:,| at)? {_CLOCK})?|{_CLOCK.replace('P<', 'P<only_')})"
+    r"(?: \(?(?P<zone>UTC|GMT|(?<=\()[A-Za-z0-9_+/-]{1,40})\)?)?",
     re.IGNORECASE,
 )
 _EPOCH = compile_pattern(r"\|(\d{10})\s*\Z")
@@ -57,6 +60,7 @@ _IN = compile_pattern(
 )
 _PART = compile_pattern(r"(\d{1,6}) ?(d|h|m|s)[a-z]*", re.IGNORECASE)
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BODY = compile_pattern(r"\A(?:\d{3}:? *)?(\{.*\})\s*\Z", re.DOTALL)
 
@@ -174,24 +178,39 @@ def _read_reset(text: str, moment: float) -> float | None:
         return moment + sum(int(n) * _UNITS[unit.lower()] for n, unit in parts) if parts else None
     if (match := _WHEN.search(text)) is None:
         return None
-    month, day, year, hour, minute, half, zone = match.groups()
-    if not 1 <= int(hour) <= 12:
+    found = match.groupdict()
+    zone = _find_zone(found["zone"]) if found["zone"] else None
+    if found["zone"] and zone is None:
         return None
-    clock = (int(hour) % 12 + (12 if half.lower() == "pm" else 0), int(minute or 0))
-    if zone and (place := _find_zone(zone)) is None:
+    now = datetime.fromtimestamp(moment, zone)
+    clock = _read_clock(found["hour"] or found["only_hour"], found["minute"] or found["only_minute"],
+                        found["half"] or found["only_half"])  # fmt: skip
+    if clock is None:
         return None
-    now = datetime.fromtimestamp(moment, place) if zone else datetime.fromtimestamp(moment)
-    if not month:
-        then = now.replace(hour=clock[0], minute=clock[1], second=0, microsecond=0)
+    if found["iso"]:
+        day = date.fromisoformat(found["iso"])
+    elif found["month"]:
+        number = _MONTHS.index(found["month"][:3].lower()) + 1
+        year = int(found["year"]) if found["year"] else now.year + (number < now.month)
+        day = date(year, number, int(found["day"]))
+    else:
         # A sentence gives no seconds, so a reset within this minute is one that has just come.
-        return (then if then > now else _add_day(then)).timestamp()
-    number = _MONTHS.index(month[:3].lower()) + 1
-    wanted = int(year) if year else now.year + (number < now.month)
-    return datetime(wanted, number, int(day), *clock, tzinfo=now.tzinfo).timestamp()
+        ahead = timedelta(days=clock <= now.time().replace(tzinfo=None))
+        if found["weekday"]:
+            wanted = _WEEKDAYS.index(found["weekday"][:3].lower())
+            ahead = timedelta(days=(wanted - now.weekday()) % 7 or 7 * ahead.days)
+        day = now.date() + ahead
+    return datetime.combine(day, clock, zone).timestamp()
 
 
-def _add_day(moment: datetime) -> datetime:
-    return moment + timedelta(days=1)
+def _read_clock(hour: str | None, minute: str | None, half: str | None) -> clock_time | None:
+    """Read a time of the day; midnight where a day is named alone, None for none."""
+    number = int(hour or 0)
+    if half:
+        if not 1 <= number <= 12:
+            return None
+        number = number % 12 + (12 if half.lower() == "pm" else 0)
+    return clock_time(number, int(minute or 0)) if number < 24 else None
 
 
 def _find_zone(name: str) -> tzinfo | None:

@@ -1,0 +1,165 @@
+"""Checkouts of repositories in a thread: where they are, and which commands ran in which."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tasuki.draft.runs.ended_line import EndedLine, list_steps, read_line
+from tasuki.draft.runs.exit_codes import find_own_code
+from tasuki.draft.runs.programs import find_name, list_started, unquote
+from tasuki.draft.runs.scopes import enter_folder, join_folder
+from tasuki.draft.runs.summaries import Summary
+from tasuki.model import ToolCall
+from tasuki.paths import fold_path
+from tasuki.patterns import compile_pattern
+
+_HOME = compile_pattern(r"/(?:Users|home)/[^/]+|/root|[a-z]:/Users/[^/]+")
+_DOCUMENT = compile_pattern(r"\$\(cat <<-?\s*['\"\\]?\w+['\"]?[^\S\n]*\n\s*([^\n]+)")
+_PROGRAMS = frozenset(("git", "gh", "jj"))
+_FOLDER_OPTIONS = frozenset(("-C", "-R", "--repository", "--work-tree"))
+_VALUED = _FOLDER_OPTIONS | {"-c", "--git-dir", "--namespace", "--config"}
+_WORKTREES = compile_pattern(r"/(?:\.worktrees?|\.?worktrees|\.jj)(?:/|$)")
+"""A folder of other checkouts inside a checkout."""
+
+
+class RepositoryCommand(NamedTuple):
+    """A command of git, gh or jj in a line: where it ran, if that is known, and its words."""
+
+    program: str
+    verb: str
+    words: list[str]
+    place: str | None
+    number: int
+    """Which step of the line it is."""
+
+    @property
+    def names(self) -> list[str]:
+        """Its arguments that are no options."""
+        return [word for word in self.words if not word.startswith("-")]
+
+
+def list_repository_commands(call: ToolCall, cwd: str) -> tuple[EndedLine, list[RepositoryCommand]]:
+    """List the commands of git, gh and jj in a command line of a thread of a folder."""
+    folder = join_folder(cwd, expand_home(call.workdir, cwd)) if call.workdir else cwd
+    found: list[RepositoryCommand] = []
+    steps = list_steps(call.command)
+    for number, step in enumerate(steps):
+        text = step.command.text
+        if text.startswith(("cd ", "pushd ", "Set-Location ")):
+            folder = enter_folder(expand_home(text, cwd), folder)
+        elif "git" in text or "gh" in text or "jj" in text:
+            for started in list_started(step.command.source or text):
+                if (name := find_name(started.words[0])) in _PROGRAMS:
+                    given = [_fill_document(unquote(w), call.command) for w in started.words[1:]]
+                    words, place = _strip_options(given, folder, cwd)
+                    if words:
+                        found.append(RepositoryCommand(name, words[0], words[1:], place, number))
+    return read_line(steps, call), found
+
+
+def _fill_document(word: str, line: str) -> str:
+    """Return a word; for one that a here-document fills, the first line of that."""
+    match = _DOCUMENT.search(line) if word.lstrip('"').startswith("$(cat <<") else None
+    return match[1].strip() if match else word
+
+
+def expand_home(text: str, cwd: str) -> str:
+    """Return a path, or a `cd` into one, with the home folder that a folder is in."""
+    home = _HOME.match(cwd)
+    return re.sub(r"(^|\s|\")(?:~|\$HOME)(?=/|$)", rf"\1{home[0]}", text) if home else text
+
+
+def _strip_options(words: list[str], folder: str | None, cwd: str) -> tuple[list[str], str | None]:
+    """Return the words of a command from its verb on, and the folder that its options name."""
+    while words and words[0].startswith("-"):
+        option, _, value = words[0].partition("=")
+        if option in _VALUED and not value and len(words) > 1:
+            value, words = words[1], words[1:]
+        if option in _FOLDER_OPTIONS:
+            folder = join_folder(folder, expand_home(value, cwd))
+        words = words[1:]
+    return words, folder
+
+
+class Checkout:
+    """One checkout of a repository, with what is not committed in it."""
+
+    def __init__(self, root: str, branch: str = "", *, is_foreign: bool = False) -> None:
+        self.root = root
+        self.branch, self.branch_ref = branch, 0
+        self.is_foreign = is_foreign
+        """It may be of another repository than the thread's own folder."""
+        self.is_known = False
+        """It is proven to be one."""
+        self.uses_jujutsu = False
+        self.clean_ref = self.maybe_ref = 0
+        self.head = ""
+        """The newest commit as git last showed it, empty where that is not known."""
+        self.added: list[str] = []
+        self.settled: list[tuple[int, tuple[str, ...]]] = []
+        """For each entry that committed, or may have: what was added for it; `()` for everything."""
+        self.edited: dict[str, int] = {}
+
+    def name_branch(self, branch: str) -> str:
+        """Return the name under which commits of a branch are kept: with the folder, of another repository."""
+        return f"{self.root}\0{branch}" if self.is_foreign else branch
+
+    def set_branch(self, branch: str, ref: int) -> None:
+        """Note the branch that is checked out."""
+        if branch and branch != "HEAD" and not branch.startswith(("-", "(")):
+            self.branch, self.branch_ref = branch, ref
+
+    def settle(self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False) -> None:
+        """Note that some paths, or all, are committed, or may be, by somebody whom nobody saw."""
+        self.settled.append((ref, tuple(paths)))
+        if by_others and (self.edited or not paths):
+            self.maybe_ref = ref
+        if not paths:
+            self.edited.clear()
+
+
+def find_checkout(
+    checkouts: Sequence[Checkout], path: str, *, is_place: bool = False
+) -> Checkout | None:
+    """Find the checkout that a file is in; for a place, also the one that begins below it.
+
+    A folder of worktrees inside a checkout is no part of it. In a folder that is not known to be a
+    checkout itself, each folder in which git ran is one.
+    """
+    root = find_root(path, [c.root for c in checkouts])
+    best = next((c for c in checkouts if root and c.root == root), None)
+    if best and is_place and not best.is_known and path != root:
+        best = None
+    if best is None and is_place:
+        best = next((c for c in checkouts if find_root(c.root, [path])), None)
+        if best is not None:
+            best.root = path
+    return best
+
+
+def find_root(path: str, roots: Iterable[str]) -> str:
+    """Return the innermost of some checkouts that a path is in, empty for none."""
+    folded = f"{fold_path(path)}/"
+    inside = [root for root in roots if root and folded.startswith(f"{fold_path(root)}/")]
+    root = max(inside, key=len, default="")
+    return "" if _WORKTREES.search(path[len(root) :]) else root
+
+
+_RAN = Summary("passed", "")
+
+
+def is_proven(line: EndedLine, number: int, shown: Iterable[int] = ()) -> bool:
+    """Return whether a step of a line is proven to have succeeded; `shown` are steps whose output says so."""
+    return find_own_code(line, number, dict.fromkeys(shown, (_RAN,))) == 0
+
+
+def is_shown(line: EndedLine, number: int) -> bool:
+    """Return whether what a step printed is in the thread, whole."""
+    step = line.steps[number]
+    return (
+        line.is_whole
+        and bool(line.output.strip())
+        and not step.filters
+        and not step.command.output_to
+        and not step.command.in_background
+    )

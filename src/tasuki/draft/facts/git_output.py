@@ -1,0 +1,339 @@
+"""What the git commands of one line did in one checkout, by what git printed and by exit codes."""
+
+import re
+from collections.abc import Sequence
+
+from tasuki.draft.facts.checkouts import Checkout, RepositoryCommand, is_proven, is_shown
+from tasuki.draft.facts.repository_log import HASH, CommitLog, find_subject
+from tasuki.draft.runs.ended_line import EndedLine
+from tasuki.paths import is_on_drive
+from tasuki.patterns import compile_pattern
+
+COMMIT = compile_pattern(
+    r"^\[(?P<branch>[^\]\n]+?)(?: \(root-commit\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.+)$",
+    re.MULTILINE,
+)
+_SWITCHED = compile_pattern(
+    r"(?m)^(?:Switched to (?:a new |and reset )?branch|Already on) '([^'\n]+)'"
+)
+_ON_BRANCH = compile_pattern(r"(?m)^(?:# )?On branch (\S+)$")
+_SHORT_STATUS = compile_pattern(
+    r"(?m)^## (?:No commits yet on )?([^\s.]+(?:\.[^\s.]+)*?)(?:\.\.\.\S+)?(?: \[.*\])?$"
+)
+_STARRED = compile_pattern(r"(?m)^\* ([^\s(]\S*)")
+_SHOWN_BRANCH = compile_pattern(r"(?m)^(\w[\w./-]*)$")
+_REBASED = compile_pattern(r"(?m)^Successfully rebased and updated refs/heads/(\S+?)\.?$")
+_HEAD_NOW = compile_pattern(r"(?m)^HEAD is now at ([0-9a-f]{7,40})")
+_LOG_HEAD = compile_pattern(r"(?:[*|] )?(?:commit )?([0-9a-f]{7,40})\b")
+_PUSHED = compile_pattern(
+    r"(?m)^ ?[ +*=] (?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}|\[up to date\])"
+    r"\s+(\S+)\s+-> (\S+)"
+)
+_UP_TO_DATE = compile_pattern(r"(?m)^Everything up-to-date")
+_PUSH_FAILED = compile_pattern(r"(?m)^ ! \[|^error: failed to push|^fatal: |^ERROR: ")
+_IN_STEP = compile_pattern(r"(?m)^Your branch is up to date with '[^/'\n]+/(\S+)'")
+_CLEAN = compile_pattern(r"(?m)^nothing to commit,? \(?working (?:tree|directory) clean")
+_NOTHING = compile_pattern(
+    r"(?i)nothing to commit|no changes added to commit|nothing added to commit|Aborting commit"
+)
+_CHANGED = compile_pattern(
+    r"(?m)^(?:[ MADRCUT?!]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
+    r"|both \w+|added by \w+|deleted by \w+):\s+)?)(\S.*)$"
+)
+"""A file, or a folder of new files, in the short and in the long form of `git status`."""
+_NOT_ADDED = compile_pattern(r"(?m)^The following paths are ignored by|^fatal: pathspec")
+_RESTORED = compile_pattern(r"(?m)^Updated \d+ paths? from ")
+_BACK = compile_pattern(r"HEAD(?:~(\d+)|\^|~)$")
+_WORKTREE = compile_pattern(r"(?m)^(/\S+|[A-Za-z]:/\S+)\s+[0-9a-f]{7,40} \[([^\]\n]+)\]")
+_SHORT = compile_pattern(r"-(?!-)\w*s\w*|--short|--porcelain\S*")
+_QUIET = compile_pattern(r"-(?!-)\w*q\w*|--quiet")
+_ALL = compile_pattern(r"-(?!-)\w*a\w*|--all|--include")
+MAKERS = frozenset("commit cherry-pick revert merge rebase am pull".split())
+_MOVE_HEAD = MAKERS | {"checkout", "switch", "reset"}
+_CREATES = frozenset(("-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan"))
+_LOG_SKIPS = ("--", "--skip", "--grep", "--author", "--reverse", "--all", "-S", "-G", "--follow")
+
+
+_PRINTS = {
+    "commit": COMMIT,
+    "push": _PUSHED,
+    "log": compile_pattern(r"(?m)^(?:[*|] )?(?:commit )?[0-9a-f]{7,40}\b"),
+    "status": compile_pattern(r"(?m)^(?:On branch |## )"),
+}
+
+
+class GitReading:
+    """Reads the git commands of one line in one checkout."""
+
+    def __init__(
+        self,
+        checkout: Checkout,
+        log: CommitLog,
+        ref: int,
+        line: EndedLine,
+        output: str,
+        commands: Sequence[RepositoryCommand],
+    ) -> None:
+        self.checkout, self.log, self.ref = checkout, log, ref
+        self.line, self.output, self.commands = line, output, commands
+        self.worktrees: list[tuple[str, str]] = []
+        """Checkouts that git made or listed: the path, and the branch."""
+        self.gone_worktrees: list[str] = []
+        self.shown = [c.number for c in commands if _has_printed(c, output)]
+
+    def read(self, commits: Sequence[re.Match[str]]) -> None:
+        """Read what the commands did; `commits` are those that git printed for them."""
+        verbs = [c.verb for c in self.commands]
+        for command in self.commands:
+            self._read_verb(command)
+        self._read_branch(verbs)
+        if "status" in verbs:
+            self._read_status()
+        self._read_commits(commits)
+        self._read_rewrites(pulled="pull" in verbs)
+        self._read_logs()
+        for command in self.commands:
+            if command.verb == "push":
+                self._read_push(command)
+        for branch in _IN_STEP.findall(self.output):
+            self.log.mark_pushed(self._key(branch))
+
+    def _key(self, branch: str) -> str:
+        return self.checkout.name_branch(branch)
+
+    def _is_proven(self, command: RepositoryCommand) -> bool:
+        return is_proven(self.line, command.number, self.shown)
+
+    def _read_verb(self, command: RepositoryCommand) -> None:
+        """Read what a git command was called to do."""
+        verb, words, names = command.verb, command.words, command.names
+        here = self.checkout
+        if verb == "add" and not _NOT_ADDED.search(self.output):
+            everything = not names or "." in names or ":/" in names
+            here.added += ["."] if everything else names
+        elif verb in ("checkout", "switch") and names and _RESTORED.search(self.output):
+            here.settle(self.ref, names)
+        elif verb not in (
+            "reset",
+            "checkout",
+            "switch",
+            "branch",
+            "rev-parse",
+            "worktree",
+            "mv",
+        ) or not self._is_proven(command):
+            return
+        elif verb == "reset":
+            self._read_reset(words, names)
+        elif verb in ("checkout", "switch"):
+            creates = not _CREATES.isdisjoint(words)
+            if creates or (names == names[:1] and "--" not in words and "--detach" not in words):
+                self._switch(names, creates=creates or verb == "switch")
+        elif verb == "branch" and names:
+            self._read_branch_command(words, names)
+        elif verb == "worktree" and names[1:]:
+            self._read_worktree(words, names)
+        elif (verb == "branch" and "--show-current" in words) or "--abbrev-ref" in words:
+            match = _SHOWN_BRANCH.search(self.output)
+            if match and not HASH.match(match[1]):
+                here.set_branch(match[1], self.ref)
+
+    def _switch(self, names: Sequence[str], *, creates: bool) -> None:
+        """Note a switch that git did not print: of a name that is surely a branch."""
+        known = {c.branch for c in self.log.commits} | {"main", "master", "develop", "trunk"}
+        if names and (creates or names[0] in known):
+            self.checkout.set_branch(names[0], self.ref)
+
+    def _read_reset(self, words: Sequence[str], names: Sequence[str]) -> None:
+        if names and (back := _BACK.match(names[-1])):
+            self.log.drop_newest(self._key(self.checkout.branch), int(back[1] or 1))
+        if names and HASH.match(names[-1]):
+            self.log.drop_after(names[-1])
+        if "--hard" not in words:
+            self.checkout.added = []
+
+    def _read_branch_command(self, words: Sequence[str], names: Sequence[str]) -> None:
+        if any(word in ("-m", "-M", "--move") for word in words):
+            old = names[-2] if len(names) > 1 else self.checkout.branch
+            self.log.rename_branch(self._key(old), self._key(names[-1]))
+            if old == self.checkout.branch:
+                self.checkout.set_branch(names[-1], self.ref)
+        elif any(word in ("-D", "-d", "--delete") for word in words):
+            self.log.drop_branches([self._key(name) for name in names])
+
+    def _read_worktree(self, words: Sequence[str], names: Sequence[str]) -> None:
+        if names[0] == "remove":
+            self.gone_worktrees.append(names[1])
+        elif names[0] == "add":
+            new = next((words[n + 1] for n, w in enumerate(words[:-1]) if w in ("-b", "-B")), "")
+            rest = [name for name in names[1:] if name != new]
+            branch = new or (
+                rest[1] if len(rest) > 1 else rest[0].rpartition("/")[2] if rest else ""
+            )
+            if rest:
+                self.worktrees.append((rest[0], branch.removeprefix("origin/")))
+
+    def _read_branch(self, verbs: Sequence[str]) -> None:
+        """Read the branch that git names in its output."""
+        found: list[str] = []
+        if "checkout" in verbs or "switch" in verbs:
+            found += _SWITCHED.findall(self.output)
+        if "status" in verbs:
+            found += _ON_BRANCH.findall(self.output) + _SHORT_STATUS.findall(self.output)
+        if "branch" in verbs:
+            found += _STARRED.findall(self.output)
+        if "rebase" in verbs or "pull" in verbs:
+            found += _REBASED.findall(self.output)
+        if "worktree" in verbs:
+            self.worktrees += _WORKTREE.findall(self.output)
+        if found:
+            self.checkout.set_branch(found[-1], self.ref)
+
+    def _read_status(self) -> None:
+        """Read a clean tree, or a list of all changes: what is not listed was committed, or is ignored."""
+        here, output = self.checkout, self.output
+        command = next(c for c in self.commands if c.verb == "status")
+        is_short = any(map(_SHORT.fullmatch, command.words))
+        is_alone = all(s.command.text.startswith("cd ") for s in self.line.steps[:-1]) and (
+            command.number == len(self.line.steps) - 1
+        )
+        if _CLEAN.search(output) or (
+            is_short and is_alone and not output.strip() and self._is_proven(command)
+        ):
+            here.clean_ref = self.ref
+            if here.edited:
+                here.settle(self.ref, by_others=True)
+            return
+        is_part = bool(command.names) or not is_shown(self.line, command.number)
+        if is_part or (is_short and not is_alone) or "-uno" in command.words:
+            return
+        listed = [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
+        unlisted = [p for p in here.edited if not any(_is_covered(p, by) for by in listed)]
+        if unlisted and (listed or "nothing added to commit" in output):
+            here.settle(self.ref, unlisted, by_others=True)
+            here.edited = {p: r for p, r in here.edited.items() if p not in unlisted}
+
+    def _read_commits(self, printed: Sequence[re.Match[str]]) -> None:
+        """Read commits that git named, and those that it did not print."""
+        makers = [c for c in self.commands if c.verb in MAKERS]
+        if not makers:
+            return
+        here = self.checkout
+        after = self.commands[self.commands.index(makers[-1]) + 1 :]
+        is_left = any(c.verb in ("checkout", "switch") for c in after)
+        own = [c for c in makers if c.verb == "commit"]
+        if own and any("--amend" in c.words for c in own) and (printed or self._is_proven(own[-1])):
+            self.log.drop_newest(self._key(here.branch), 1)
+        for match in printed:
+            is_detached = match["branch"].startswith("detached HEAD")
+            branch = here.branch if is_detached else match["branch"]
+            self.log.add_commit(self.ref, match["hash"], match["subject"], self._key(branch))
+            if all(c.verb != "rebase" for c in makers) and not is_left:
+                here.set_branch(branch, self.ref)
+        for command in own:
+            self._settle_commit(command, () if is_quiet(command) and len(own) > 1 else printed)
+        if not own and (printed or _REBASED.search(self.output)):
+            here.settle(self.ref)
+
+    def _settle_commit(self, command: RepositoryCommand, printed: Sequence[re.Match[str]]) -> None:
+        """Note what is committed behind `git commit`; where nobody knows, all that may be."""
+        here = self.checkout
+        fails = bool(_NOTHING.search(self.output)) and not printed
+        is_silent = is_quiet(command) or not is_shown(self.line, command.number)
+        is_done = bool(printed) or (self._is_proven(command) and not fails)
+        subject = "" if printed else find_subject(command.words)
+        if subject and is_done:
+            last = self.output.strip().rpartition("\n")[2].strip()
+            hash = last if HASH.match(last) else ""
+            self.log.add_commit(self.ref, hash, subject, self._key(here.branch))
+        elif subject and is_silent and not fails:
+            self.log.add_unproven(self.ref, subject, self._key(here.branch))
+            here.settle(self.ref, by_others=True)
+            return
+        elif not is_done and (fails or not is_silent):
+            return  # It prints what it did, and did not.
+        everything = any(map(_ALL.fullmatch, command.words)) or not here.added
+        names = command.names if not everything else []
+        added = () if everything or "." in here.added else (*here.added, *names)
+        here.settle(self.ref, added, by_others=not is_done)
+        here.added = []
+
+    def _read_rewrites(self, *, pulled: bool) -> None:
+        """Read rebases and resets.
+
+        A rebase gives every commit of its branch another hash; a reset drops later ones.
+        """
+        for branch in _REBASED.findall(self.output):
+            self.log.mark_rebased(self._key(branch), self.ref, keep_pushed=pulled)
+        if match := _HEAD_NOW.search(self.output):
+            self.log.drop_after(match[1])
+
+    def _read_logs(self) -> None:
+        """Take hashes from a log, and notice a newest commit that the thread did not make.
+
+        Such a commit is the user's or a sub-agent's. What was edited before may be in it.
+        """
+        here = self.checkout
+        if any(c.verb in _MOVE_HEAD for c in self.commands):
+            here.head = ""
+        logs = [c for c in self.commands if c.verb == "log"]
+        if not logs:
+            return
+        is_own = all(_is_head_log(c.words) for c in logs)
+        self.log.read_log(self.output, self._key(here.branch) if is_own else "")
+        if not (is_own and len(self.line.steps) == 1 and _starts_at_head(logs[0].words)):
+            return
+        if match := _LOG_HEAD.match(self.output):
+            is_new = here.head and not match[1].startswith(here.head)
+            if is_new and not self.log.has_commit(match[1]):
+                here.settle(self.ref, by_others=True)
+            here.head = match[1][:7]
+
+    def _read_push(self, command: RepositoryCommand) -> None:
+        """Read a push that git reported, or that was quiet; of one that nobody can tell, say nothing."""
+        here = self.checkout
+        pushed = [local for local, _ in _PUSHED.findall(self.output)]
+        for branch in pushed:
+            self.log.mark_pushed(self._key(here.branch if branch == "HEAD" else branch))
+        if pushed:
+            one = len(pushed) == 1 and pushed[0] not in ("HEAD", here.branch)
+            if len(command.names) < 2 and one and not here.branch_ref and not HASH.match(pushed[0]):
+                here.set_branch(pushed[0], self.ref)
+        elif _PUSH_FAILED.search(self.output):
+            return
+        elif _UP_TO_DATE.search(self.output) or self._is_proven(command):
+            self.log.mark_pushed(self._key(here.branch))
+        elif not is_shown(self.line, command.number):
+            self.log.mark_pushed(self._key(here.branch), None)
+
+
+def is_quiet(command: RepositoryCommand) -> bool:
+    """Return whether a command was told to print nothing."""
+    return any(map(_QUIET.fullmatch, command.words))
+
+
+def _has_printed(command: RepositoryCommand, output: str) -> bool:
+    """Return whether git shows by its output that a command ran to its end."""
+    pattern = _PRINTS.get(command.verb)
+    return bool(pattern and pattern.search(output))
+
+
+def _is_covered(path: str, listed: str) -> bool:
+    """Return whether `git status` listed a path, or a folder above it."""
+    while listed.startswith("../"):
+        listed = listed[3:]
+    if is_on_drive(path):
+        path, listed = path.lower(), listed.lower()
+    return f"/{listed.rstrip('/')}/" in f"{path}/" or path.endswith(f"/{listed}")
+
+
+def _is_head_log(words: Sequence[str]) -> bool:
+    """Return whether `git log` was run for the branch in use, or for the end of it."""
+    until = words.index("--") if "--" in words else None
+    plain = [w for w in words[:until] if w and w[0] not in "-0123456789"]
+    return all(w == "HEAD" or w.endswith(("..HEAD", "..")) for w in plain)
+
+
+def _starts_at_head(words: Sequence[str]) -> bool:
+    """Return whether the first commit that such a log prints is the newest of the branch."""
+    return not any(w == s or w.startswith(f"{s}=") for w in words for s in _LOG_SKIPS)

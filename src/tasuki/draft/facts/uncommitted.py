@@ -1,0 +1,151 @@
+"""Which files of a thread are not committed: by git where the folder is here, else by the commands."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from tasuki.draft.facts.checkouts import find_root
+from tasuki.draft.facts.files import is_noise
+from tasuki.draft.facts.repository_log import is_same_hash
+from tasuki.draft.runs.scopes import join_folder
+from tasuki.model import (
+    CheckoutState,
+    Entry,
+    FileFact,
+    RepositoryState,
+    Revision,
+    Thread,
+)
+from tasuki.paths import fold_path, normalize_path
+from tasuki.patterns import compile_pattern
+
+_USUALLY_IGNORED = compile_pattern(
+    r"(?:^|/)(?:\.env(?:\.\w+)?$|\.DS_Store$|(?:__pycache__|node_modules|dist|build|target|out|bin|obj|coverage"
+    r"|\.?venv|\.next|\.cache|\.entire|\.idea|\.vscode|te?mp|logs?)(?:/|$))"
+    r"|\.(?:log|tmp|bak|orig|swp|pyc|o|pid)$|\.local\.(?:json|md|toml|ya?ml)$"
+)
+_IGNORED = compile_pattern(
+    r"^The following paths are ignored by one of your \.gitignore files:\n((?:(?!hint:).+\n?)+)",
+    re.MULTILINE,
+)
+_MATCHED_IGNORE = compile_pattern(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", re.MULTILINE)
+"""What `git check-ignore -v` prints for a path: the file, line and pattern that ignore it."""
+_IGNORE_LINE = compile_pattern(r"(?m)^(?:\s*\d+[\t→:])?/?([\w.][\w./-]*?)/?$")
+
+
+def is_still_changed(file: FileFact) -> bool:
+    """Return whether a file is still changed: not restored, nor created and removed again."""
+    if not file.edits or file.edits[-1] <= file.undone or is_noise(file.path):
+        return False
+    return not (file.deleted and (file.created or (len(file.edits) == 1 and not file.reads)))
+
+
+def find_uncommitted(
+    thread: Thread, edited: Sequence[FileFact], repository: RepositoryState, revision: Revision
+) -> tuple[str, ...]:
+    """Return those of some edited files that are not committed; none that may be."""
+    cwd = join_folder("", thread.cwd) or ""
+    if revision.repository:
+        cwd = os.path.realpath(thread.cwd)
+        dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
+        return tuple(f.path for f in edited if _list_above(_locate(cwd, f.path)) & dirty)
+    found = [f for f in edited if _is_left(f, _locate(cwd, f.path), repository.checkouts)]
+    doubtful = [f.path for f in found if _USUALLY_IGNORED.search(f.path)]
+    hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
+    ignored = find_ignored(thread.entries) if found else ()
+    return tuple(
+        f.path
+        for f in found
+        if f.path not in hidden and not any(f"/{name}/" in f"/{f.path}/" for name in ignored)
+    )
+
+
+def _locate(cwd: str, path: str) -> str:
+    return join_folder(cwd, path) or path
+
+
+def _list_above(path: str) -> set[str]:
+    """Return a path and all folders above it."""
+    parts = path.split("/")
+    return {"/".join(parts[:n]) for n in range(2, len(parts) + 1)}
+
+
+def _is_left(file: FileFact, path: str, checkouts: Sequence[CheckoutState]) -> bool:
+    """Return whether no commit can have included a file, in the checkout that it is in."""
+    root = find_root(path, [c.root for c in checkouts])
+    checkout = next((c for c in checkouts if root and c.root == root), None)
+    if checkout is None:
+        return False
+    last = file.edits[-1]
+    return not any(
+        ref > last and (not added or any(_is_added(path, spec) for spec in added))
+        for ref, added in checkout.settled
+    )
+
+
+def _is_added(path: str, spec: str) -> bool:
+    """Whether an argument of `git add` covers a file: its path, a folder above it, a pattern."""
+    spec, path = normalize_path(spec).rstrip("/"), fold_path(path)
+    while spec.startswith("../"):
+        spec = spec[3:]
+    if path[1:2] == ":":
+        spec = spec.lower()
+    return "*" in spec or spec in ("", ".") or f"/{spec.strip('/')}/" in f"/{path}/"
+
+
+def _is_shown(path: str, entries: Iterable[Entry]) -> bool:
+    """Return whether git names a file that usually is ignored, or a command adds it."""
+    name = path.rpartition("/")[2]
+    return any(
+        e.tool
+        and "git " in e.tool.command
+        and "check-ignore" not in e.tool.command
+        and (name in e.tool.output or name in e.tool.command)
+        for e in entries
+    )
+
+
+def find_ignored(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return paths, and names of files and folders, that git or a `.gitignore` of the thread ignores."""
+    return tuple(name for path in _list_ignored(entries) if (name := path.strip().strip("/")))
+
+
+def _list_ignored(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        call = entry.tool
+        if call is None:
+            continue
+        if any(path.endswith(".gitignore") for path in call.paths):
+            text = call.output if call.kind == "read" else "\n".join(c.new for c in call.changes)
+            yield from _IGNORE_LINE.findall(text[:8_000])
+        elif call.kind == "shell" and "git " in call.command:
+            if "are ignored by" in call.output and (match := _IGNORED.search(call.output)):
+                yield from match[1].split("\n")
+            if "check-ignore" in call.command:
+                for pattern, path in _MATCHED_IGNORE.findall(call.output):
+                    yield from (pattern, path)
+
+
+def compare_commits(repository: RepositoryState, revision: Revision) -> RepositoryState:
+    """Return the state with what git knows now of the commits of a thread on the branch in use."""
+    if not revision.history:
+        return repository
+    commits = []
+    for commit in repository.commits:
+        place = next(
+            (n for n, h in enumerate(revision.history) if is_same_hash(h, commit.hash)), None
+        )
+        if place is not None:
+            pushed = None if revision.ahead is None else place >= revision.ahead
+            commit = replace(
+                commit,
+                gone=False,
+                branch=revision.branch_now or commit.branch,
+                pushed=commit.pushed if pushed is None else pushed,
+            )
+        elif commit.hash and commit.branch == revision.branch_now:
+            commit = replace(commit, gone=True)
+        commits.append(commit)
+    return replace(repository, commits=tuple(commits))

@@ -1,0 +1,248 @@
+"""What a brief says of commits, branches, pull requests and files that are not committed."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from making import thread_of
+
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.git import GitProbe
+from tasuki.draft.facts.state import list_state_items
+from tasuki.testing import ThreadBuilder
+
+HOME = "/home/dev/proj"
+ONE = "[main 1111111] one\n 1 file changed, 1 insertion(+)"
+
+
+def start(harness: str = "claude") -> ThreadBuilder:
+    """A thread in a repository, in which one file was edited."""
+    return (
+        ThreadBuilder(harness)
+        .user("go")
+        .shell("git status", "On branch main")
+        .edit("a.py", "1", "2")
+    )
+
+
+def lines_of(builder: ThreadBuilder, folder: Path, cwd: str = HOME) -> dict[str, str]:
+    """The state lines of a thread: text by label."""
+    thread = thread_of(builder, folder)
+    revision = GitProbe(cwd).read_revision()
+    facts = derive_facts(thread, revision).facts
+    return {i.label: i.text for i in list_state_items(thread, facts)}
+
+
+LEFT, UNKNOWN, COMMITTED = "`a.py`", None, ""
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code", "expected"),
+    [
+        ("git commit -am one", ONE, 0, COMMITTED),
+        ("git -c user.name='A B' -c core.editor=true commit -am one", ONE, 0, COMMITTED),
+        ("cd /home/dev/proj/src && git commit -am one", ONE, 0, COMMITTED),
+        ("git add . && git commit -m one && git push", f"{ONE}\nfatal: no upstream", 128, COMMITTED),
+        ("git ci -am one", ONE, 0, COMMITTED),
+        ("just commit one", ONE, 0, COMMITTED),
+        ("git commit -qam one", "", 0, COMMITTED),
+        ('git commit -qm "$(cat <<\'EOF\'\none\n\nmore\nEOF\n)"', "", 0, COMMITTED),
+        ("git commit -am one", "husky - pre-commit hook exited with code 1", 1, LEFT),
+        ("git commit -m one; echo done", "On branch main\nno changes added to commit\ndone", 0, LEFT),
+        ("npm test && git commit -am one", "1 failed", 1, LEFT),
+        ("git commit -am one | tail -1", " 1 file changed", 0, UNKNOWN),
+        ("git commit -qam one; echo done", "done", 0, UNKNOWN),
+        ("git -C /home/dev/other commit -am one", "[main 2222222] one", 0, LEFT),
+        ("cd ~/other && git commit -am one", "[main 2222222] one", 0, LEFT),
+        ("gt create -am one", "created", 0, UNKNOWN),
+        ("git stash", "Saved working directory and index state WIP on main: 1 x", 0, LEFT),
+        ("cat notes.txt", "[main 1111111] one", 0, LEFT),
+    ],
+)  # fmt: skip
+def test_a_commit_is_told_only_where_it_is_proven(
+    command: str, output: str, code: int, expected: str | None, tmp_path: Path
+) -> None:
+    """Where nobody can know it, the file is neither committed nor "not committed"."""
+    lines = lines_of(start().shell(command, output, code), tmp_path)
+
+    assert lines.get("Not committed yet") == (expected or None)
+    known = [text for label, text in lines.items() if label == "Committed on `main`"]
+    assert bool(known) == (expected == COMMITTED)
+
+
+def test_files_outside_of_every_repository_are_not_uncommitted(tmp_path: Path) -> None:
+    """A scratch file, a note of the agent, and a folder without git have nothing to commit."""
+    plain = ThreadBuilder("pi").user("go").edit("a.py", "1", "2")
+    noted = start().edit("/home/dev/.claude/projects/x/memory/MEMORY.md", "1", "2")
+
+    assert "Not committed yet" not in lines_of(plain, tmp_path)
+    assert lines_of(noted, tmp_path)["Not committed yet"] == "`a.py`"
+
+
+@pytest.mark.parametrize("name", [".env", "dist/app.js", "notes.log", "settings.local.json"])
+def test_what_usually_is_ignored_needs_a_word_of_git(name: str, tmp_path: Path) -> None:
+    """A file that git names is one of the repository."""
+    silent = start().create(name, "x")
+    named = silent.shell(f"git add -f {name}", "")
+
+    assert lines_of(start().create(name, "x"), tmp_path)["Not committed yet"] == "`a.py`"
+    assert name.rpartition("/")[2] in lines_of(named, tmp_path)["Not committed yet"]
+
+
+def test_worktrees_have_files_of_their_own(tmp_path: Path) -> None:
+    """A commit in one says nothing of a file in the other."""
+    tree = "/home/dev/proj/.worktrees/fix"
+    builder = start().shell("git worktree add -b fix .worktrees/fix", "Preparing worktree")
+    builder = builder.edit(f"{tree}/b.py", "1", "2")
+    committed = builder.shell(f"git -C {tree} commit -am two", "[fix 2222222] two")
+    lines = lines_of(committed, tmp_path)
+
+    assert lines["Not committed yet"] == "`a.py`"
+    assert lines["Committed on `fix` in `.worktrees/fix`"] == "`2222222` two — no push seen"
+
+
+def test_two_repositories_do_not_mix(tmp_path: Path) -> None:
+    """A line that commits in both is read in its order."""
+    builder = start().shell(
+        "cd /home/dev/api && git commit -qam x || true; cd /home/dev/web && git commit -am web && cd ../api && git commit -am api",
+        "[main 3333333] web\n[main 4444444] api",
+    )
+    lines = lines_of(builder, tmp_path)
+
+    assert lines["Not committed yet"] == "`a.py`"
+    assert "`4444444` api" in str(lines)
+    assert "Committed on `main` in `/home/dev/web`" in str(lines)
+
+
+def test_jujutsu_keeps_edits_in_commits(tmp_path: Path) -> None:
+    """With jj a description is enough."""
+    builder = start().shell(
+        'jj describe -m "Parse rows"',
+        "Working copy  (@) now at: qpv 1a2b3c4d Parse rows\nParent commit (@-)      : zzz 00000000",
+    )
+
+    assert "Not committed yet" not in lines_of(builder, tmp_path)
+
+
+def test_words_of_others_settle_files(tmp_path: Path) -> None:
+    """The user's word or a sub-agent's report may mean a commit: then nothing is claimed."""
+    told = start().user("I committed that myself, go on")
+    reported = start().agent("Commit the work")
+
+    assert "Not committed yet" not in lines_of(told, tmp_path)
+    assert "nothing was committed" not in str(lines_of(reported, tmp_path))
+
+
+CREATE = ("gh pr create --fill", "https://github.com/o/r/pull/7")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "expected"),
+    [
+        ("gh pr merge 7 --squash", "", "#7 merged, made in this thread"),
+        ("gh pr merge --squash", "", "#7 merged, made in this thread"),
+        ("gh pr merge 7 --auto --squash", "", "#7 open, made in this thread"),
+        ("gh pr merge 7 --squash | tail -1", "", "#7 open, made in this thread"),
+        ("gh pr merge 7 --squash; echo done", "X Pull request o/r#7 is not mergeable\ndone", "#7 open, made in this thread"),
+        ("gh pr view 7 --json state -q .state", "MERGED", "#7 merged, made in this thread"),
+        ("gh pr view 7 --json state,mergedAt", '{"mergedAt":"2026-01-01T00:00:00Z","state":"MERGED"}', "#7 merged, made in this thread"),
+        ("gh pr close 7", "✓ Closed pull request o/r#7 (one)", "#7 closed, made in this thread"),
+        ("gh pr ready 7 --undo", "", "#7 draft, made in this thread"),
+        ("git log --oneline origin/main", "abc1234 Parse rows (#7)", "#7 merged, made in this thread"),
+        ("git log --oneline", "abc1234 Revert the parser (#7)", "#7 open, made in this thread"),
+        ("gh pr view 9 --json state -q .state", "MERGED", "#7 open, made in this thread"),
+    ],
+)  # fmt: skip
+def test_a_pull_request_has_the_state_that_was_seen_last(
+    command: str, output: str, expected: str, tmp_path: Path
+) -> None:
+    """Merged is only what a program, the log of the main branch or the user called merged."""
+    builder = start().shell("git switch -c topic", "Switched to a new branch 'topic'")
+    builder = builder.shell(*CREATE).shell(command, output)
+
+    assert lines_of(builder, tmp_path)["Pull requests, as last seen"] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        ("The PR is merged, go on with the next one", "merged"),
+        ("I merged it", "merged"),
+        ("Go on when the PR is merged", "open"),
+        ("Is the PR merged?", "open"),
+        ("Why was the PR not merged", "open"),
+    ],
+)
+def test_the_user_may_say_that_it_is_merged(words: str, state: str, tmp_path: Path) -> None:
+    """A condition, a question and a denial say nothing."""
+    lines = lines_of(start().shell(*CREATE).user(words), tmp_path)
+
+    assert lines["Pull requests, as last seen"] == f"#7 {state}, made in this thread"
+
+
+def test_checks_and_releases_are_told_as_last_seen(tmp_path: Path) -> None:
+    """The table of the checks is summed up; a package counts once its program named it."""
+    rows = "build\tpass\t1m\thttps://x\nlint\tfail\t3s\thttps://y\ntest\tpending\t0\thttps://z"
+    builder = start().shell(*CREATE).shell("gh pr checks 7", rows, 8)
+    builder = builder.shell("npm publish", "npm notice\n+ @dev/shop@1.2.0")
+    lines = lines_of(builder, tmp_path)
+
+    assert lines["Checks of #7, as last seen"] == "1 FAILED (`lint`), 1 passed, 1 still running"
+    assert lines["Published"] == "`@dev/shop@1.2.0`"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    folder = tmp_path / "proj"
+    folder.mkdir()
+    run(folder, "init", "-q", "-b", "main")
+    (folder / "a.py").write_text("1\n")
+    (folder / ".gitignore").write_text("out/\n")
+    run(folder, "add", ".")
+    run(folder, "commit", "-qm", "first")
+    return folder
+
+
+def run(folder: Path, *words: str) -> str:
+    """What git prints in a folder."""
+    command = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words)
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_git_decides_where_the_folder_is_here(project: Path, tmp_path: Path) -> None:
+    """A file that somebody committed is not left, an ignored one neither; others' changes are told."""
+    for name in ("a.py", "b.py", "c.py"):
+        (project / name).write_text("2\n")
+    (project / "out").mkdir()
+    (project / "out" / "x.js").write_text("2\n")
+    run(project, "add", "a.py")
+    run(project, "commit", "-qm", "by hand")
+    run(project, "add", "b.py")
+    builder = ThreadBuilder("claude", cwd=str(project)).user("go")
+    builder = builder.edit("a.py", "1", "2").create("b.py", "2").create("out/x.js", "2")
+    lines = lines_of(builder, tmp_path, str(project))
+
+    assert lines["Not committed yet"] == "`b.py` (1 of them staged)"
+    assert lines["Changed in the folder now, by no tool of this thread"] == "`c.py`"
+
+
+def test_git_knows_which_commits_are_left_and_pushed(project: Path, tmp_path: Path) -> None:
+    """A commit that was reset away is not told; one that the upstream has is pushed."""
+    upstream = tmp_path / "upstream.git"
+    run(tmp_path, "init", "-q", "--bare", str(upstream))
+    run(project, "remote", "add", "origin", str(upstream))
+    run(project, "push", "-qu", "origin", "main")
+    builder = ThreadBuilder("claude", cwd=str(project)).user("go")
+    for word in ("lost", "kept"):
+        (project / "a.py").write_text(word)
+        builder = builder.shell(f"git commit -am {word}", run(project, "commit", "-am", word))
+        if word == "lost":
+            run(project, "reset", "-q", "--hard", "HEAD^")
+    told = lines_of(builder, tmp_path, str(project))["Committed on `main`"]
+    run(project, "push", "-q")
+    pushed = lines_of(builder, tmp_path, str(project))["Committed on `main`"]
+
+    assert told.endswith("kept — no push seen")
+    assert "lost" not in told
+    assert pushed.endswith("kept — pushed")
