@@ -22,7 +22,7 @@ def test_find_shows_the_best_threads_with_lines_and_refs(world: World) -> None:
     assert done.returncode == 0, done.stderr
     head, *lines = done.stdout.splitlines()
     assert re.match(
-        r"00000000\S*  claude  \d+s  \S+  Why does the upload stall after a minute\?", head
+        r"00000000\S*  claude  \d+d  \S+  Why does the upload stall after a minute\?", head
     )
     assert any("#5     assistant  You are right: the upload" in line for line in lines)
     example = re.search(r"tasuki read (\S+#\d+)", done.stderr)

@@ -22,7 +22,7 @@ class ProgramHarness:
     title: str
     program: str
     head: type[HeadReader]
-    prefix: ClassVar[str]
+    prefix: ClassVar[str] = ""
     """Begins the names of its classes: `Codex` for `CodexReader`, `CodexIntegration`, `CodexControl`."""
     ready: str
     """Matches the screen once it takes input."""

@@ -74,7 +74,7 @@ def build_folder_name(cwd: Path) -> str:
 def list_threads() -> Iterator[ThreadFile]:
     """Yield all thread files: only their lines name the folders."""
     for projects in (get_projects_folder(), *_list_desktop_folders()):
-        for directory in (d for d in scan_folder(projects) if d.is_dir()):
+        for directory in (d for d in scan_folder(projects) if os.path.isdir(d.path)):
             yield from list_thread_files(
                 e
                 for e in scan_folder(directory.path)

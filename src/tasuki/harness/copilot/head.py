@@ -44,7 +44,7 @@ def is_session(path: Path, first: bytes) -> bool:
 def list_sessions() -> Iterator[ThreadFile]:
     """Yield the event logs of all sessions: only their heads name the folder."""
     for folder in scan_folder(get_home() / "session-state"):
-        if folder.is_dir():
+        if os.path.isdir(folder.path):
             yield from list_thread_files(
                 e for e in scan_folder(folder.path) if e.name == "events.jsonl"
             )

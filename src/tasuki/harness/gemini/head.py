@@ -62,7 +62,7 @@ def is_session(path: Path, first: bytes) -> bool:
 def list_sessions() -> Iterator[ThreadFile]:
     """Yield all session files: only the projects' folders and the files name the folder."""
     for project in scan_folder(get_home() / "tmp"):
-        if project.is_dir():
+        if os.path.isdir(project.path):
             yield from _list_files(Path(project.path, "chats"))
 
 

@@ -59,7 +59,7 @@ def list_session_files(root: Path, folder: str | None = None) -> Iterator[Thread
     entries = scan_folder(root / (folder or ""))
     yield from list_thread_files(e for e in entries if e.name.endswith(".jsonl") and e.is_file())
     for entry in entries if folder is None else ():
-        if entry.is_dir():
+        if os.path.isdir(entry.path):
             yield from list_session_files(root, entry.name)
 
 
