@@ -245,7 +245,11 @@ class ThreadHead(Struct, frozen=True, gc=False):
     kept: bool = False
     """Its file is gone; tasuki reads the copy that it kept."""
     is_child: bool = False
-    """A program began it: a sub-agent, or one that judges. It is found by its id, and not listed."""
+    """A program began it: a sub-agent, or one that judges. It is found by its id, and listed under its parent."""
+    parent: str = ""
+    """Id of the thread that began it, where the file names that."""
+    children: tuple[str, ...] = ()
+    """Ids of the threads that it began, where lists know them."""
 
 
 class Goal(Struct, frozen=True):

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tasuki.threads.search import ThreadSearchResult
 
 
+MOST_CHILDREN = 3
+"""Agents of a thread that a list names by their ids."""
+
+
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
 @click.option(
@@ -114,6 +118,9 @@ def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
     if is_handoff_prompt(words):
         words = "(started with a handoff)"
     mark = "(kept copy) " if head.kept else ""
+    if head.children:
+        began = ", ".join(id[:length] for id in head.children[:MOST_CHILDREN])
+        mark += f"(+{len(head.children)} of its agents: {began}) "
     count = "" if head.messages is None else str(head.messages)
     return (
         head.harness,

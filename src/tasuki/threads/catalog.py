@@ -114,7 +114,12 @@ def _list_heads(
         is_here = {f: belongs_to(f, here) for f in {f for h in heads for f in (h.cwd, *h.folders)}}
         heads = [h for h in heads if h.of_project or any(is_here[f] for f in (h.cwd, *h.folders))]
     heads.sort(key=lambda head: -head.modified)
-    return islice((head for head in heads if not head.is_child), limit)
+    children: dict[str, list[str]] = {}
+    for head in heads:
+        if head.parent:
+            children.setdefault(head.parent, []).append(head.id)
+    own = islice((head for head in heads if not head.is_child), limit)
+    return (replace(h, children=tuple(children[h.id])) if h.id in children else h for h in own)
 
 
 def _read_heads(

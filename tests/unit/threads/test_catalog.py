@@ -116,6 +116,27 @@ def test_a_thread_is_of_the_folders_that_its_lines_name(
     assert list(catalog.list_heads(None, Path("/srv/other"))) == []
 
 
+def test_agents_of_a_thread_are_listed_with_it(home: Path) -> None:
+    """A sub-agent of Codex is no thread of the list, also if it wrote last; its parent names it."""
+    folder = home / ".codex" / "sessions" / "2026" / "01" / "05"
+    folder.mkdir(parents=True)
+    parent = ThreadBuilder("codex", cwd="/srv/a", seed=1).user("task").assistant("ok")
+    child = (
+        ThreadBuilder("codex", cwd="/srv/a", seed=20_000)
+        .user("order")
+        .assistant("ok")
+        .assistant("more")
+    )
+    spawned = {"thread_spawn": {"parent_thread_id": parent.id, "depth": 1}}
+    child.records[0]["payload"]["source"] = {"subagent": spawned}
+    path, own = parent.write(folder), child.write(folder)
+
+    (head,) = catalog.list_heads(None, Path("/srv/a"))
+    assert (head.path, head.children) == (str(path), (child.id,))
+    assert catalog.find_thread("@1", Path("/srv/a"))[1] == path
+    assert catalog.find_thread(child.id, home)[1] == own
+
+
 def test_heads_of_many_threads_are_kept_in_the_index(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

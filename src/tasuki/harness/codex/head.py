@@ -23,6 +23,7 @@ _CWD = compile_pattern(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
 _CHILD = compile_pattern(
     rb'"source": ?\{"subagent"|"thread_source": ?"subagent"|"parent_thread_id": ?"'
 )
+_PARENT = compile_pattern(rb'"(?:parent_thread_id|session_id)": ?"([^"]+)"')
 _ITEM = compile_pattern(rb'"item": ?\{"type": ?"(User|Agent)Message"')
 _TYPED = compile_pattern(
     rb'"type": ?"user_message",.{0,200}?"message": ?("[^"\\]*(?:\\.[^"\\]*)*")'
@@ -133,6 +134,8 @@ class CodexHead(HeadReader):
             self.id = id[1].decode("utf-8", "replace") if id else ""
             self.cwd = _decode_string(cwd[1]) if cwd else ""
             self.is_child = bool(_CHILD.search(line))
+            parent = _PARENT.search(line) if self.is_child else None
+            self.parent = parent[1].decode("utf-8", "replace") if parent else ""
             return
         kind = line[_KIND]
         is_item = b'item_completed"' in kind and bool(_ITEM.search(line, 60, 500))

@@ -75,6 +75,7 @@ class HeadReader:
         self.context: int | None = None
         self.window: int | None = None
         self.is_child = False
+        self.parent = ""
         self.is_whole = False
 
     @staticmethod
@@ -128,6 +129,7 @@ class HeadReader:
             context_window=self.window,
             folders=tuple(folder for folder in self.folders if folder and folder != self.cwd),
             is_child=self.is_child,
+            parent=self.parent,
         )
 
     def open_source(self) -> BinaryIO:
