@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from msgspec import Struct
+
 from tasuki.errors import UsageError
 from tasuki.harness.integration import Addition, build_command_hook, get_text
 from tasuki.harness.protocol import (
@@ -31,6 +33,19 @@ MAX_ARGUMENT = 100_000
 TOO_LONG = "The brief is too long to be sent: it is pasted into the input. Press Enter there."
 CUT_OFF = "the answer was cut off at the model's limit of output"
 """Why an answer that ends in the middle does not count."""
+
+
+class AnswerUsage(Struct):
+    """Tokens, as several programs report them with an answer."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class AnswerError(Struct):
+    """Why there is no answer, as several programs report it."""
+
+    message: str = ""
 
 
 def plan_with_brief(

@@ -29,6 +29,8 @@ class ProgramHarness:
     skill_mark: str = "/"
     key_variables: tuple[str, ...] = ()
     """Variables with which it is signed in."""
+    unset: tuple[str, ...] = ()
+    """Variables that it must not inherit."""
     can_start = True
     can_prefill = False
     can_ask = True
@@ -79,6 +81,6 @@ class ProgramHarness:
 
     def get_control(self) -> AgentControl:
         control: AgentControl = self.load("hooks", "*Control")(
-            self.program, self.ready, self.build_argument
+            self.program, self.ready, self.build_argument, self.unset
         )
         return control

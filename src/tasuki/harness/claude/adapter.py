@@ -1,16 +1,17 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from tasuki.files import find_home_folder
+from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
 from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
 from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
-    AgentControl,
     AskAnswer,
     AskPlan,
     AskRequest,
@@ -49,6 +50,8 @@ class Claude(ProgramHarness):
     ready = r"^[❯>]\s"
     """It is at the edge of the screen: the cursor of a dialog is one column further in."""
     can_prefill = True
+    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    unset = OWN_VARIABLES
     caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
 
     def follow(self, path: Path) -> ThreadFollower:
@@ -107,17 +110,15 @@ class Claude(ProgramHarness):
                 if line.message.id != id:
                     id, texts = line.message.id, []
                 model = line.message.model
-                texts += _list_texts(line.message)
+                texts.append(extract_text(line.message.content))
         error = _find_error(end)
         if request.schema and end.structured_output is not UNSET:
             texts = [bytes(end.structured_output).decode("utf-8", "replace")]
         usage = end.usage
         return AskAnswer(
-            text="" if error else "\n".join(texts),
+            text="" if error else "\n".join(filter(None, texts)),
             model="" if model.startswith("<") else model,
-            input_tokens=usage.input_tokens
-            + usage.cache_creation_input_tokens
-            + usage.cache_read_input_tokens,
+            input_tokens=count_context_tokens(usage) - usage.output_tokens,
             output_tokens=usage.output_tokens,
             price=_compute_price(end.total_cost_usd, Path(request.thread.path)),
             aborted=(end.terminal_reason or "").startswith("aborted"),
@@ -127,57 +128,30 @@ class Claude(ProgramHarness):
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.id)
 
-    def get_control(self) -> AgentControl:
-        control: AgentControl = self.load("hooks", "*Control")(
-            self.program, self.ready, lambda prompt: ("--", prompt), OWN_VARIABLES
-        )
-        return control
+    def build_argument(self, prompt: str) -> tuple[str, ...]:
+        return ("--", prompt)
 
-    def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; on macOS they may be in the keychain."""
-        from tasuki.harness.reading.credentials import find_credentials
-
-        names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-        found = find_credentials(names, [get_projects_folder().parent / ".credentials.json"])
-        return found or (None if sys.platform == "darwin" else False)
+    def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
+        """List the file; on macOS the credentials may be in the keychain."""
+        keychains = find_home_folder() / "Library" / "Keychains"
+        return [get_projects_folder().parent / ".credentials.json"], [keychains]
 
 
 # -- what an agent answers -----------------------------------------------------------------
 
 
-class _ClaudeAnswerBlock(Struct):
-    type: str = ""
-    text: str = ""
-
-
-class _ClaudeAnswerUsage(Struct):
-    input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _ClaudeAnswerMessage(Struct):
-    id: str = ""
-    model: str = ""
-    content: str | list[_ClaudeAnswerBlock] = []
-
-
-class _ClaudeAnswerLine(Struct):
+class _ClaudeAnswerLine(ClaudeLine):
     """A line of `--output-format stream-json`; the last one is of type `result`."""
 
-    type: str = ""
-    message: _ClaudeAnswerMessage | None = None
     parent_tool_use_id: str | None = None
-    subtype: str = ""
     is_error: bool = False
-    errors: list[str] = []
+    errors: tuple[str, ...] = ()
     result: str = ""
     structured_output: Raw | UnsetType = UNSET
     stop_reason: str | None = None
     terminal_reason: str | None = None
     total_cost_usd: float | None = None
-    usage: _ClaudeAnswerUsage = msgspec.field(default_factory=_ClaudeAnswerUsage)
+    usage: ClaudeUsage = msgspec.field(default_factory=ClaudeUsage)
 
 
 class _ClaudeCost(Struct):
@@ -186,12 +160,6 @@ class _ClaudeCost(Struct):
 
 _LINE = msgspec.json.Decoder(_ClaudeAnswerLine)
 _COST_LINE = msgspec.json.Decoder(_ClaudeCost)
-
-
-def _list_texts(message: _ClaudeAnswerMessage) -> list[str]:
-    if isinstance(message.content, str):
-        return [message.content]
-    return [block.text for block in message.content if block.type == "text"]
 
 
 def _find_error(end: _ClaudeAnswerLine) -> str:

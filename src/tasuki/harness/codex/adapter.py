@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness.codex.format import CodexPart
 from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
 from tasuki.harness.parts import ThreadPart
-from tasuki.harness.plans import choose_ask_folder
+from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -120,7 +121,7 @@ class Codex(ProgramHarness):
         """Parse the last message; a turn that began and did not end was interrupted."""
         text = error = ""
         began = ended = False
-        usage = _CodexAnswerUsage()
+        usage = AnswerUsage()
         for event in decode_lines(split_output(output), _EVENT):
             item = event.item
             if event.type == "turn.started":
@@ -131,7 +132,7 @@ class Codex(ProgramHarness):
                 ended, usage = True, event.usage or usage
             elif event.type == "turn.failed":
                 ended = True
-                error = (event.error or _CodexAnswerError()).message or "the turn failed"
+                error = (event.error or AnswerError()).message or "the turn failed"
         return AskAnswer(
             text="" if error else text,
             input_tokens=usage.input_tokens,
@@ -187,27 +188,13 @@ def _read_servers(folder: Path) -> dict[str, Any]:
 # -- what an agent answers -----------------------------------------------------------------
 
 
-class _CodexAnswerItem(Struct):
-    type: str = ""
-    text: str = ""
-
-
-class _CodexAnswerUsage(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _CodexAnswerError(Struct):
-    message: str = ""
-
-
 class _CodexAnswerEvent(Struct):
     """A line of `--json`; a turn ends with `turn.completed` or `turn.failed`."""
 
     type: str = ""
-    item: _CodexAnswerItem | None = None
-    usage: _CodexAnswerUsage | None = None
-    error: _CodexAnswerError | None = None
+    item: CodexPart | None = None
+    usage: AnswerUsage | None = None
+    error: AnswerError | None = None
 
 
 _EVENT = msgspec.json.Decoder(_CodexAnswerEvent)

@@ -105,8 +105,8 @@ class Gemini(ProgramHarness):
             elif event.type == "result":
                 end = event
         if end and end.status != "success":
-            error = (end.error or _GeminiAnswerError()).message or "an error without a message"
-        stats = (end.stats if end else None) or _GeminiAnswerStats()
+            error = (end.error or plans.AnswerError()).message or "an error without a message"
+        stats = (end.stats if end else None) or plans.AnswerUsage()
         return AskAnswer(
             text="" if error else "".join(pieces),
             model=model,
@@ -154,15 +154,6 @@ def _build_settings(path: Path) -> str:
 # -- what an agent answers -----------------------------------------------------------------
 
 
-class _GeminiAnswerStats(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _GeminiAnswerError(Struct):
-    message: str = ""
-
-
 class _GeminiAnswerEvent(Struct):
     """A line of `--output-format stream-json`; the last one is of type `result`."""
 
@@ -171,8 +162,8 @@ class _GeminiAnswerEvent(Struct):
     content: str = ""
     model: str = ""
     status: str = ""
-    error: _GeminiAnswerError | None = None
-    stats: _GeminiAnswerStats | None = None
+    error: plans.AnswerError | None = None
+    stats: plans.AnswerUsage | None = None
 
 
 _EVENT = msgspec.json.Decoder(_GeminiAnswerEvent)

@@ -150,7 +150,7 @@ class Opencode(ProgramHarness):
             if event.part.messageID not in ("", id):
                 id, texts = event.part.messageID, []
             if event.type == "text":
-                texts.append(event.part.text)
+                texts.append(event.part.text or "")
             elif event.type == "step_finish":
                 steps.append(event.part)
             elif event.type == "error":
@@ -239,32 +239,16 @@ def _build_config(own: str) -> str:
 # -- what an agent answers -----------------------------------------------------------------
 
 
-class _OpencodeAnswerCache(Struct):
-    read: int = 0
-    write: int = 0
-
-
-class _OpencodeAnswerTokens(Struct):
-    input: int = 0
-    output: int = 0
-    cache: _OpencodeAnswerCache = msgspec.field(default_factory=_OpencodeAnswerCache)
-
-
-class _OpencodeAnswerPart(Struct):
+class _OpencodeAnswerPart(record.OpencodePart, frozen=True):
     messageID: str = ""
-    text: str = ""
     reason: str = ""
-    tokens: _OpencodeAnswerTokens = msgspec.field(default_factory=_OpencodeAnswerTokens)
+    tokens: record.OpencodeTokens = record.OpencodeTokens()
     cost: float = 0.0
-
-
-class _OpencodeAnswerErrorData(Struct):
-    message: str = ""
 
 
 class _OpencodeAnswerError(Struct):
     name: str = ""
-    data: _OpencodeAnswerErrorData = msgspec.field(default_factory=_OpencodeAnswerErrorData)
+    data: plans.AnswerError = msgspec.field(default_factory=plans.AnswerError)
 
 
 class _OpencodeAnswerEvent(Struct):
@@ -272,7 +256,7 @@ class _OpencodeAnswerEvent(Struct):
 
     type: str = ""
     sessionID: str = ""
-    part: _OpencodeAnswerPart = msgspec.field(default_factory=_OpencodeAnswerPart)
+    part: _OpencodeAnswerPart = _OpencodeAnswerPart()
     error: _OpencodeAnswerError | None = None
 
 

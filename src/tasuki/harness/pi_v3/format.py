@@ -40,6 +40,7 @@ class PiUsage(Struct, gc=False):
     output: int = 0
     cacheRead: int = 0
     cacheWrite: int = 0
+    cost: Raw = Raw(b"{}")
 
 
 class PiMessage(Struct, gc=False):

@@ -27,7 +27,7 @@ from tasuki.harness.integration import (
     read_script,
     read_setting,
 )
-from tasuki.harness.pi_v3.format import PiBlock, PiUsage, build_argument
+from tasuki.harness.pi_v3.format import LINE, PiMessage, build_argument, extract_text
 from tasuki.harness.plans import CUT_OFF, FLEET_MARK, BaseControl
 from tasuki.harness.protocol import (
     AgentEvent,
@@ -299,25 +299,7 @@ class _PiAnswerCost(Struct):
     total: float = 0.0
 
 
-class _PiAnswerUsage(PiUsage):
-    cost: _PiAnswerCost = msgspec.field(default_factory=_PiAnswerCost)
-
-
-class _PiAnswerMessage(Struct):
-    role: str = ""
-    content: str | list[PiBlock] | None = None
-    model: str = ""
-    usage: _PiAnswerUsage = msgspec.field(default_factory=_PiAnswerUsage)
-    stopReason: str | None = ""
-    errorMessage: str | None = ""
-
-
-class _PiAnswerLine(Struct):
-    type: str = ""
-    message: _PiAnswerMessage | None = None
-
-
-_LINE = msgspec.json.Decoder(_PiAnswerLine)
+_COST = msgspec.json.Decoder(_PiAnswerCost)
 
 
 def parse_answer(request: AskRequest) -> AskAnswer:
@@ -327,10 +309,10 @@ def parse_answer(request: AskRequest) -> AskAnswer:
         return AskAnswer()
     last = messages[-1]
     error = _find_error(last)
-    price = sum(message.usage.cost.total for message in messages)
-    usages = [message.usage for message in messages]
+    usages = [message.usage for message in messages if message.usage]
+    price = sum(cost.total for cost in decode_lines((bytes(u.cost) for u in usages), _COST))
     return AskAnswer(
-        text="" if error else _extract_text(last),
+        text="" if error else extract_text(last.content),
         model=last.model,
         input_tokens=sum(u.input + u.cacheRead + u.cacheWrite for u in usages),
         output_tokens=sum(u.output for u in usages),
@@ -340,20 +322,20 @@ def parse_answer(request: AskRequest) -> AskAnswer:
     )
 
 
-def _list_answers(request: AskRequest) -> list[_PiAnswerMessage]:
+def _list_answers(request: AskRequest) -> list[PiMessage]:
     """List the agent's messages after the question.
 
     The list is empty where the record does not hold the question.
     """
     question = request.question.strip()
-    answers: list[_PiAnswerMessage] = []
+    answers: list[PiMessage] = []
     has_question = False
-    for line in decode_lines(_read_tail(Path(request.scratch)), _LINE):
+    for line in decode_lines(_read_tail(Path(request.scratch)), LINE):
         message = line.message
         if line.type != "message" or message is None:
             continue
         if message.role == "user":
-            has_question, answers = _extract_text(message).strip().endswith(question), []
+            has_question, answers = extract_text(message.content).strip().endswith(question), []
         elif message.role == "assistant" and has_question:
             answers.append(message)
     return answers
@@ -366,13 +348,7 @@ def _read_tail(folder: Path) -> list[bytes]:
     return Path(newest.path).read_bytes()[-TAIL_BYTES:].splitlines() if newest else []
 
 
-def _extract_text(message: _PiAnswerMessage) -> str:
-    if not isinstance(message.content, list):
-        return message.content or ""
-    return "\n".join(block.text for block in message.content if block.type == "text")
-
-
-def _find_error(message: _PiAnswerMessage) -> str:
+def _find_error(message: PiMessage) -> str:
     if message.stopReason == "length":
         return CUT_OFF
     if message.stopReason != "error":
