@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.checkouts import RepositoryCommand, is_proven
-from tasuki.draft.runs.ended_line import EndedLine
+from tasuki.draft.facts.checkouts import RepositoryCommand, RepositoryLine, is_proven
 from tasuki.model import CheckSummary, PullRequest, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -69,7 +68,7 @@ class PullRequestLog:
     def read_line(
         self,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         commands: Sequence[RepositoryCommand],
         output: str,
         branch: str,
@@ -101,7 +100,7 @@ class PullRequestLog:
     def _read_pull(
         self,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         command: RepositoryCommand,
         number: int,
         output: str,
