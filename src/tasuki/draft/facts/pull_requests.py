@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from tasuki.draft.facts.checkouts import RepositoryCommand, RepositoryLine, is_proven
@@ -152,7 +153,7 @@ class PullRequestLog:
         fields = dict(_FIELD.findall(output))
         if fields.get("number", "").isdigit() and fields.get("state") in _STATES:
             self._note(int(fields["number"]), _STATES[fields["state"]], ref)
-        objects = [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
+        objects = _list_objects(output)
         for found in objects:
             self._read_object(ref, found, one)
         states = set(_STATE_WORD.findall(output))
@@ -242,6 +243,20 @@ class PullRequestLog:
             branch or (old.branch if old else ""),
             bool(old and old.handled),
         )
+
+
+def _list_objects(output: str) -> list[dict[str, str]]:
+    """List what JSON in an output says of pull requests: `number`, `state`, `isDraft`, `mergedAt`."""
+    try:
+        whole = msgspec.json.decode(output.strip())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
+    found = whole if isinstance(whole, list) else [whole]
+    return [
+        {key: str(value).replace("True", "true") if value is not None else "null" for key, value in one.items()}
+        for one in found
+        if isinstance(one, dict)
+    ]
 
 
 def _asks_for_state(command: RepositoryCommand) -> bool:

@@ -42,7 +42,9 @@ _USER_COMMITTED = compile_pattern(
     r"(?i)\b(?:i|we)(?:'ve| have| just| already)* (?:committed|commited|merged|pushed|shipped)\b"
     r"|^(?:committed|merged|pushed)\b"
 )
-_AGENT_COMMITTED = compile_pattern(r"(?i)\bcommit(?:ted|s)?\b|\bmerged\b|\bPRs?\b|/pull/\d")
+_AGENT_COMMITTED = compile_pattern(
+    r"(?i)\b(?:git commit|committed|merged)\b|\bcommits?\W{1,3}[0-9a-f]{7,40}\b|/pull/\d"
+)
 _COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
 _READS = frozenset("cat less more head tail grep rg sed awk nl bat find jq echo printf".split())
 _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash reset tag".split())
