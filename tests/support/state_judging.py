@@ -174,7 +174,7 @@ def _judge_item(
     cut: Cut, item: Item, line_of: Callable[[int], int]
 ) -> Iterator[tuple[str, _Opinion]]:
     label = item.label.partition(", written ")[0]
-    if label.startswith("Committed on"):
+    if label.startswith("Committed"):
         elsewhere = label.endswith(", earlier")
         yield f"Committed on …{', earlier' if elsewhere else ''}", _judge_commits(cut, item)
     elif label == "Branch":
@@ -207,7 +207,7 @@ _CLAIMS = {"pushed": True, "no push seen": False}
 
 
 def _judge_commits(cut: Cut, item: Item) -> _Opinion:
-    match = re.match(r"Committed on (?:`(.*)`|a detached HEAD)", item.label)
+    match = re.match(r"Committed (?:on `([^`]*)`|on a detached HEAD)?", item.label)
     branch = match[1] if match else None
     named = list(_COMMIT.finditer(item.text))
     claim = re.search(r" — (pushed|no push seen)(?:; git called the tree clean)?$", item.text)
@@ -258,19 +258,20 @@ def _count_earlier(text: str) -> int:
 
 
 def _judge_uncommitted(cut: Cut, text: str) -> _Opinion:
-    """Judge the files and their number. Those outside of the thread's folder do not count.
+    """Judge the files and their number. Those outside of the thread's folder need not be told.
 
     Where the line says that a formatter changed others, it need not name them all.
     """
     text, formatted, _ = text.partition(", and what `")
-    labelled = [p for p in cut.uncommitted if not p.startswith(("../", "/", "~"))]
+    outside = [p for p in cut.uncommitted if p.startswith(("../", "/", "~"))]
+    labelled = [p for p in cut.uncommitted if p not in outside]
     names = re.findall(r"`([^`]+)`", text)
     for name in names:
-        if not any(p == name or p.endswith(f"/{name}") for p in labelled):
+        if not any(p == name or p.endswith(f"/{name}") for p in cut.uncommitted):
             return "wrong", f"{name} is not among them"
     more = re.search(r" and (\d+) more$", text)
     count = len(names) + (int(more[1]) if more else 0)
-    if count == len(labelled) or (formatted and count < len(labelled)):
+    if len(labelled) <= count <= len(cut.uncommitted) or (formatted and count < len(labelled)):
         return RIGHT
     return "wrong", f"{count} told, {len(labelled)} labelled"
 
@@ -289,15 +290,22 @@ def _judge_pulls(cut: Cut, text: str) -> _Opinion:
 
 def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
     label = next((c for c in cut.checks if c.kind == kind), None)
+    if label is None and "is not in the thread" in text:
+        return UNJUDGED
     if label is None:
         return "wrong", "no such check is labelled"
     if label.result == "unclear":
         return UNJUDGED
-    says = re.search(r"` (passed|FAILED)(?=[:;,])", text)
-    if says is None or says[1].lower() != label.result:
+    says = re.search(r"`(?: \(in .*?\))? (passed|FAILED)(?=[:;,]|$)", text)
+    if says is None:
+        return UNJUDGED if "is not in the thread" in text else ("wrong", "it says no result")
+    if text.endswith("; run again since, without a result in the thread"):
+        return UNJUDGED
+    if says[1].lower() != label.result:
         return "wrong", f"it is labelled {label.result}"
-    edited = not text.endswith("; nothing edited since")
-    if edited != label.edited_since:
+    nothing = text.endswith("; nothing edited since")
+    edited = re.search(r"; (?:edited|written) since", text)
+    if (nothing and label.edited_since) or (edited and not label.edited_since):
         return "wrong", f"edited since is labelled {label.edited_since}"
     return RIGHT
 
@@ -325,7 +333,8 @@ def _count_told(
     cut: Cut, items: Iterable[Item], verdicts: Iterable[Verdict], recall: dict[str, Recall]
 ) -> None:
     """Add what one cut tells of its branch, of the commits there, and of its last test run."""
-    here = [i for i in items if i.label in ("Branch", f"Committed on `{cut.branch}`")]
+    mine = f"Committed on `{cut.branch}`"
+    here = [i for i in items if i.label == "Branch" or i.label.startswith(mine)]
     if cut.branch is not None:
         told = any(f"`{cut.branch}`" in f"{i.label} {i.text}" for i in here)
         recall["branches"].labelled += 1

@@ -149,7 +149,7 @@ def read_state(path: Path) -> list[str]:
     return [
         f"{item.label}: {item.text}"
         for item in items
-        if item.label[:5] in ("Tests", "Faile", "Lint ")
+        if item.label[:5] in ("Tests", "Faile", "Lint ", "Last ")
     ]
 
 
@@ -160,7 +160,7 @@ def read_state(path: Path) -> list[str]:
             lambda of: of.shell("pytest -q", FAILED, 1).shell("pytest -q tests/test_b.py", "4 passed in 1s"),
             [
                 "Tests: `pytest -q tests/test_b.py` passed: `4 passed in 1s`; nothing edited since",
-                "Failed, and did not pass since: `pytest -q`: `1 failed, 3 passed in 0.1s`",
+                "Last run of the whole suite: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`",
             ],
         ),
         (

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, list_steps, read_line
@@ -12,6 +13,7 @@ from tasuki.draft.runs.summaries import Summary
 from tasuki.model import ToolCall
 from tasuki.paths import fold_path
 from tasuki.patterns import compile_pattern
+from tasuki.shell import split_words
 
 _HOME = compile_pattern(r"/(?:Users|home)/[^/]+|/root|[a-z]:/Users/[^/]+")
 _DOCUMENT = compile_pattern(r"\$\(cat <<-?\s*['\"\\]?\w+['\"]?[^\S\n]*\n\s*([^\n]+)")
@@ -38,23 +40,46 @@ class RepositoryCommand(NamedTuple):
         return [word for word in self.words if not word.startswith("-")]
 
 
-def list_repository_commands(call: ToolCall, cwd: str) -> tuple[EndedLine, list[RepositoryCommand]]:
+class RepositoryLine:
+    """A command line: its steps, and how it ended, which is read on demand."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self.steps = list_steps(call.command)
+        self._call = call
+
+    @cached_property
+    def ended(self) -> EndedLine:
+        """How it ended."""
+        return read_line(self.steps, self._call)
+
+
+def list_repository_commands(
+    call: ToolCall, cwd: str
+) -> tuple[RepositoryLine, list[RepositoryCommand]]:
     """List the commands of git, gh and jj in a command line of a thread of a folder."""
     folder = join_folder(cwd, expand_home(call.workdir, cwd)) if call.workdir else cwd
     found: list[RepositoryCommand] = []
-    steps = list_steps(call.command)
-    for number, step in enumerate(steps):
+    line = RepositoryLine(call)
+    for number, step in enumerate(line.steps):
         text = step.command.text
         if text.startswith(("cd ", "pushd ", "Set-Location ")):
             folder = enter_folder(expand_home(text, cwd), folder)
         elif "git" in text or "gh" in text or "jj" in text:
-            for started in list_started(step.command.source or text):
-                if (name := find_name(started.words[0])) in _PROGRAMS:
-                    given = [_fill_document(unquote(w), call.command) for w in started.words[1:]]
-                    words, place = _strip_options(given, folder, cwd)
-                    if words:
-                        found.append(RepositoryCommand(name, words[0], words[1:], place, number))
-    return read_line(steps, call), found
+            source = step.command.source or text
+            for words in _list_programs(source):
+                if (name := find_name(words[0])) in _PROGRAMS:
+                    given = [_fill_document(unquote(w), call.command) for w in words[1:]]
+                    rest, place = _strip_options(given, folder, cwd)
+                    if rest:
+                        found.append(RepositoryCommand(name, rest[0], rest[1:], place, number))
+    return line, found
+
+
+def _list_programs(text: str) -> Iterable[Sequence[str]]:
+    """List what a simple command may start, the words of each."""
+    if text.startswith(("git ", "gh ", "jj ")):
+        return (split_words(text),)
+    return (started.words for started in list_started(text))
 
 
 def _fill_document(word: str, line: str) -> str:
@@ -148,17 +173,17 @@ def find_root(path: str, roots: Iterable[str]) -> str:
 _RAN = Summary("passed", "")
 
 
-def is_proven(line: EndedLine, number: int, shown: Iterable[int] = ()) -> bool:
+def is_proven(line: RepositoryLine, number: int, shown: Iterable[int] = ()) -> bool:
     """Return whether a step of a line is proven to have succeeded; `shown` are steps whose output says so."""
-    return find_own_code(line, number, dict.fromkeys(shown, (_RAN,))) == 0
+    return find_own_code(line.ended, number, dict.fromkeys(shown, (_RAN,))) == 0
 
 
-def is_shown(line: EndedLine, number: int) -> bool:
+def is_shown(line: RepositoryLine, number: int) -> bool:
     """Return whether what a step printed is in the thread, whole."""
     step = line.steps[number]
     return (
-        line.is_whole
-        and bool(line.output.strip())
+        line.ended.is_whole
+        and bool(line.ended.output.strip())
         and not step.filters
         and not step.command.output_to
         and not step.command.in_background

@@ -232,6 +232,8 @@ class FileTable:
         before, file = self.files.get(self.make_relative(old)), self._get_file(new)
         if before is None or file is None or before is file:
             return
+        if not before.edits and "." not in old.rpartition("/")[2]:
+            return  # A folder.
         file.reads = sorted({*before.reads, *file.reads})
         file.edits = sorted({*before.edits, *file.edits, ref})
         file.texts.extend(before.texts)

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from tasuki.draft.facts.checkouts import Checkout, RepositoryCommand, is_proven, is_shown
+from tasuki.draft.facts.checkouts import Checkout, RepositoryCommand, RepositoryLine, is_proven, is_shown
 from tasuki.draft.facts.repository_log import HASH, CommitLog, find_subject
-from tasuki.draft.runs.ended_line import EndedLine
 from tasuki.paths import is_on_drive
 from tasuki.patterns import compile_pattern
 
@@ -70,7 +69,7 @@ class GitReading:
         checkout: Checkout,
         log: CommitLog,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         output: str,
         commands: Sequence[RepositoryCommand],
     ) -> None:

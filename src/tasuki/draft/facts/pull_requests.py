@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from tasuki.draft.facts.checkouts import RepositoryCommand, is_proven
-from tasuki.draft.runs.ended_line import EndedLine
+from tasuki.draft.facts.checkouts import RepositoryCommand, RepositoryLine, is_proven
 from tasuki.model import CheckSummary, PullRequest, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -69,7 +69,7 @@ class PullRequestLog:
     def read_line(
         self,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         commands: Sequence[RepositoryCommand],
         output: str,
         branch: str,
@@ -101,7 +101,7 @@ class PullRequestLog:
     def _read_pull(
         self,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         command: RepositoryCommand,
         number: int,
         output: str,
@@ -153,7 +153,7 @@ class PullRequestLog:
         fields = dict(_FIELD.findall(output))
         if fields.get("number", "").isdigit() and fields.get("state") in _STATES:
             self._note(int(fields["number"]), _STATES[fields["state"]], ref)
-        objects = [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
+        objects = _list_objects(output)
         for found in objects:
             self._read_object(ref, found, one)
         states = set(_STATE_WORD.findall(output))
@@ -243,6 +243,20 @@ class PullRequestLog:
             branch or (old.branch if old else ""),
             bool(old and old.handled),
         )
+
+
+def _list_objects(output: str) -> list[dict[str, str]]:
+    """List what JSON in an output says of pull requests: `number`, `state`, `isDraft`, `mergedAt`."""
+    try:
+        whole = msgspec.json.decode(output.strip())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
+    found = whole if isinstance(whole, list) else [whole]
+    return [
+        {key: str(value).replace("True", "true") if value is not None else "null" for key, value in one.items()}
+        for one in found
+        if isinstance(one, dict)
+    ]
 
 
 def _asks_for_state(command: RepositoryCommand) -> bool:

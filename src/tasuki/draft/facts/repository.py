@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tasuki.draft.facts.checkouts import (
     Checkout,
     RepositoryCommand,
+    RepositoryLine,
     expand_home,
     find_checkout,
     list_repository_commands,
@@ -21,13 +22,17 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.git_output import COMMIT, MAKERS, GitReading, is_quiet
 from tasuki.draft.facts.pull_requests import PullRequestLog, read_published
 from tasuki.draft.facts.repository_log import CommitLog
-from tasuki.draft.runs.ended_line import EndedLine
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern
 
 _AIDER_COMMIT = compile_pattern(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
 """How aider, which commits automatically, reports a commit."""
+_TELLS = compile_pattern(
+    r"\bgit(?:\.exe)?\s(?s:.{0,200}?)\b(?:commit|cherry-pick|revert|merge|rebase|am|pull|checkout|switch|reset|add|branch|rev-parse|status"
+    r"|log|push|stash|worktree|init|clone|tag|ci)\b|\bgh\s(?:pr|run|repo)\b|\bjj\s"
+)
+"""Command lines that tell something of the state of a repository."""
 _OTHER_MAKERS = compile_pattern(
     r"\b(?:(?:npm|pnpm|yarn) version|lerna|changeset|standard-version|release-it|semantic-release"
     r"|(?:gt|sl|hg|svn|yadm|git-town|bumpversion|bump2version|cz|commitizen)(?= )|cargo release)\b"
@@ -37,7 +42,9 @@ _USER_COMMITTED = compile_pattern(
     r"(?i)\b(?:i|we)(?:'ve| have| just| already)* (?:committed|commited|merged|pushed|shipped)\b"
     r"|^(?:committed|merged|pushed)\b"
 )
-_AGENT_COMMITTED = compile_pattern(r"(?i)\bcommit(?:ted|s)?\b|\bmerged\b|\bPRs?\b|/pull/\d")
+_AGENT_COMMITTED = compile_pattern(
+    r"(?i)\b(?:git commit|committed|merged)\b|\bcommits?\W{1,3}[0-9a-f]{7,40}\b|/pull/\d"
+)
 _COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
 _READS = frozenset("cat less more head tail grep rg sed awk nl bat find jq echo printf".split())
 _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash reset tag".split())
@@ -127,7 +134,7 @@ class _RepositoryReader:
             self.main.settle(ref)
             return
         self.published += read_published(ref, call)
-        if "git" not in text and "gh " not in text and "jj " not in text:
+        if not _TELLS.search(text):
             self._read_others(ref, call, output)
             return
         line, commands = list_repository_commands(call, self.cwd)
@@ -150,7 +157,7 @@ class _RepositoryReader:
     def _read_group(
         self,
         ref: int,
-        line: EndedLine,
+        line: RepositoryLine,
         group: Sequence[RepositoryCommand],
         output: str,
         printed: Sequence[re.Match[str]],
