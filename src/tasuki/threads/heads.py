@@ -16,6 +16,10 @@ _HEAD = msgspec.msgpack.Decoder(ThreadHead)
 class HeadStore(IndexFile):
     """The heads in the index, without secrets. A failure to read or write it is none of theirs."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._db.execute("PRAGMA busy_timeout = 100")  # Nobody waits for what is only faster.
+
     def find_heads(self, files: Sequence[ThreadFile]) -> dict[str, ThreadHead]:
         """Find the heads of the files that did not change since, with the messages that the index counted."""
         state = {str(file.path): (file.modified, file.bytes) for file in files}

@@ -3,7 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from tasuki.draft.facts.checkouts import Checkout, RepositoryCommand, RepositoryLine, is_proven, is_shown
+from tasuki.draft.facts.checkouts import (
+    Checkout,
+    RepositoryCommand,
+    RepositoryLine,
+    is_proven,
+    is_shown,
+)
 from tasuki.draft.facts.repository_log import HASH, CommitLog, find_subject
 from tasuki.paths import is_on_drive
 from tasuki.patterns import compile_pattern

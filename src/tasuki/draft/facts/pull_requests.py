@@ -253,7 +253,10 @@ def _list_objects(output: str) -> list[dict[str, str]]:
         return [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
     found = whole if isinstance(whole, list) else [whole]
     return [
-        {key: str(value).replace("True", "true") if value is not None else "null" for key, value in one.items()}
+        {
+            key: str(value).replace("True", "true") if value is not None else "null"
+            for key, value in one.items()
+        }
         for one in found
         if isinstance(one, dict)
     ]
