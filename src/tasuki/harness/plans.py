@@ -127,6 +127,10 @@ class ReadOnlyHarness(UnaskableHarness):
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return ()
 
+    def list_parts(self, path: Path, cwd: str) -> tuple[()]:
+        """List nothing: only the user deletes the file of such a thread."""
+        return ()
+
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return refuse_start(self.title)
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import expand_user, find_home_folder
-from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
@@ -68,10 +67,6 @@ class Aider(ReadOnlyHarness):
             first_part, updated=last_part.updated, context_tokens=last_part.context_tokens
         )
         return build_head(newest, file, words=words, is_whole=not last, of_project=True)
-
-    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
-        """List nothing: it is a file of the user's own, in their folder."""
-        return ()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.aider.read import START, AiderReader

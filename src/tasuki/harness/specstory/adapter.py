@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
@@ -74,10 +73,6 @@ class SpecStory(ReadOnlyHarness):
         return build_head(
             thread, file, words="".join(user_texts[:1]), is_whole=not last, of_project=True
         )
-
-    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
-        """List nothing: it is a file of the user's own, in their folder."""
-        return ()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.specstory.read import SpecStoryReader
