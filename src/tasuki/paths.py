@@ -4,7 +4,6 @@
 """
 
 import posixpath
-import unicodedata
 from functools import lru_cache
 
 from tasuki.files import resolve_path
@@ -23,6 +22,8 @@ _SHARE = compile_pattern(
 def normalize_path(path: str) -> str:
     """Return a path with forward slashes, `c:` for a drive, composed letters and no `.` or `..` in it."""
     if not path.isascii():
+        import unicodedata
+
         path = unicodedata.normalize("NFC", path)
     if path.startswith("file://"):
         from urllib.parse import unquote
