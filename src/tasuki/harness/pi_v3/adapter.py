@@ -108,7 +108,10 @@ class Pi(_PiProgram):
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         base = get_pi_folder()
-        named = list_named_folders(base, cwd or Path.cwd())
+        try:
+            named = list_named_folders(base, cwd or Path.cwd())
+        except FileNotFoundError:  # The current folder is gone.
+            named = list_named_folders(base, base)
         for root in dict.fromkeys((base / "sessions", *named)):
             yield from list_session_files(root)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki.files import expand_user
 from tasuki.harness.pi_v3.format import LINE, PiLine, count_context_tokens, extract_text
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
@@ -70,7 +69,7 @@ def list_named_folders(base: Path, cwd: Path) -> list[Path]:
     """
     names = [os.environ.get("PI_CODING_AGENT_SESSION_DIR", "")]
     names += [_read_session_folder(place / "settings.json") for place in (cwd / ".pi", base)]
-    return [cwd / expand_user(name, "sessionDir") for name in names if name]
+    return [cwd / os.path.expanduser(name) for name in names if name]
 
 
 def _read_session_folder(settings: Path) -> str:
