@@ -12,7 +12,6 @@ from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import (
     expand_user,
-    find_home_folder,
     get_data_folder,
     is_possible,
 )
@@ -21,9 +20,10 @@ from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import is_same_folder, normalize_path
+from tasuki.paths import is_same_folder
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
+from tasuki.threads.projects import belongs_to, list_project_folders
 
 if TYPE_CHECKING:
     from tasuki.threads.heads import HeadStore
@@ -34,13 +34,8 @@ FIRST_WORDS = 120
 BOTH_ENDS = 24 << 10
 """Bytes of the smallest file that an adapter's `read_head` may not read completely."""
 
-MOST_WORKTREES = 64
-_MAX_POINTER = 4_096
-"""Bytes of a file in which git names a folder."""
 MANY, FEW = 40, 8
 """Files from which their heads are taken from the index, and new heads that are worth writing them there."""
-_WORKTREE = compile_pattern(r"(.+?)/(?:\.[\w-]+/)?\.?(?:git-)?worktrees?/.")
-"""A worktree in its repository, as programs make them: `.claude/worktrees/x`, `.worktrees/x`."""
 _HEX = compile_pattern(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
 _PLACE = compile_pattern(r"@[0-9]{1,9}")
 _WORD = compile_pattern(r"[\w.:-]{2,}")
@@ -130,9 +125,13 @@ def _read_heads(
     `known` gets those that are read. `is_part`: there are more files than these.
     """
     own = [f for h, f in files if harnesses.get_harness(h.name) is h and _is_text(f.path)]
-    is_stored = len(own) >= MANY and not known
-    if is_stored:
-        known |= _use_store(lambda store: store.find_heads(own)) or {}
+    is_stored = not known and (
+        len(own) >= MANY or (bool(own) and (get_data_folder() / "index.db").exists())
+    )
+    counts: dict[str, int] = {}
+    if is_stored and (found := _use_store(lambda store: store.find_heads(own))):
+        known |= found[0]
+        counts = found[1]
     new = []
     heads = []
     for adapter, file in files:
@@ -142,6 +141,8 @@ def _read_heads(
             known[path] = head
             new.append((file, head))
         if head is not None:
+            if head.messages is None and path in counts:
+                head = known[path] = replace(head, messages=counts[path])
             heads.append(head)
     if is_stored and len(new) >= FEW and not is_part:
         kept = {str(file.path) for file in own}
@@ -245,16 +246,6 @@ def describe_folder(folder: Path, cwd: Path) -> str:
     if is_same_folder(str(folder), os.path.realpath(cwd)):
         return ""
     return f"No thread was run in {cwd}; this one is from {folder}, in the same project."
-
-
-def belongs_to(recorded: str, here: str) -> bool:
-    """Tell whether a recorded folder is this one, or was a worktree of its repository and is gone."""
-    if is_same_folder(recorded, here):
-        return True
-    match = _WORKTREE.match(normalize_path(recorded))
-    if match is None or os.path.isdir(recorded):
-        return False
-    return is_same_folder(match[1], here)
 
 
 class FoundThread(NamedTuple):
@@ -385,64 +376,3 @@ def _has_id_in_name(path: Path, prefix: str) -> bool:
     """
     stem = path.stem.lower()
     return stem.startswith(prefix) or f"_{prefix}" in stem or f"-{prefix}" in stem[20:]
-
-
-# -- folders of one project, from git's files alone: a list of threads starts no program ------
-
-
-def list_project_folders(cwd: Path) -> Iterator[Path]:
-    """Yield folders whose threads belong to the project of `cwd`, nearest first, without `cwd`.
-
-    Without a repository these are the folders above it, below the home folder.
-    """
-    here = Path(os.path.realpath(cwd))
-    parents = [*here.parents]
-    root = next((folder for folder in (here, *parents) if os.path.lexists(folder / ".git")), None)
-    if root is None:
-        home = Path(os.path.realpath(find_home_folder()))
-        yield from (folder for folder in parents if home in folder.parents)
-        return
-    yield from (folder for folder in parents if folder == root or root in folder.parents)
-    yield from (folder for folder in _list_worktrees(root) if folder != root)
-
-
-def _list_worktrees(root: Path) -> Iterator[Path]:
-    """Yield the folders of all worktrees of a repository, the main one first."""
-    common = _find_common_folder(root / ".git")
-    if common is None:
-        return
-    if common.name == ".git" or (common.parent / ".git").is_file():
-        yield common.parent
-    try:
-        names = sorted(os.listdir(common / "worktrees"))[:MOST_WORKTREES]
-    except OSError:
-        return
-    for name in names:
-        if pointed := _read_pointer(common / "worktrees" / name / "gitdir"):
-            yield Path(os.path.realpath(common / "worktrees" / name / pointed)).parent
-
-
-def _find_common_folder(git: Path) -> Path | None:
-    """Find the folder that all worktrees share.
-
-    It is found from a worktree's `.git`: a folder, or a file that names one.
-    """
-    if git.is_dir():
-        return Path(os.path.realpath(git))
-    pointer = _read_pointer(git).removeprefix("gitdir:").strip()
-    own = git.parent / pointer
-    if not pointer or not own.is_dir():
-        return None
-    shared = _read_pointer(own / "commondir")
-    if not shared and not (own / "HEAD").is_file():
-        return None
-    return Path(os.path.realpath(own / shared if shared else own))
-
-
-def _read_pointer(file: Path) -> str:
-    """Read a small file of git, empty where it cannot be read."""
-    try:
-        with file.open("rb") as source:
-            return os.fsdecode(source.read(_MAX_POINTER)).strip()
-    except OSError:
-        return ""

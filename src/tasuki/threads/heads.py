@@ -1,10 +1,9 @@
 """The heads of all threads: read from their files, those that did not change from the index."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import ThreadHead
@@ -20,21 +19,23 @@ class HeadStore(IndexFile):
         super().__init__()
         self._db.execute("PRAGMA busy_timeout = 100")  # Nobody waits for what is only faster.
 
-    def find_heads(self, files: Sequence[ThreadFile]) -> dict[str, ThreadHead]:
-        """Find the heads of the files that did not change since, with the messages that the index counted."""
+    def find_heads(
+        self, files: Sequence[ThreadFile]
+    ) -> tuple[dict[str, ThreadHead], dict[str, int]]:
+        """Find the heads of the files that did not change since, and how many messages the index counted."""
         state = {str(file.path): (file.modified, file.bytes) for file in files}
-        return dict(self._find_heads(state))
-
-    def _find_heads(self, state: dict[str, tuple[float, int]]) -> Iterator[tuple[str, ThreadHead]]:
-        query = (
-            "SELECT h.path, h.modified, h.bytes, h.head, t.messages FROM head h LEFT JOIN thread t"
-            " ON t.path = h.path AND t.modified = h.modified AND t.bytes = h.bytes"
-        )
-        for path, modified, size, data, messages in self._db.execute(query):
-            if state.get(path) == (modified, size):
-                head = _HEAD.decode(data)
-                is_counted = head.messages is None and messages is not None
-                yield path, replace(head, messages=messages) if is_counted else head
+        heads = {
+            path: _HEAD.decode(data)
+            for path, modified, size, data in self._db.execute("SELECT * FROM head")
+            if state.get(path) == (modified, size)
+        }
+        query = "SELECT path, modified, bytes, messages FROM thread WHERE messages NOT NULL"
+        counts = {
+            path: messages
+            for path, modified, size, messages in self._db.execute(query)
+            if state.get(path) == (modified, size)
+        }
+        return heads, counts
 
     def put_heads(
         self, heads: Iterable[tuple[ThreadFile, ThreadHead]], paths: Iterable[str]

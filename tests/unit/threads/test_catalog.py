@@ -11,12 +11,14 @@ from fixture_threads import HARNESSES, adapter
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
+from tasuki.harness.claude.adapter import Claude
 from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.pi_v3.adapter import build_omp_folder_name
 from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
 from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
 from tasuki.threads import catalog
+from tasuki.threads.index import ThreadIndex
 
 
 @pytest.fixture
@@ -159,6 +161,27 @@ def test_heads_of_many_threads_are_kept_in_the_index(
     assert len(list(catalog.list_heads(None, here))) == len(listed)
     monkeypatch.setenv("TASUKI_DATA", str(paths[0]))
     assert len(list(catalog.list_heads(None, here))) == len(listed)
+
+
+def test_messages_are_counted_or_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long thread they are known once the index has read it, and until it changes."""
+    monkeypatch.setenv("TASUKI_DATA", str(home / "data"))
+    here = home / "here"
+    short, long = claude_thread(home, here, 1, 1000), claude_thread(home, here, 2, 2000)
+    with long.open("ab") as file:
+        file.write(b'{"type":"attachment","padding":"%b"}\n' % (b"x" * 60_000))
+        file.write(long.read_bytes().splitlines(keepends=True)[-2] * 30)
+
+    def count() -> dict[str, int | None]:
+        return {head.path: head.messages for head in catalog.list_heads(None, here)}
+
+    assert count() == {str(short): 2, str(long): None}
+    with ThreadIndex() as index:
+        index.update_threads(catalog.find_thread_files())
+    assert count()[str(long)] == len(Claude().read(long).entries)
+    with long.open("ab") as file:
+        file.write(b"\n")
+    assert count()[str(long)] is None
 
 
 def test_a_whole_id_chooses(home: Path) -> None:
