@@ -115,6 +115,7 @@ class PiHead(HeadReader):
 
     def finish(self) -> bool:
         self.name = self.name or self._title
+        self.id = self.id or self.file.path.stem.rpartition("_")[2]  # The header may be lost.
         return bool(self.id and (self.words or not self.is_whole))
 
 
