@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tasuki.files import find_home_folder, get_data_folder
 from tasuki.harness import plans
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import (
     PiHead,
@@ -60,6 +61,10 @@ class _PiFiles(ProgramHarness):
     def follow(self, path: Path) -> ThreadFollower | None:
         follower: ThreadFollower = self.load("read", "PiReader")(path, self.name, follows=True)
         return follower
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the file; nothing of tasuki's own sessions, which only the user deletes."""
+        return () if _is_own_session(path) else (ThreadPart(path.name, str(path)),)
 
 
 class _PiProgram(_PiFiles):
