@@ -188,6 +188,10 @@ def test_checks_and_releases_are_told_as_last_seen(tmp_path: Path) -> None:
     lines = lines_of(builder, tmp_path)
 
     assert lines["Checks of #7, as last seen"] == "1 FAILED (`lint`), 1 passed, 1 still running"
+    runs = "completed\tfailure\tParse rows\tCI\tmain\tpush\t12\ncompleted\tsuccess\tOld\tCI\tmain\tpush\t11"
+    listed = lines_of(start().shell("gh run list", runs), tmp_path)
+
+    assert listed["Checks of `main`, as last seen"] == "1 FAILED (`CI`)"
     assert lines["Published"] == "`@dev/shop@1.2.0`"
 
 

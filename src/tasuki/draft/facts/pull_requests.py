@@ -33,15 +33,15 @@ _SQUASHED = compile_pattern(r"(?m)^[^\n]*\(#(\d+)\)$")
 _MAIN_BRANCHES = frozenset("main master trunk develop origin/main origin/master".split())
 _NAMED = compile_pattern(r"(?i)(?:\bPR|pull request|#)\s*#?(\d+)")
 _SAYS_MERGED = compile_pattern(
-    r"(?i)\b(?:pr|pull request|it|branch|#\d+)\b[^.?!\n]{0,30}\b(?:is|was|got|has been|are) (?:now |already )?merged\b"
+    r"(?i)\b(?:pr|pull request|it|branch|#\d+)\b[^.?!\n]{0,30}\b(?:is|was|got|has been|are) (?:now |already )?merged\b(?! with)"
     r"|\b(?:i|we)(?:'ve| have| just| already)* merged\b|^merged\b"
 )
 _DOUBT = compile_pattern(
     r"(?i)\b(?:if|once|when|after|until|unless|before|should|not|isn't|wasn't)\b|n't\b|\?"
 )
 _CHECK_ROW = compile_pattern(r"(?m)^([^\t\n]+)\t(pass|fail|pending|skipping|cancel)\t")
-_RUN_ROW = compile_pattern(r"(?m)^(completed|in_progress|queued)\t(\w*)\t[^\t\n]*\t([^\t\n]+)\t")
-_RUN = compile_pattern(r'"(conclusion|status|name|workflowName)":\s*"([^"\n]*)"')
+_RUN_ROW = compile_pattern(r"(?m)^(completed|in_progress|queued)\t(\w*)\t[^\t\n]*\t([^\t\n]+)\t([^\t\n]+)\t")
+_RESULTS = {"success": "pass", "failure": "fail", "": "pending"}
 _SAYS_OPENED = compile_pattern(r"(?i)\b(?:created|opened|raised|submitted)\b")
 _PUBLISHED = compile_pattern(
     r"(?m)^(?:\+ (?P<npm>(?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]*)$"
@@ -222,13 +222,13 @@ class PullRequestLog:
             self.checks = _summarize(ref, name, rows)
 
     def _read_runs(self, ref: int, command: RepositoryCommand, output: str, branch: str) -> None:
-        """Read the newest run of the branch in use in `gh run list`."""
-        if command.words[:1] != ["list"]:
-            return
-        for status, conclusion, workflow in _RUN_ROW.findall(output)[:1]:
-            result = {"success": "pass", "failure": "fail"}.get(conclusion, conclusion)
-            row = (workflow, result if status == "completed" else "pending")
-            self.checks = _summarize(ref, "newest run", [row])
+        """Read the newest run of each workflow of the branch in use in `gh run list`."""
+        newest: dict[str, str] = {}
+        for _, conclusion, workflow, of in _RUN_ROW.findall(output):
+            if of == branch and command.words[:1] == ["list"]:
+                newest.setdefault(workflow, _RESULTS.get(conclusion, conclusion))
+        if newest:
+            self.checks = _summarize(ref, f"`{branch}`", list(newest.items()))
 
     def _note(
         self, number: int, state: str, ref: int, *, created: bool = False, branch: str = ""

@@ -169,7 +169,8 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
         refs = tuple(sorted({p.ref for p in near}))
         yield Item(text=text, refs=refs, label="Pull requests, as last seen")
     checks = repository.checks
-    shown = {f"#{p.number}" for p in near if p.state in ("open", "draft")} | {"", "newest run"}
+    shown = {f"#{p.number}" for p in near if p.state in ("open", "draft")}
+    shown |= {"", f"`{repository.branch}`"}
     if checks is not None and checks.name in shown:
         parts = [f"{checks.passed} passed"] if checks.passed else []
         if checks.failed:
