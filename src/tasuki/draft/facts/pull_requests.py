@@ -40,7 +40,9 @@ _DOUBT = compile_pattern(
     r"(?i)\b(?:if|once|when|after|until|unless|before|should|not|isn't|wasn't)\b|n't\b|\?"
 )
 _CHECK_ROW = compile_pattern(r"(?m)^([^\t\n]+)\t(pass|fail|pending|skipping|cancel)\t")
-_RUN_ROW = compile_pattern(r"(?m)^(completed|in_progress|queued)\t(\w*)\t[^\t\n]*\t([^\t\n]+)\t([^\t\n]+)\t")
+_RUN_ROW = compile_pattern(
+    r"(?m)^(completed|in_progress|queued)\t(\w*)\t[^\t\n]*\t([^\t\n]+)\t([^\t\n]+)\t"
+)
 _RESULTS = {"success": "pass", "failure": "fail", "": "pending"}
 _SAYS_OPENED = compile_pattern(r"(?i)\b(?:created|opened|raised|submitted)\b")
 _PUBLISHED = compile_pattern(
