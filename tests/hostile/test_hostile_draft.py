@@ -8,7 +8,8 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import commands, derive as facts, files, open_statements, repository, state, statements
+from tasuki.draft.facts import commands, derive as facts, files, open_statements, state, statements
+from tasuki.draft.repository import reader, uncommitted
 from tasuki.draft.runs import command_kinds
 from tasuki.draft.rank import block_worth, blocks, excerpts, history
 from tasuki.draft.text import language_cues as said, entries as turns, split as text
@@ -101,7 +102,7 @@ for hard in HARD:
     told = (f"git {hard} commit -m {hard}", f"[main 1234567] {hard}"), ("git push", hard), ("gh pr view", f"https://x.org/a/b/pull/{hard}"), ("git commit", f"Commit 1234567 {hard}"), (
         "jj commit -m x", f"Working copy {hard}"), ("git log; git status; git branch", f"* {hard}"), (f"git check-ignore -v {hard}", hard)
     entries = [tool(n, kind="shell", command=line, output=output) for n, (line, output) in enumerate(told, 1)]
-    repository.read_repository(entries, "main", "/p"), repository.find_ignored(entries)
+    reader.read_repository(entries, "main", "/p"), uncommitted.find_ignored(entries)
 """,
     "brief": """
 for hard in HARD:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tasuki.draft.facts.repository import find_ignored, read_repository
+from tasuki.draft.repository.reader import read_repository
+from tasuki.draft.repository.uncommitted import find_ignored
 from tasuki.model import Entry, FileChange, RepositoryState, ToolCall, ToolStatus
 
 CWD = "/home/dev/proj"
@@ -32,6 +33,11 @@ def entries_of(calls: Iterable[ToolCall]) -> list[Entry]:
 def read(*calls: ToolCall, branch: str = "main") -> RepositoryState:
     """The state after some calls in the thread's folder."""
     return read_repository(entries_of(calls), branch, CWD)
+
+
+def settled(state: RepositoryState) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """What was committed in the thread's folder, or may have been: entry and paths."""
+    return state.checkouts[0].settled
 
 
 def commit(hash: str, subject: str, branch: str = "main", command: str = "") -> ToolCall:
@@ -221,9 +227,9 @@ def test_a_clean_tree_is_what_git_says() -> None:
     """In words, or by a short status without a line."""
     words = shell("git status", "On branch main\nnothing to commit, working tree clean")
 
-    assert read(edit("a.py"), words).clean_ref == 2
-    assert read(edit("a.py"), shell("git status --short")).clean_ref == 2
-    assert read(shell("git status --short", " M a.py")).clean_ref == 0
+    assert read(edit("a.py"), words).checkouts[0].clean_ref == 2
+    assert read(edit("a.py"), shell("git status --short")).checkouts[0].clean_ref == 2
+    assert read(shell("git status --short", " M a.py")).checkouts[0].clean_ref == 0
 
 
 def test_a_commit_takes_in_what_was_added() -> None:
@@ -235,10 +241,10 @@ def test_a_commit_takes_in_what_was_added() -> None:
     failed = read(shell("git add docs/x.md", ignored, "error"), shell("git add a.py"),
                   commit("1111111", "one"))  # fmt: skip
 
-    assert part.staged == ((2, ("a.py", "src/")),)
-    assert flag.staged == ((2, ()),)
-    assert folder.staged == ((2, ("src",)),)
-    assert failed.staged == ((3, ("a.py",)),)
+    assert settled(part) == ((2, ("a.py", "src/")),)
+    assert settled(flag) == ((2, ()),)
+    assert settled(folder) == ((2, ("src",)),)
+    assert settled(failed) == ((3, ("a.py",)),)
 
 
 def test_a_commit_in_another_repository_takes_in_nothing_here() -> None:
@@ -247,7 +253,7 @@ def test_a_commit_in_another_repository_takes_in_nothing_here() -> None:
         edit("a.py"), commit("1111111", "one", "x", "cd /home/dev/wt && git commit -m one")
     )
 
-    assert state.staged == ()
+    assert settled(state) == ()
 
 
 def test_a_status_lists_all_that_is_not_committed() -> None:
@@ -257,9 +263,9 @@ def test_a_status_lists_all_that_is_not_committed() -> None:
     long = "On branch main\nChanges not staged for commit:\n\tmodified:   a.py\n\nUntracked files:\n\tnew/"
 
     for command, output in (("git status --short", listed), ("git status", long)):
-        assert read(*edits, shell(command, output)).staged == ((4, (f"{CWD}/c.py",)),)
+        assert settled(read(*edits, shell(command, output))) == ((4, (f"{CWD}/c.py",)),)
     for command in ("git status --short | head -2", "git status --short src"):
-        assert read(*edits, shell(command, listed)).staged == ()
+        assert settled(read(*edits, shell(command, listed))) == ()
 
 
 def test_a_newest_commit_that_the_thread_did_not_make_may_hold_its_edits() -> None:
@@ -268,16 +274,16 @@ def test_a_newest_commit_that_the_thread_did_not_make_may_hold_its_edits() -> No
     after = shell("git log -1", "commit 2222222222222222222222222222222222222222\n\n    theirs")
     switched = shell("git checkout other", "Switched to branch 'other'")
 
-    assert read(before, edit("a.py"), after).staged == ((3, ()),)
-    assert read(before, edit("a.py"), switched, after).staged == ()
-    assert read(before, commit("2222222", "ours"), after).staged == ((2, ()),)
+    assert settled(read(before, edit("a.py"), after)) == ((3, ()),)
+    assert settled(read(before, edit("a.py"), switched, after)) == ()
+    assert settled(read(before, commit("2222222", "ours"), after)) == ((2, ()),)
 
 
 def test_files_put_back_from_the_index_are_not_waiting() -> None:
     """`git checkout FILE` says that it updated a path."""
     back = shell("git checkout .gitignore", "Updated 1 path from the index")
 
-    assert read(edit(".gitignore"), back).staged == ((2, (".gitignore",)),)
+    assert settled(read(edit(".gitignore"), back)) == ((2, (".gitignore",)),)
 
 
 def test_what_git_ignores_is_known_where_git_said_so() -> None:

@@ -17,9 +17,9 @@ from tasuki.compaction.rules import UserRule, list_rules
 from tasuki.compaction.said import SaidText
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item, format_refs
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
-from tasuki.draft.facts.repository_lines import name_paths
 from tasuki.draft.facts.state import list_lessons, list_state_items
 from tasuki.draft.redact.quotes import QuoteRedactor
+from tasuki.draft.repository.lines import name_paths
 from tasuki.draft.text.split import shorten
 from tasuki.model import Facts, Revision, Thread
 

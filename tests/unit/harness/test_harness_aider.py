@@ -8,7 +8,7 @@ from handoffs import made
 
 from tasuki.draft.facts import commands
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.draft.facts.repository import read_repository
+from tasuki.draft.repository.reader import read_repository
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.aider.adapter import FILE, Aider
 from tasuki.harness.protocol import LaunchRequest

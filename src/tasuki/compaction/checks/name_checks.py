@@ -7,7 +7,7 @@ from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import fold_quote
-from tasuki.draft.facts.repository_log import is_same_hash
+from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim
 from tasuki.patterns import compile_pattern
 

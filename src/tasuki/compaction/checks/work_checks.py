@@ -17,7 +17,7 @@ from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
 from tasuki.draft.facts.commands import find_change_since, shorten_command, strip_filter
-from tasuki.draft.facts.repository_lines import name_paths
+from tasuki.draft.repository.lines import name_paths
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
 from tasuki.model import CommandFact

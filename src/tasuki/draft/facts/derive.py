@@ -17,9 +17,9 @@ from tasuki.draft.facts.files import (
     is_noise,
     select_only_in_thread,
 )
-from tasuki.draft.facts.repository import read_repository
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.facts.uncommitted import compare_commits, find_uncommitted, is_still_changed
+from tasuki.draft.repository.reader import read_repository
+from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
 from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import (

@@ -14,7 +14,7 @@ from tasuki.draft.facts.commands import (
     strip_filter,
 )
 from tasuki.draft.facts.files import is_noise
-from tasuki.draft.facts.repository_lines import (
+from tasuki.draft.repository.lines import (
     list_repository_items,
     name_paths,
     shorten_paths,

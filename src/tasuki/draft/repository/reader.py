@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.checkouts import (
+from tasuki.draft.facts.files import is_noise
+from tasuki.draft.repository.checkouts import (
     Checkout,
     RepositoryCommand,
     RepositoryLine,
@@ -18,10 +19,9 @@ from tasuki.draft.facts.checkouts import (
     find_checkout,
     list_repository_commands,
 )
-from tasuki.draft.facts.files import is_noise
-from tasuki.draft.facts.git_output import COMMIT, MAKERS, GitReading, is_quiet
-from tasuki.draft.facts.pull_requests import PullRequestLog, read_published
-from tasuki.draft.facts.repository_log import CommitLog
+from tasuki.draft.repository.commits import CommitLog
+from tasuki.draft.repository.git_output import COMMIT, MAKERS, GitReading, is_quiet
+from tasuki.draft.repository.pull_requests import PullRequestLog, read_published
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tasuki.draft.facts.checkouts import RepositoryCommand, RepositoryLine, is_proven
+from tasuki.draft.repository.checkouts import RepositoryCommand, RepositoryLine, is_proven
 from tasuki.model import CheckSummary, PullRequest, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ def is_same_hash(one: str, other: str) -> bool:
 
 def find_subject(words: Sequence[str]) -> str:
     """Return the first line of the message that `-m` passes, or an empty string without one."""
-    for option, value in zip(words, [*words[1:], ""], strict=True):
+    for option, value in zip_longest(words, words[1:], fillvalue=""):
         name, _, joined = option.partition("=")
         if _MESSAGE_OPTION.fullmatch(name):
             text = unquote(joined or value).strip()

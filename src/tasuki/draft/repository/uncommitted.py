@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.checkouts import find_root
 from tasuki.draft.facts.files import is_noise
-from tasuki.draft.facts.repository_log import is_same_hash
+from tasuki.draft.repository.checkouts import find_root
+from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import (
     CheckoutState,

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from tasuki.draft.facts.checkouts import (
+from tasuki.draft.repository.checkouts import (
     Checkout,
     RepositoryCommand,
     RepositoryLine,
     is_proven,
     is_shown,
 )
-from tasuki.draft.facts.repository_log import HASH, CommitLog, find_subject
+from tasuki.draft.repository.commits import HASH, CommitLog, find_subject
 from tasuki.paths import is_on_drive
 from tasuki.patterns import compile_pattern
 
@@ -258,7 +258,7 @@ class GitReading:
         elif not is_done and (fails or not is_silent):
             return  # It prints what it did, and did not.
         everything = any(map(_ALL.fullmatch, command.words)) or not here.added
-        names = command.names if not everything else []
+        names = [] if everything else _list_committed(command.words)
         added = () if everything or "." in here.added else (*here.added, *names)
         here.settle(self.ref, added, by_others=not is_done)
         here.added = []
@@ -310,6 +310,21 @@ class GitReading:
             self.log.mark_pushed(self._key(here.branch))
         elif not is_shown(self.line, command.number):
             self.log.mark_pushed(self._key(here.branch), None)
+
+
+_VALUED = compile_pattern(
+    r"-(?!-)\w*[mFCct]|--(?:message|file|author|date|template|fixup|squash|trailer)"
+)
+
+
+def _list_committed(words: Sequence[str]) -> list[str]:
+    """List the paths that `git commit` was called with."""
+    before = ("", *words)
+    return [
+        word
+        for option, word in zip(before, words, strict=False)
+        if not word.startswith("-") and not _VALUED.fullmatch(option)
+    ]
 
 
 def is_quiet(command: RepositoryCommand) -> bool:
