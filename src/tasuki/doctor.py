@@ -23,12 +23,12 @@ from tasuki.config import settings
 from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.files import read_content
-from tasuki.harness.install.hook_script import build_hook_script, get_script_path
-from tasuki.harness.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.harness.integration import Addition
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
+from tasuki.install.files import read_content
+from tasuki.install.hook_script import build_hook_script, get_script_path
+from tasuki.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.launch.prepare import PACKAGES
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import read_ends, read_whole_thread

@@ -20,7 +20,7 @@ from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.harness.install.hook_script import HUNG
+from tasuki.install.hook_script import HUNG
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""

@@ -24,7 +24,7 @@ from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.harness.install.hook_script import write_hook_script
+from tasuki.install.hook_script import write_hook_script
 
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""

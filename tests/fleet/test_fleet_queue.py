@@ -9,7 +9,7 @@ import pytest
 from fleets import Refused, World, refusal
 from waiting import retry_until
 
-from tasuki.harness.install.hook_script import get_script_path
+from tasuki.install.hook_script import get_script_path
 
 GOALS = ("sort the imports", "rename the module", "write the notes")
 

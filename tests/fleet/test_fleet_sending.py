@@ -8,7 +8,7 @@ from typing import Any
 from fleets import World
 from waiting import retry_until
 
-from tasuki.harness.install.hook_script import get_script_path
+from tasuki.install.hook_script import get_script_path
 
 
 def send(world: World, agent: int, text: str, key: str, answers: list[Any]) -> None:

@@ -13,8 +13,8 @@ from test_hook_script import PAYLOAD, Hook, hook
 from waiting import retry_until
 
 from tasuki.fleet.hooks import spool
-from tasuki.harness.install import hook_script
-from tasuki.harness.install.hook_script import write_hook_script
+from tasuki.install import hook_script
+from tasuki.install.hook_script import write_hook_script
 from tasuki.web.security.single_server import format_address_file, publish_address
 
 __all__ = ["hook"]

@@ -16,9 +16,9 @@ from hooks import SHELLS, in_shell
 
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.correlator import HookPost
-from tasuki.harness.install import hook_script
-from tasuki.harness.install.hook_script import HUNG, MOST_BYTES, REST_SECONDS, write_hook_script
 from tasuki.harness.plans import build_fleet_hook
+from tasuki.install import hook_script
+from tasuki.install.hook_script import HUNG, MOST_BYTES, REST_SECONDS, write_hook_script
 from tasuki.web.security.single_server import format_address_file
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")

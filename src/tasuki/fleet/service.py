@@ -59,7 +59,7 @@ from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.pruner import FleetPruner
 from tasuki.fleet.store.start_errors import check_file, explain_errors
-from tasuki.harness.install.hook_script import get_script_path, write_hook_script
+from tasuki.install.hook_script import get_script_path, write_hook_script
 from tasuki.interpreter import prepare_structs
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux

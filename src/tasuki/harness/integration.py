@@ -445,7 +445,7 @@ def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> 
 
 def read_setting(path: Path, name: str) -> object:
     """Read a setting of the user from a JSON file; None where it cannot be read."""
-    from tasuki.harness.install import json_text
+    from tasuki.config import json_text
 
     try:
         content = path.read_text(encoding="utf-8")

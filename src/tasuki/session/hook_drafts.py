@@ -92,7 +92,7 @@ def open_window(
     `folder` holds the file `goal`, and is removed when tasuki has ended. Raises LaunchFailed.
     """
     from tasuki import handoffs
-    from tasuki.harness.install.installer import find_own_command
+    from tasuki.install.installer import find_own_command
     from tasuki.launch.tmux.server import start_in_tmux
 
     plan = LaunchPlan(

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install import edits
 from tasuki.harness.integration import Addition, HookAnswer, HookCall, JsonEntry, OwnFile
 from tasuki.harness.plans import FLEET_MARK
 from tasuki.harness.protocol import (
@@ -26,6 +25,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.install import edits
 from tasuki.model import Draft, Goal, Handoff, Predecessor
 from tasuki.testing.forms import Trial, register_contract
 

@@ -17,8 +17,8 @@ from msgspec import structs
 from tree import IMPORTABLE
 
 from tasuki.errors import InstallFailed
-from tasuki.harness.install.installer import Installer
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
+from tasuki.install.installer import Installer
 
 SETTINGS = """{
     "model": "opus",   // the large one

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hooks import SHELLS, Session, in_shell, program
 
+from tasuki.config.toml_text import find_value
 from tasuki.harness import registry as harnesses
 from tasuki.harness.copilot.hooks import CopilotIntegration
 from tasuki.harness.gemini.hooks import ASSETS as GEMINI
 from tasuki.harness.gemini.hooks import GeminiIntegration
-from tasuki.harness.install.toml_text import find_value
 from tasuki.harness.integration import HarnessIntegration, HookAnswer, HookCall, JsonEntry, OwnFile
 from tasuki.harness.opencode.hooks import OpencodeIntegration
 

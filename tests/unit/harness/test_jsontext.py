@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tasuki.harness.install import json_text
-from tasuki.harness.install.json_text import NotJson
+from tasuki.config import json_text
+from tasuki.config.json_text import NotJson
 
 PLAIN = '{\n  "a": [1, 2],\n  "b": {"c": true}\n}\n'
 COMMENTED = '{\n\t// first\n\t"a": 1, // one\n\t/* two */ "b": [\n\t\t"x", // the x\n\t],\n}\n'

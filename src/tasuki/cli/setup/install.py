@@ -12,10 +12,10 @@ from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.files import require_text_path
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.hook_script import get_script_path, write_hook_script
-from tasuki.harness.install.installer import Installer, InstallPlan, InstallStep, find_own_command
 from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
+from tasuki.install.hook_script import get_script_path, write_hook_script
+from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
 from tasuki.text_safety import clean_for_display
 
 FLEET_PART, KEEP_PART = "fleet", "keep"

@@ -137,7 +137,7 @@ def status(harness: str) -> None:
     status line if you have none.
     """
     from tasuki.files import get_data_folder
-    from tasuki.harness.install.hook_script import send_status
+    from tasuki.install.hook_script import send_status
     from tasuki.session.hook import build_status_line
 
     payload = sys.stdin.buffer.read(1 << 20)

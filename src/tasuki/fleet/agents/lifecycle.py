@@ -28,11 +28,11 @@ from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.hook_script import get_script_path
-from tasuki.harness.install.installer import Installer
 from tasuki.harness.plans import TOKEN
 from tasuki.harness.protocol import AgentControl, AgentRequest
 from tasuki.harness.typed_text import is_plain_argument
+from tasuki.install.hook_script import get_script_path
+from tasuki.install.installer import Installer
 from tasuki.launch.prepare import build_command, build_environment
 from tasuki.launch.processes import (
     find_foreground,

@@ -31,8 +31,8 @@ from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
 from tasuki.fleet.store.questions import describe_question, dump_question
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.hook_script import HUNG
 from tasuki.harness.protocol import Screenshot, ThreadFile
+from tasuki.install.hook_script import HUNG
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
 from tasuki.model import UsageLimit

@@ -1,6 +1,6 @@
 """Events that hooks kept in files while no server answered: headers, an empty line, the payload.
 
-The hook script (`harness/install/hook_script.py`) writes them, one file for each event, named by
+The hook script (`install/hook_script.py`) writes them, one file for each event, named by
 its time.
 """
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tasuki.config import toml_text
 from tasuki.harness.codex.head import find_rollout, get_home
 from tasuki.harness.dialogs import DialogRows, read_dialog
-from tasuki.harness.install import toml_text
 from tasuki.harness.integration import (
     COMPACTION_MARK,
     TOOLS,

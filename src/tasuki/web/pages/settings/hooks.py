@@ -8,8 +8,8 @@ from msgspec import Struct
 from tasuki.errors import TasukiError
 from tasuki.fleet.service import Fleet
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.hook_script import get_script_path, write_hook_script
-from tasuki.harness.install.installer import Installer, InstallPlan
+from tasuki.install.hook_script import get_script_path, write_hook_script
+from tasuki.install.installer import Installer, InstallPlan
 from tasuki.web.api import bodies
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views import templates

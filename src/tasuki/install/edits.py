@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tasuki.harness.install import json_text, toml_text
+from tasuki.config import json_text, toml_text
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
 
 

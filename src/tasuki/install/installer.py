@@ -17,20 +17,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from tasuki.config.json_text import NotJson
+from tasuki.config.toml_text import NotToml
 from tasuki.errors import InstallFailed
-from tasuki.harness.install import edits
-from tasuki.harness.install.edits import InstalledAddition, build_installed_addition
-from tasuki.harness.install.files import (
+from tasuki.harness.integration import Addition
+from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.install import edits
+from tasuki.install.edits import InstalledAddition, build_installed_addition
+from tasuki.install.files import (
     find_missing_folders,
     hold_lock,
     read_content,
     remove_empty_folders,
     replace_files,
 )
-from tasuki.harness.install.json_text import NotJson
-from tasuki.harness.install.toml_text import NotToml
-from tasuki.harness.integration import Addition
-from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.patterns import compile_pattern
 
 RECORD = "installed.json"
