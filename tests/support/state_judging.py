@@ -35,9 +35,10 @@ class CommitLabel(Struct, frozen=True):
     """A commit of the thread."""
 
     hash: str
-    branch: str
+    branch: str | None
     pushed: bool | None
     gone: bool
+    subject: str = ""
 
 
 class CheckLabel(Struct, frozen=True):
@@ -79,6 +80,9 @@ class Cut(Struct, frozen=True):
     checks: tuple[CheckLabel, ...]
     running: tuple[RunningLabel, ...]
     pull_requests: tuple[PullLabel, ...]
+    unclear: tuple[str, ...] = ()
+    """Files of which nobody can tell whether a commit holds them."""
+    published: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -267,11 +271,12 @@ def _judge_uncommitted(cut: Cut, text: str) -> _Opinion:
     labelled = [p for p in cut.uncommitted if p not in outside]
     names = re.findall(r"`([^`]+)`", text)
     for name in names:
-        if not any(p == name or p.endswith(f"/{name}") for p in cut.uncommitted):
+        if not any(p == name or p.endswith(f"/{name}") for p in (*cut.uncommitted, *cut.unclear)):
             return "wrong", f"{name} is not among them"
     more = re.search(r" and (\d+) more$", text)
     count = len(names) + (int(more[1]) if more else 0)
-    if len(labelled) <= count <= len(cut.uncommitted) or (formatted and count < len(labelled)):
+    most = len(cut.uncommitted) + len(cut.unclear)
+    if len(labelled) <= count <= most or (formatted and count < len(labelled)):
         return RIGHT
     return "wrong", f"{count} told, {len(labelled)} labelled"
 

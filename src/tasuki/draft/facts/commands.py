@@ -1,6 +1,6 @@
 """Shell commands of a thread: what ran, how it ended, which were checks, what was learnt."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache, reduce
 
 from msgspec.structs import replace
@@ -42,6 +42,7 @@ from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
 
+_SCRATCH = compile_pattern(r"(?:/private)?/(?:tmp|var/folders)/")
 LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
@@ -96,6 +97,16 @@ class CommandRun:
         """List what the checks of a kind in it look at: if no `cd` before lasts, and if each does."""
         both = (list_scopes(self._call.command, folder) for folder in self._folders)
         return [tuple(one for one in scopes if one.kind == kind) for scopes in both]
+
+    def is_of_scratch(self, kind: CheckKind, edited: Collection[str]) -> bool:
+        """Return whether the checks of a kind look at a scratch folder, in which no tool edited a file."""
+        folders = {one.folder for one in self.list_scopes(kind)[0]} - {self._folders[0]}
+        return bool(folders) and all(
+            folder
+            and _SCRATCH.match(folder)
+            and not any(path.startswith(folder) for path in edited)
+            for folder in folders
+        )
 
     @property
     def judged(self) -> dict[CheckKind, Judgement]:
@@ -272,10 +283,13 @@ def find_last_checks(
     known: dict[CheckKind, CommandRun] = {}
     unseen: dict[CheckKind, CommandRun] = {}
     stopped: dict[CheckKind, CommandRun] = {}
+    edited = {c.path for e in entries if e.tool for c in e.tool.changes}
     for run in reversed(all_runs):
         if len(known) == len(JUDGED):
             break
         for kind, judged in run.judged.items():
+            if run.is_of_scratch(kind, edited):
+                continue
             if kind not in known:
                 by_result = {"not shown": unseen, "did not run": stopped}
                 by_result.get(judged.result, known).setdefault(kind, run)

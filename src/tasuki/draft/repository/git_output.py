@@ -198,6 +198,8 @@ class GitReading:
         """Read a clean tree, or a list of all changes: what is not listed was committed, or is ignored."""
         here, output = self.checkout, self.output
         command = next(c for c in self.commands if c.verb == "status")
+        if command.names:
+            return  # It tells of a part.
         is_short = any(map(_SHORT.fullmatch, command.words))
         is_alone = all(s.command.text.startswith("cd ") for s in self.line.steps[:-1]) and (
             command.number == len(self.line.steps) - 1
@@ -209,7 +211,7 @@ class GitReading:
             if here.edited:
                 here.settle(self.ref, by_others=True)
             return
-        is_part = bool(command.names) or not is_shown(self.line, command.number)
+        is_part = not is_shown(self.line, command.number)
         if is_part or (is_short and not is_alone) or "-uno" in command.words:
             return
         listed = [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
