@@ -429,6 +429,8 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """The newest entry in which git called the tree clean, 0 if none did."""
     settled: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """For each entry that committed, or may have: what was added for it; `()` where that may be everything."""
+    listed: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """For each entry that shows them: files, and folders of new ones, that are not committed."""
 
 
 class RepositoryState(Struct, frozen=True):

@@ -123,6 +123,8 @@ class Checkout:
         self.added: list[str] = []
         self.settled: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that committed, or may have: what was added for it; `()` for everything."""
+        self.listed: list[tuple[int, tuple[str, ...]]] = []
+        """For each entry that shows them: files, and folders of new ones, that are not committed."""
         self.edited: dict[str, int] = {}
 
     def name_branch(self, branch: str) -> str:

@@ -198,6 +198,9 @@ class GitReading:
         """Read a clean tree, or a list of all changes: what is not listed was committed, or is ignored."""
         here, output = self.checkout, self.output
         command = next(c for c in self.commands if c.verb == "status")
+        listed = [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
+        if listed and not any(c.verb in MAKERS for c in self.commands):
+            here.listed.append((self.ref, tuple(listed)))
         if command.names:
             return  # It tells of a part.
         is_short = any(map(_SHORT.fullmatch, command.words))
@@ -214,8 +217,7 @@ class GitReading:
         is_part = not is_shown(self.line, command.number)
         if is_part or (is_short and not is_alone) or "-uno" in command.words:
             return
-        listed = [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
-        unlisted = [p for p in here.edited if not any(_is_covered(p, by) for by in listed)]
+        unlisted = [p for p in here.edited if not any(is_covered(p, by) for by in listed)]
         if unlisted and (listed or "nothing added to commit" in output):
             here.settle(self.ref, unlisted, by_others=True)
             here.edited = {p: r for p, r in here.edited.items() if p not in unlisted}
@@ -340,7 +342,7 @@ def _has_printed(command: RepositoryCommand, output: str) -> bool:
     return bool(pattern and pattern.search(output))
 
 
-def _is_covered(path: str, listed: str) -> bool:
+def is_covered(path: str, listed: str) -> bool:
     """Return whether `git status` listed a path, or a folder above it."""
     while listed.startswith("../"):
         listed = listed[3:]

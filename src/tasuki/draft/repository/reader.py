@@ -87,7 +87,7 @@ class _RepositoryReader:
             published=tuple(self.published),
             maybe_ref=max(c.maybe_ref for c in self.checkouts),
             checkouts=tuple(
-                CheckoutState(c.root, c.clean_ref, tuple(c.settled))
+                CheckoutState(c.root, c.clean_ref, tuple(c.settled), tuple(c.listed))
                 for c in self.checkouts
                 if c.is_known
             ),

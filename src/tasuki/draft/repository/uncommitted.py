@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.commits import is_same_hash
+from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import (
     CheckoutState,
@@ -78,7 +79,8 @@ def _is_left(file: FileFact, path: str, checkouts: Sequence[CheckoutState]) -> b
     checkout = next((c for c in checkouts if root and c.root == root), None)
     if checkout is None:
         return False
-    last = file.edits[-1]
+    seen = (ref for ref, listed in checkout.listed if any(is_covered(path, by) for by in listed))
+    last = max(file.edits[-1], *seen, 0)
     return not any(
         ref > last and (not added or any(_is_added(path, spec) for spec in added))
         for ref, added in checkout.settled
