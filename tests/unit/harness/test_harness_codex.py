@@ -187,7 +187,7 @@ def test_a_tool_of_an_mcp_server_has_its_server_in_its_name() -> None:
 
     assert calls(thread) == [(2, "mcp__tiny__handoff_note", "", "ok", None)]
     assert tool(thread, 2).output == "stored: note from model"
-    assert tool(thread, 2).detail == '{"text": "note from model"}'
+    assert tool(thread, 2).detail == '{"text":"note from model"}'
 
 
 def test_polls_belong_to_the_command_they_ask_about(tmp_path: Path) -> None:

@@ -16,8 +16,6 @@ from msgspec.structs import replace
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.tool_calls import (
     CodexCallLog,
-    build_tool_call,
-    extract_output,
     parse_shell_result,
 )
 from tasuki.harness.reading.jsonl import (
@@ -45,17 +43,17 @@ _SKIPPED_ITEMS = (
 )
 _SKIPPED_EVENTS = (
     "agent_message agent_message_delta agent_reasoning agent_reasoning_raw_content "
-    "agent_reasoning_section_break patch_apply_end patch_apply_begin web_search_begin "
+    "agent_reasoning_section_break patch_apply_begin web_search_begin "
     "web_search_end exec_command_begin exec_command_output_delta context_compacted "
     "thread_settings_applied item_started mcp_tool_call_begin mcp_tool_call_end "
     "view_image_tool_call entered_review_mode exited_review_mode plan_update turn_diff "
     "image_generation_end undo_completed collab_agent_spawn_end collab_waiting_end "
-    "collab_close_end collab_agent_interaction_end collab_resume_end sub_agent_activity "
+    "collab_close_end collab_agent_interaction_end collab_resume_end "
     "thread_goal_updated dynamic_tool_call_request dynamic_tool_call_response hook_completed "
     "hook_started session_configured background_event deprecation_notice warning "
     "guardian_assessment model_reroute"
 )
-_EXEC_END = compile_pattern(rb'"(?:call_id|id)": ?"([^"]+)"')
+_EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
 _EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
 _ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _NO_INFO = compile_pattern(rb'"info": ?null')
@@ -88,13 +86,12 @@ class CodexReader:
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.keep = choose_keep_limit(path)
         self.lines = ThreadLines(path)
-        self.log = CodexCallLog(self.keep)
+        self.log = CodexCallLog(self.keep, self._build_call_entry)
         self.entries = self.log.entries
         self.dropped: set[int] = set()
         """Indexes of entries that the user rolled back."""
         self.notices: list[Notice] = []
-        self.skills: list[str] = []
-        self.tool_names: dict[str, None] = {}
+        self.skills, self.tool_names = self.log.skills, self.log.names
         self.meta: record.CodexMeta | None = None
         self.name = self.missing = ""
         self.context = self.count = self.rates = b""
@@ -123,9 +120,12 @@ class CodexReader:
             (item, b"function_call_output"): result,
             (item, b"custom_tool_call_output"): result,
             (item, b"web_search_call"): (record.CALL, self._on_web_search),
+            (item, b"agent_message"): (record.AGENT, self._on_agent_message),
             (event, b"user_message"): (record.EVENT, self._on_user_message),
             (event, b"exec_command_end"): (None, self._on_exec_end),
             (event, b"item_completed"): (None, self._on_item),
+            (event, b"patch_apply_end"): (record.PATCH, self.log.record_item),
+            (event, b"sub_agent_activity"): (record.AGENT, self._on_agent_activity),
             (event, b"token_count"): (None, self._on_count),
             (event, b"task_started"): (None, self._on_turn_started),
             (event, b"turn_started"): (None, self._on_turn_started),
@@ -272,7 +272,7 @@ class CodexReader:
             self._on_pseudo_user(text)
         else:
             if not self.in_turn:
-                self.log.settle_open_calls("unknown")
+                self.log.settle("unknown")
             if typed is None:
                 self.unconfirmed[len(self.entries)] = text
             else:
@@ -302,13 +302,24 @@ class CodexReader:
         self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
 
     def _on_call(self, record_call: record.CodexCall) -> None:
-        call = build_tool_call(record_call)
-        self.tool_names[call.name] = None
-        self.log.add_call(self._build_entry("tool", id=call.id, tool=call), call)
+        self.log.add_call(record_call)
+
+    def _build_call_entry(self, call: ToolCall) -> Entry:
+        return self._build_entry("tool", id=call.id, tool=call)
 
     def _on_result(self, result: record.CodexResult) -> None:
-        if not self.log.add_result(result.call_id, extract_output(result.output)):
+        if not self.log.add_result(result.call_id, result.output):
             self._count_unknown((b"response_item", b"output without a call"))
+
+    def _on_agent_message(self, message: record.CodexAgentActivity) -> None:
+        """Read what a sub-agent reports; with its final answer it ends."""
+        text = record.extract_text(message.content)
+        if text.startswith("Message Type: FINAL_ANSWER"):
+            self.log.background.record_end(message.author)
+        self._add_notice("context", text)
+
+    def _on_agent_activity(self, event: record.CodexAgentActivity) -> None:
+        self.log.record_agent(event.event_id, event.agent_thread_id, event.agent_path)
 
     def _on_web_search(self, record_call: record.CodexCall) -> None:
         """Note a search by the model's own server: no call id, no result, so no entry."""
@@ -335,18 +346,19 @@ class CodexReader:
             self.unconfirmed.popitem()
         self.doubted = None
 
-    def _on_exec_end(self, line: bytes, start: int = 0) -> None:
+    def _on_exec_end(self, line: bytes) -> None:
         """Read the exit code alone: the rest of the line repeats the result."""
         code_start = line.rfind(b'"exit_code":')
-        id = _EXEC_END.search(line, start, start + 600)
+        id = _EXEC_END.search(line, 0, 600)
         code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
         if id and code:
             self.log.record_exit(id[1].decode(), int(code[1]))
 
     def _on_item(self, line: bytes) -> None:
         match = _ITEM_TYPE.search(line, 0, 600)
-        if match and match[1] == b"CommandExecution":
-            self._on_exec_end(line, match.end())
+        is_call = match and match[1] in (b"CommandExecution", b"FileChange")
+        if is_call and (event := record.decode_payload(record.ITEM, line)):
+            self.log.record_item(event.item)
 
     def _on_count(self, line: bytes) -> None:
         self.rates = line
@@ -359,7 +371,7 @@ class CodexReader:
         self.is_imported = b'"external-import-' in line
 
     def _end_turn(self, status: ToolStatus) -> None:
-        self.log.settle_open_calls(status)
+        self.log.settle(status)
         self.in_turn, self.turn_users = False, 0
 
     def _on_turn_complete(self, event: record.CodexEvent) -> None:

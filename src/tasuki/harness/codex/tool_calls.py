@@ -1,18 +1,26 @@
-"""Codex's tool calls with their results, polls, patches and sub-agents."""
+"""Codex's tool calls with their results: polls, sub-agents, and the calls inside of scripts.
+
+In code mode (0.144 on) a call of `exec` is a script, and each call in it is an entry here. How
+these ended is in the events between the script and its output, in their order; without such
+events, in what the script printed.
+"""
 
 import re
-import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.codex.format import CodexCall, CodexOutput, CodexPart, extract_text
+from tasuki.harness.codex.format import CodexCall, CodexItem, CodexOutput, CodexPart, extract_text
 from tasuki.harness.reading import tools
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
+from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.patches import parse_hunks
+from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import cut_text
 
 _STATE = compile_pattern(
     r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
@@ -21,225 +29,241 @@ _STATE = compile_pattern(
 _BODY = "\nOutput:\n"
 _FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
 _REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
-_HEREDOC = compile_pattern(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
-_AGENT_ID = compile_pattern(r'"agent_id": ?"([^"]+)"')
+_AGENT_ID = compile_pattern(r'"(?:agent_id|task_name)": ?"([^"]+)"')
 _AGENT_STATE = compile_pattern(
-    r'"([0-9a-f]{8}-[0-9a-f-]{27})"(?:: ?|, ?"status": ?)\{"(completed|errored|shutdown)"'
+    r'"([0-9a-f]{8}-[0-9a-f-]{27}|/root/[^"]+)"(?:: ?|, ?"(?:agent_)?status": ?)\{"(completed|errored|shutdown)"'
 )
+_SCRIPT = compile_pattern(
+    r"\AScript (completed|failed|running)(?: with cell ID (\S+))?\n.*?\nOutput:\n", re.DOTALL
+)
+_SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
+_POLLS = frozenset(("writestdin", "wait", "followuptask", "closeagent"))
+_CHANGE_KINDS = {"add": "create", "delete": "delete", "update": "edit"}
 
 
-_PLAIN_KINDS = frozenset(("shell", "edit", "todo", "read"))
-_POINTING = ("write_stdin", "close_agent")
-
-
-class _CodexPlanStep(Struct):
-    step: str = ""
-    status: str = ""
-
-
-class _CodexArguments(Struct):
-    cmd: str | list[str] = ""
-    command: str | list[str] = ""
-    workdir: str | None = ""
-    session_id: int | str | None = None
-    chars: str | None = ""
-    plan: list[_CodexPlanStep] = []
-    message: str | None = ""
-    target: str | None = ""
-    path: str | None = ""
-
-
-class _CodexShellMetadata(Struct):
+class _CodexShellMetadata(Struct, frozen=True):
     exit_code: int | None = None
 
 
 class _CodexShellResult(Struct):
+    """The result of a command as an object: of older versions, and of calls in scripts."""
+
     output: str
-    metadata: _CodexShellMetadata
+    metadata: _CodexShellMetadata = _CodexShellMetadata()
+    exit_code: int | None = None
+    session_id: int | str | None = None
 
 
-_ARGUMENTS = msgspec.json.Decoder(_CodexArguments)
 _SHELL_RESULT = msgspec.json.Decoder(_CodexShellResult)
 
 
-class CodexCallLog:
-    """The entries of a thread; results are joined to their calls as they come in.
+class CodexCallLog(CallLog):
+    """The entries of a thread; results are joined to their calls as they come in."""
 
-    Entries are frozen everywhere else: only here results are put into existing calls.
-    """
-
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, build_entry: Callable[[ToolCall], Entry]) -> None:
+        super().__init__(keep)
         self.entries: list[Entry] = []
-        self.background = tools.BackgroundLog()
         self.agents: list[str] = []
         """Ids of sub-agents, in the order they were spawned."""
-        self._keep = keep
-        self._calls: dict[str, Entry] = {}
-        self._open: dict[str, ToolCall] = {}
+        self._build_entry = build_entry
         self._exits: dict[str, int] = {}
-        self._sessions: dict[str, ToolCall] = {}
-        self._polls: dict[str, str] = {}
+        self._targets: dict[str, str] = {}
+        self._scripts: dict[str, list[ToolCall]] = {}
+        """The calls of each script, by the call that runs it or its cell that goes on."""
 
-    def add_call(self, entry: Entry, call: ToolCall) -> None:
-        """Add a call; its result is still to come."""
-        self._calls[call.id] = entry
-        self._open[call.id] = call
-        if call.name == "write_stdin":
-            self._polls[call.id] = call.background
+    def add_call(self, record: CodexCall) -> None:
+        """Add a call, or those of a script; the results are still to come."""
+        id = record.call_id or ""
+        if record.name == "exec" and record.input:
+            calls = list_script_calls(record.input)
+            self._scripts[id] = [
+                self._add(f"{id}/{n}" if n else id, name, tools.fold_input(given))
+                for n, (name, given) in enumerate(calls)
+            ] or [self._add(id, "exec", {"script": record.input}, "other")]
+            return
+        name = record.name or "local_shell"
+        name = f"{record.namespace}__{name}" if record.namespace else name
+        given = tools.read_input(record.arguments or record.input)
+        if action := record.action:
+            given = {"command": action.command, "workdir": action.working_directory or ""}
+        self._add(id, name, given)
+
+    def _add(self, id: str, name: str, given: tools.ToolInput, kind: Any = None) -> ToolCall:
+        call = tools.build_tool_call(id, name, given, kind=kind)
+        entry = self._build_entry(call)
         self.entries.append(entry)
+        self.add(entry, given)
+        if (plain := tools.find_tool(name).plain) in _POLLS:
+            target = given.get("sessionid") or given.get("cellid") or given.get("target")
+            self._targets[id] = f"cell {target}" if plain == "wait" else str(target or "")
+        return call
 
-    def add_result(self, call_id: str, text: str) -> bool:
+    # -- results -----------------------------------------------------------------------
+
+    def add_result(self, call_id: str, output: str | list[CodexPart] | CodexOutput | None) -> bool:
         """Add the result of a call; False if no such call was made."""
-        entry = self._calls.get(call_id)
+        text = extract_output(output)
+        parts = [p.text for p in output if p.text] if isinstance(output, list) else [text]
+        if call_id in self._scripts:
+            self._finish_script(call_id, self._scripts.pop(call_id), parts)
+            return True
+        entry = self.calls.get(call_id)
         if entry is None or (call := entry.tool) is None:
             return False
-        self._open.pop(call_id, None)
-        code, output, session = _parse_output(text)
+        target = self._targets.get(call_id, "")
+        if target in self._scripts:
+            self._finish_script(target, self._scripts.pop(target), parts)
+        code, shown, session = _parse_output(text)
+        self._finish(call, entry.ref, code, shown, session)
+        return True
+
+    def _finish(
+        self, call: ToolCall, ref: int, code: int | None, output: str, session: str
+    ) -> None:
+        """Put a result into a call: the command may go on, or the call speak of another one."""
         if code is None:
-            code = self._exits.get(call_id)
-        size = len(output)
-        put(call, "output", output if size <= self._keep else clip(output, self._keep))
-        put(call, "output_size", size)
-        put(call, "exit_code", code)
-        put(call, "status", _find_status(call, code, output))
-        if call.name == "write_stdin":
-            put(call, "background", "")
-            self._record_poll(self._polls.get(call_id, ""), code, output)
+            code = self._exits.get(call.id)
+        self.finish(call, output, _find_status(call, code, output), code)
+        if call.kind == "background":
+            self._read_poll(self._targets.get(call.id, ""), code, output)
         elif session and code is None:
-            self._sessions[session] = call
-            self.background.record_start(session, "command", call.command, entry.ref)
+            self.background.record_start(session, "command", call.command, ref, call)
             put(call, "background", session)
             put(call, "status", "running")
         elif call.kind == "agent":
-            self._record_agent_result(call, output, entry.ref)
-        return True
+            self._read_agent_result(call, output)
+
+    def _read_poll(self, session: str, code: int | None, output: str) -> None:
+        """Read more output, and perhaps the end, of a running command."""
+        if not output.startswith("write_stdin fail"):
+            self.background.record_output(session, output, self.keep)
+            if code is not None:
+                self.background.record_end(session, code=code)
 
     def record_exit(self, call_id: str, code: int) -> None:
         """Record the exit code of a command, before or after its result."""
         self._exits[call_id] = code
-        if (entry := self._calls.get(call_id)) and entry.tool:
-            self._record_end(entry.tool, code)
+        if (entry := self.calls.get(call_id)) and entry.tool:
+            self.background.record_end(entry.tool.background, code=code)
 
-    def settle_open_calls(self, status: ToolStatus) -> None:
-        """Settle the calls of a turn that ended: those without a result will never get one."""
-        for call in self._open.values():
-            put(call, "status", status)
-        self._open.clear()
+    # -- scripts -----------------------------------------------------------------------
+
+    def _finish_script(self, id: str, calls: list[ToolCall], parts: Sequence[str]) -> None:
+        """Put what a script printed into its calls, as far as it shows whose each part is."""
+        head = _SCRIPT.match(parts[0]) if parts else None
+        state, cell = (head[1], head[2]) if head else ("completed", "")
+        parts = [rest for rest in (parts[0][head.end() :], *parts[1:]) if rest] if head else parts
+        if state == "running":
+            self._scripts[f"cell {cell}"] = calls
+            return
+        left = [call for call in calls if call.id in self.open]
+        shown = ["\n".join(parts)] if len(left) == 1 else parts
+        if len(shown) != len(left):
+            if left and parts:
+                text = "\n".join(parts)
+                whole = self._add(f"{id}/output", "exec", {}, "other")
+                self.finish(whole, text, "error" if state == "failed" else "ok")
+            shown = [""] * len(left)
+        for call, text in zip(left, shown, strict=True):
+            code, output, session = _parse_script_output(text)
+            self._finish(call, self.calls[call.id].ref, code, output, session)
+            if code is None and call.status == "ok" and len(left) < len(shown):
+                put(call, "status", "unknown")
+            if state == "failed" and len(left) == 1:
+                put(call, "status", "error")
+                put(call, "todos", None)
+
+    def record_item(self, item: CodexItem) -> None:
+        """Record what an event says of a call: of one by its id, or of the next of a script."""
+        if item.type == "CommandExecution":
+            self._record_command(item)
+        elif item.changes:
+            self._record_changes(item)
+
+    def _record_command(self, item: CodexItem) -> None:
+        if item.id in self.calls:
+            if item.exit_code is not None:
+                self.record_exit(item.id, item.exit_code)
+            return
+        command = tools.join_command(item.command)
+        running = self.background.find_item(str(item.process_id or ""))
+        call = self._find_open("shell", lambda c: c.command == command)
+        call = call or self._find_open("shell", lambda c: not c.command)
+        if call is None and (running is not None or not self._scripts):
+            return
+        if call is None or not call.command:
+            call = call or self._add(item.id, "exec_command", {"command": command})
+            put(call, "command", command)
+        if item.exit_code is not None or item.status in ("failed", "declined"):
+            status: ToolStatus = "ok" if item.exit_code == 0 else "error"
+            self.finish(call, item.aggregated_output or "", status, item.exit_code)
+
+    def _record_changes(self, item: CodexItem) -> None:
+        changes = tuple(_list_changes(item))
+        paths = tuple(c.path for c in changes)
+        if item.id in self.calls:
+            return
+        call = self._find_open("edit", lambda c: all(_is_same(p, paths) for p in c.paths))
+        if call is None and not self._scripts:
+            return
+        call = call or self._add(item.id, "apply_patch", {})
+        if not call.changes:
+            put(call, "changes", changes)
+            put(call, "paths", paths)
+        text = item.stderr or item.stdout or ""
+        self.finish(call, text, "ok" if item.status in ("completed", "") else "error")
+
+    def _find_open(self, kind: str, fits: Callable[[ToolCall], bool]) -> ToolCall | None:
+        """Find the first call of a script that waits for its outcome."""
+        waiting = (call for calls in self._scripts.values() for call in calls)
+        return next((c for c in waiting if c.kind == kind and c.id in self.open and fits(c)), None)
+
+    # -- sub-agents --------------------------------------------------------------------
+
+    def record_agent(self, call_id: str, agent: str, path: str) -> None:
+        """Record the thread of a sub-agent that a call spawned (multi-agent v2)."""
+        if call_id in self.calls and agent not in self.agents:
+            self.agents.append(agent)
+            self.background.add_alias(path, agent)
 
     def record_ended_agents(self, text: str) -> None:
         """Record the sub-agents whose end a result or a notification reports."""
         for id, state in _AGENT_STATE.findall(text):
             self.background.record_end(id, failed=state == "errored")
 
-    def _record_poll(self, session: str, code: int | None, output: str) -> None:
-        """Record more output, and perhaps the end, of a running command."""
-        call = self._sessions.get(session)
-        if call is None or output.startswith("write_stdin fail"):
+    def _read_agent_result(self, call: ToolCall, output: str) -> None:
+        plain = tools.find_tool(call.name).plain
+        if plain == "spawnagent":
+            match = _AGENT_ID.search(output)
+            if match and not match[1].startswith("/"):
+                self.agents.append(match[1])
+            self.background.rename(call.id, match[1] if match else "")
+            put(call, "background", match[1] if match else "")
             return
-        text = f"{call.output}\n{output}" if call.output else output
-        put(call, "output", clip(text, self._keep))
-        put(call, "output_size", call.output_size + len(output))
-        if code is not None:
-            self._record_end(call, code)
-
-    def _record_end(self, call: ToolCall, code: int) -> None:
-        if call.status == "running" and call.background:
-            self.background.record_end(call.background, failed=bool(code))
-            put(call, "exit_code", code)
-            put(call, "status", "error" if code else "ok")
-
-    def _record_agent_result(self, call: ToolCall, output: str, ref: int) -> None:
-        if call.name == "spawn_agent" and (match := _AGENT_ID.search(output)):
-            self.agents.append(match[1])
-            self.background.record_start(match[1], "agent", call.detail, ref)
-            put(call, "background", match[1])
-            return
-        if call.name == "close_agent" and call.status == "ok":
-            self.background.record_end(call.background)
+        target = self._targets.get(call.id, "")
+        if plain == "followuptask":
+            target = target if target.startswith("/") else f"/root/{target}"
+            self.background.rename(target, target)
+        elif plain == "closeagent" and call.status == "ok":
+            self.background.record_end(target)
         self.record_ended_agents(output)
-        put(call, "background", "")
 
 
-def build_tool_call(call: CodexCall) -> ToolCall:
-    """Build what a call asks for, before its result is known.
-
-    A poll of a running command carries no command of its own, so that nothing is counted twice.
-    """
-    name = call.name
-    arguments = _parse_arguments(call.arguments)
-    command = _find_command(call, arguments)
-    kind = "shell" if call.action else tools.find_kind(name)
-    patch = call.input if name == "apply_patch" else ""
-    if "apply_patch" in command:
-        patch = _find_patch(command)
-    changes: tuple[FileChange, ...] = ()
-    if patch:
-        kind, command, changes = "edit", "", tools.parse_patch(patch)
-    return ToolCall(
-        call.call_id or "",
-        f"{call.namespace}__{name}" if call.namespace else name or "local_shell",
-        kind,
-        command if kind == "shell" else "",
-        ""
-        if kind in _PLAIN_KINDS and name != "write_stdin"
-        else _find_detail(call, arguments, kind),
-        _list_paths(changes, arguments) if changes or arguments.path else (),
-        changes,
-        tools.build_todos((s.step, s.status) for s in arguments.plan)
-        if name == "update_plan"
-        else None,
-        "",
-        0,
-        "running",
-        None,
-        _find_target(name, arguments) if name in _POINTING else "",
-        arguments.workdir or (call.action.working_directory or "" if call.action else ""),
-    )
+def _list_changes(item: CodexItem) -> list[FileChange]:
+    found = []
+    for path, change in item.changes.items():
+        kind = _CHANGE_KINDS.get(change.type, "edit")
+        hunks = parse_hunks(path, change.unified_diff)
+        new = change.content if kind == "create" else hunks.new
+        found.append(FileChange(path, kind, hunks.old, new))  # type: ignore[arg-type]
+        if change.move_path:
+            found[-1] = FileChange(path, "delete")
+            found.append(FileChange(change.move_path, "rename", hunks.old, hunks.new))
+    return found
 
 
-def _find_patch(command: str) -> str:
-    """Find the patch that a shell command passes to `apply_patch`, empty if there is none."""
-    if match := _HEREDOC.search(command):
-        return match[2]
-    return command if command.startswith("apply_patch ") and "*** Begin" in command else ""
-
-
-def _parse_arguments(text: str) -> _CodexArguments:
-    try:
-        return decode_nested(_ARGUMENTS, text) if text else _CodexArguments()
-    except UNDECODABLE:
-        return _CodexArguments()
-
-
-def _find_command(call: CodexCall, arguments: _CodexArguments) -> str:
-    words = call.action.command if call.action else arguments.cmd or arguments.command
-    if isinstance(words, str):
-        return words
-    if len(words) == 3 and words[1] in ("-lc", "-c", "-ic", "-lic"):
-        return words[2]
-    return shlex.join(words)
-
-
-def _find_detail(call: CodexCall, arguments: _CodexArguments, kind: str) -> str:
-    if call.name == "write_stdin":
-        return arguments.chars or ""
-    if kind == "agent":
-        return arguments.message or ""
-    return cut_text(call.arguments, 300) if kind not in _PLAIN_KINDS else ""
-
-
-def _list_paths(changes: tuple[FileChange, ...], arguments: _CodexArguments) -> tuple[str, ...]:
-    paths = dict.fromkeys(c.path for c in changes)
-    if arguments.path:
-        paths[arguments.path] = None
-    return tuple(paths)
-
-
-def _find_target(name: str, arguments: _CodexArguments) -> str:
-    """Return what a poll or a close refers to, until its result is there."""
-    if name == "write_stdin":
-        return str(arguments.session_id or "")
-    return arguments.target or "" if name == "close_agent" else ""
+def _is_same(path: str, others: Sequence[str]) -> bool:
+    return any(other == path or other.endswith(f"/{path}") for other in others)
 
 
 def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
@@ -247,6 +271,18 @@ def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
     if isinstance(output, CodexOutput):
         return output.content or ""
     return extract_text(output)
+
+
+def _parse_script_output(text: str) -> tuple[int | None, str, str]:
+    """Parse what a script printed of one call: exit code, output, id of a running session."""
+    if text.startswith("{"):
+        try:
+            result = decode_nested(_SHELL_RESULT, text)
+            return result.exit_code, result.output, str(result.session_id or "")
+        except UNDECODABLE:
+            pass
+    session = _SESSION.search(text[-60:])
+    return None, text, session[1] if session else ""
 
 
 def _parse_output(text: str) -> tuple[int | None, str, str]:

@@ -107,3 +107,10 @@ def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) ->
     _OUTPUT_SIZE.__set__(call, size)
     if isinstance(call, UnreadToolCall):
         _PLACE.__set__(call, 0)
+
+
+def add_output(call: ToolCall, text: str, keep: int) -> None:
+    """Add to the output of a call what its command printed later."""
+    size = call.output_size + len(text)
+    put_output(call, f"{call.output}\n{text}" if call.output else text, keep)
+    _OUTPUT_SIZE.__set__(call, size)

@@ -1,0 +1,124 @@
+"""What calls and their results do beside the conversation: todos, questions, skills, background work."""
+
+import re
+
+from msgspec.structs import force_setattr as put
+
+from tasuki.harness.reading.answers import OfferedQuestion
+from tasuki.harness.reading.background import BackgroundLog
+from tasuki.harness.reading.jsonl import clip
+from tasuki.harness.reading.tools import (
+    TaskList,
+    ToolInput,
+    find_tool,
+    get_text,
+    is_own_tool,
+    list_questions,
+)
+from tasuki.model import Entry, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
+
+_CONTROLS_AGENT = frozenset(
+    "waitagent closeagent readagent writeagent listagents sendinput followuptask resumeagent interruptagent "
+    "agentoutput".split()
+)
+"""Tools that start no sub-agent, and speak with one that runs."""
+_JOB_FIELDS = ("sessionid", "shellid", "bashid", "taskid", "processid", "pid", "id")
+_STATUS = compile_pattern(r"<status>(\w+)</status>")
+_CODE = compile_pattern(r"<exit_code>(-?\d+)</exit_code>")
+_SHOWN = compile_pattern(r"<(output|stdout|stderr)>\n?(.*?)\n?</\1>", re.DOTALL)
+_STOPS = ("stop", "kill", "taskstop")
+
+
+class CallLog:
+    """The calls of a thread; results are joined to them as they come in.
+
+    Entries are frozen everywhere else: only here and in the readers results are put into calls.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        """Characters of each output that are kept."""
+        self.background = BackgroundLog()
+        self.questions: dict[str, list[OfferedQuestion]] = {}
+        self.skills: list[str] = []
+        self.names: dict[str, None] = {}
+        """Every tool that was called, in order."""
+        self.calls: dict[str, Entry] = {}
+        self.open: dict[str, ToolCall] = {}
+        """Calls that have no result yet."""
+        self.reported: set[str] = set()
+        """Calls whose sub-agents have records of their own, also of their ends."""
+        self._tasks = TaskList()
+        self._jobs: dict[str, str] = {}
+        """The background jobs that calls ask about or end."""
+
+    def add(self, entry: Entry, given: ToolInput) -> None:
+        """Add a call; its result is still to come."""
+        if (call := entry.tool) is not None:
+            self.calls[call.id], self.open[call.id] = entry, call
+            self.note_call(call, given, entry.ref)
+
+    def note_call(self, call: ToolCall, given: ToolInput, ref: int) -> None:
+        """Note what a call does beside the conversation."""
+        kind = call.kind
+        self.names[call.name] = None
+        if kind == "todo":
+            put(call, "todos", self._tasks.update(call, given))
+        elif kind == "ask" and is_own_tool(call.name):
+            self.questions[call.id] = list_questions(given)
+        elif kind == "skill" and call.detail:
+            self.skills.append(call.detail)
+        elif kind == "agent" and find_tool(call.name).plain not in _CONTROLS_AGENT:
+            self.background.record_start(call.id, "agent", call.detail, ref)
+        elif kind == "background":
+            numbers = (str(given[f]) for f in _JOB_FIELDS if isinstance(given.get(f), int))
+            self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
+
+    def finish(
+        self, call: ToolCall, output: str, status: ToolStatus, code: int | None = None
+    ) -> None:
+        """Put a result into its call."""
+        self.open.pop(call.id, None)
+        size = len(output)
+        put(call, "output", output if size <= self.keep else clip(output, self.keep))
+        put(call, "output_size", size)
+        put(call, "status", status)
+        put(call, "exit_code", code)
+        self.note_result(call, output)
+
+    def note_result(self, call: ToolCall, output: str) -> None:
+        """Note what the result of a call says of todos and of background work."""
+        if call.kind == "shell":
+            self.background.record_output(call.background, output)
+        elif call.kind == "todo":
+            self._tasks.read_result(call.id, output)
+        elif call.kind == "background" and call.status == "ok":
+            job = self._jobs.get(call.id, "")
+            if find_tool(call.name).plain.startswith(_STOPS):
+                self.background.record_stop(job)
+            else:
+                self._read_job(job, output)
+        elif call.kind == "agent" and not call.background and call.status != "running":
+            self._end_agent(call, failed=call.status != "ok")
+
+    def _read_job(self, job: str, output: str) -> None:
+        """Read what a call printed of a job in the background, and whether it ended."""
+        status, code = _STATUS.search(output), _CODE.search(output)
+        shown = "\n".join(text for _, text in _SHOWN.findall(output))
+        self.background.record_output(job, shown, self.keep)
+        if status and status[1] != "running":
+            self.background.record_end(
+                job, status[1] != "completed", int(code[1]) if code else None
+            )
+
+    def settle(self, status: ToolStatus) -> None:
+        """Settle open calls when the conversation goes on: they will never get a result."""
+        for call in self.open.values():
+            put(call, "status", status)
+            self._end_agent(call, failed=True)
+        self.open.clear()
+
+    def _end_agent(self, call: ToolCall, *, failed: bool) -> None:
+        if call.id not in self.reported:
+            self.background.record_end(call.id, failed=failed)
