@@ -240,7 +240,7 @@ def makes_up_for(
     return all(covered) if surely else any(covered)
 
 
-_READING = frozenset(("read", "search", "todo", "ask", "skill", "web", "edit", "write"))
+_READING = frozenset("read search todo plan background ask skill web edit write".split())
 """Kinds of tools that change no file without saying so."""
 
 
