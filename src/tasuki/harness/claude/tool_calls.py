@@ -28,6 +28,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     read_both,
 )
+from tasuki.harness.reading.results import parse_exit_code
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -54,6 +55,10 @@ _MOVED = compile_pattern(
 """What a result says of a command that goes on in the background, perhaps behind what it printed."""
 _ANSWERS = ("ask", "plan")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
+_OWN = frozenset(
+    "Bash PowerShell Read Write Edit MultiEdit NotebookEdit Grep Glob LS WebFetch WebSearch Skill".split()
+)
+"""Tools of which a result that is no error says that the call went well."""
 _NEEDED = (*_ANSWERS, "todo", "agent", "background")
 """Kinds of calls whose results are read at once."""
 _PERSISTED = compile_pattern(
@@ -183,14 +188,14 @@ class ClaudeCallLog(CallLog):
         status: ToolStatus = "ok"
         code = 0 if call.kind == "shell" else None
         job = ""
+        status, code, output = self.judge(call, output, status, code)
         if call.kind == "shell":
             job = copied.job or (moved[1] if (moved := _MOVED.search(output)) else "")
         if error or call.kind == "agent" or job or output.startswith(_ASYNC):
             status, code = self._find_outcome(entry, call, output, error, copied.denial, job)
         put_output(call, output, self.keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
-        if call.kind == "shell":
-            put(call, "exit_code", code)
+        put(call, "exit_code", code)
         if call.kind != "agent":
             self.note_result(call, output)
 
@@ -205,7 +210,9 @@ class ClaudeCallLog(CallLog):
         """Note where the result of a call is that went well; False if its words are needed now."""
         entry = self.calls.get(id)
         call = entry.tool if entry else None
-        if entry is None or not isinstance(call, UnreadToolCall) or call.kind in _NEEDED:
+        if entry is None or not isinstance(call, UnreadToolCall):
+            return False
+        if call.kind in _NEEDED or call.name not in _OWN:
             return False
         call.leave_output(start, size, is_far=entry.offset < self._far)
         put(call, "status", "ok")
@@ -332,7 +339,7 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
 
 def _read_failure(call: ToolCall, output: str, denial: str) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
-    code = tools.parse_exit_code(output) if call.kind == "shell" else None
+    code = parse_exit_code(output) if call.kind == "shell" else None
     if output.startswith(_REFUSED) and denial in _BY_USER:
         return "refused", code
     return "aborted" if "Cancelled: parallel" in output[:80] else "error", code

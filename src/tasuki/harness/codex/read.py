@@ -14,10 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.harness.codex import format as record
-from tasuki.harness.codex.tool_calls import (
-    CodexCallLog,
-    parse_shell_result,
-)
+from tasuki.harness.codex.tool_calls import CodexCallLog
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
@@ -27,6 +24,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
+from tasuki.harness.reading.results import parse_result
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
@@ -288,7 +286,7 @@ class CodexReader:
             self._add_notice("context", text)
 
     def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        code, output = parse_shell_result(result)
+        code, output, _ = parse_result(result)
         call = ToolCall(
             id=id,
             name="!",

@@ -9,26 +9,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.codex.format import CodexCall, CodexItem, CodexOutput, CodexPart, extract_text
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.calls import CallLog
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.harness.reading.patches import parse_hunks
 from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
-_STATE = compile_pattern(
-    r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
-    re.MULTILINE,
-)
-_BODY = "\nOutput:\n"
-_FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
-_REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
 _AGENT_ID = compile_pattern(r'"(?:agent_id|task_name)": ?"([^"]+)"')
 _AGENT_STATE = compile_pattern(
     r'"([0-9a-f]{8}-[0-9a-f-]{27}|/root/[^"]+)"(?:: ?|, ?"(?:agent_)?status": ?)\{"(completed|errored|shutdown)"'
@@ -36,29 +26,14 @@ _AGENT_STATE = compile_pattern(
 _SCRIPT = compile_pattern(
     r"\AScript (completed|failed|running)(?: with cell ID (\S+))?\n.*?\nOutput:\n", re.DOTALL
 )
-_SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
-_POLLS = frozenset(("writestdin", "wait", "followuptask", "closeagent"))
+_AIMED = frozenset(("wait", "followuptask", "closeagent"))
 _CHANGE_KINDS = {"add": "create", "delete": "delete", "update": "edit"}
-
-
-class _CodexShellMetadata(Struct, frozen=True):
-    exit_code: int | None = None
-
-
-class _CodexShellResult(Struct):
-    """The result of a command as an object: of older versions, and of calls in scripts."""
-
-    output: str
-    metadata: _CodexShellMetadata = _CodexShellMetadata()
-    exit_code: int | None = None
-    session_id: int | str | None = None
-
-
-_SHELL_RESULT = msgspec.json.Decoder(_CodexShellResult)
 
 
 class CodexCallLog(CallLog):
     """The entries of a thread; results are joined to their calls as they come in."""
+
+    all_worded = True
 
     def __init__(self, keep: int, build_entry: Callable[[ToolCall], Entry]) -> None:
         super().__init__(keep)
@@ -93,9 +68,9 @@ class CodexCallLog(CallLog):
         entry = self._build_entry(call)
         self.entries.append(entry)
         self.add(entry, given)
-        if (plain := tools.find_tool(name).plain) in _POLLS:
-            target = given.get("sessionid") or given.get("cellid") or given.get("target")
-            self._targets[id] = f"cell {target}" if plain == "wait" else str(target or "")
+        if (plain := tools.find_tool(name).plain) in _AIMED:
+            cell = f"cell {given.get('cellid')}" if plain == "wait" else ""
+            self._targets[id] = cell or tools.get_text(given, "target")
         return call
 
     # -- results -----------------------------------------------------------------------
@@ -113,32 +88,10 @@ class CodexCallLog(CallLog):
         target = self._targets.get(call_id, "")
         if target in self._scripts:
             self._finish_script(target, self._scripts.pop(target), parts)
-        code, shown, session = _parse_output(text)
-        self._finish(call, entry.ref, code, shown, session)
+        self.finish(call, text, "unknown", self._exits.get(call_id))
+        if call.kind == "agent":
+            self._read_agent_result(call, text)
         return True
-
-    def _finish(
-        self, call: ToolCall, ref: int, code: int | None, output: str, session: str
-    ) -> None:
-        """Put a result into a call: the command may go on, or the call speak of another one."""
-        if code is None:
-            code = self._exits.get(call.id)
-        self.finish(call, output, _find_status(call, code, output), code)
-        if call.kind == "background":
-            self._read_poll(self._targets.get(call.id, ""), code, output)
-        elif session and code is None:
-            self.background.record_start(session, "command", call.command, ref, call)
-            put(call, "background", session)
-            put(call, "status", "running")
-        elif call.kind == "agent":
-            self._read_agent_result(call, output)
-
-    def _read_poll(self, session: str, code: int | None, output: str) -> None:
-        """Read more output, and perhaps the end, of a running command."""
-        if not output.startswith("write_stdin fail"):
-            self.background.record_output(session, output, self.keep)
-            if code is not None:
-                self.background.record_end(session, code=code)
 
     def record_exit(self, call_id: str, code: int) -> None:
         """Record the exit code of a command, before or after its result."""
@@ -165,10 +118,7 @@ class CodexCallLog(CallLog):
                 self.finish(whole, text, "error" if state == "failed" else "ok")
             shown = [""] * len(left)
         for call, text in zip(left, shown, strict=True):
-            code, output, session = _parse_script_output(text)
-            self._finish(call, self.calls[call.id].ref, code, output, session)
-            if code is None and call.status == "ok" and len(left) < len(shown):
-                put(call, "status", "unknown")
+            self.finish(call, text, "unknown")
             if state == "failed" and len(left) == 1:
                 put(call, "status", "error")
                 put(call, "todos", None)
@@ -271,54 +221,3 @@ def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
     if isinstance(output, CodexOutput):
         return output.content or ""
     return extract_text(output)
-
-
-def _parse_script_output(text: str) -> tuple[int | None, str, str]:
-    """Parse what a script printed of one call: exit code, output, id of a running session."""
-    if text.startswith("{"):
-        try:
-            result = decode_nested(_SHELL_RESULT, text)
-            return result.exit_code, result.output, str(result.session_id or "")
-        except UNDECODABLE:
-            pass
-    session = _SESSION.search(text[-60:])
-    return None, text, session[1] if session else ""
-
-
-def _parse_output(text: str) -> tuple[int | None, str, str]:
-    """Parse a result: exit code, output without the harness's header, id of a running session."""
-    if text.startswith('{"output":'):
-        code, output = parse_shell_result(text)
-        return code, output, ""
-    header_end = text.find(_BODY)
-    match = (
-        _STATE.search(text, max(header_end - 200, 0), header_end)
-        if header_end >= 0
-        else _STATE.match(text)
-    )
-    output = text[header_end + len(_BODY) :] if header_end >= 0 else ""
-    if match:
-        return int(match[1]) if match[1] else None, output, match[2] or ""
-    return None, output if output and text.startswith("Wall time: ") else text, ""
-
-
-def parse_shell_result(text: str) -> tuple[int | None, str]:
-    """Parse exit code and output of the older form, a JSON object inside the text."""
-    try:
-        result = decode_nested(_SHELL_RESULT, text)
-        return result.metadata.exit_code, result.output
-    except UNDECODABLE:
-        code, output, _ = _parse_output(text) if not text.startswith("{") else (None, text, "")
-        return code, output
-
-
-def _find_status(call: ToolCall, code: int | None, output: str) -> ToolStatus:
-    if code is not None:
-        return "error" if code else "ok"
-    if output.startswith("aborted"):
-        return "aborted"
-    if _REFUSED.match(output):
-        return "refused"
-    if _FAILED.match(output):
-        return "error"
-    return "unknown" if call.kind == "shell" else "ok"

@@ -7,12 +7,14 @@ from msgspec.structs import force_setattr as put
 from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.background import BackgroundLog
 from tasuki.harness.reading.jsonl import clip
+from tasuki.harness.reading.results import find_status, is_worded, parse_result
 from tasuki.harness.reading.tools import (
     TaskList,
     ToolInput,
     find_tool,
     get_text,
     is_own_tool,
+    list_nested_calls,
     list_questions,
 )
 from tasuki.model import Entry, ToolCall, ToolStatus
@@ -35,6 +37,9 @@ class CallLog:
 
     Entries are frozen everywhere else: only here and in the readers results are put into calls.
     """
+
+    all_worded = False
+    """Its records never say how a call ended: only the words of the results do."""
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
@@ -72,14 +77,17 @@ class CallLog:
         elif kind == "agent" and find_tool(call.name).plain not in _CONTROLS_AGENT:
             self.background.record_start(call.id, "agent", call.detail, ref)
         elif kind == "background":
+            inner = list_nested_calls(find_tool(call.name), given)
+            given = inner[0][1] if len(inner) == 1 else given
             numbers = (str(given[f]) for f in _JOB_FIELDS if isinstance(given.get(f), int))
             self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
 
     def finish(
         self, call: ToolCall, output: str, status: ToolStatus, code: int | None = None
     ) -> None:
-        """Put a result into its call."""
+        """Put a result into its call; where only its words show how it ended, these count."""
         self.open.pop(call.id, None)
+        status, code, output = self.judge(call, output, status, code)
         size = len(output)
         put(call, "output", output if size <= self.keep else clip(output, self.keep))
         put(call, "output_size", size)
@@ -87,30 +95,47 @@ class CallLog:
         put(call, "exit_code", code)
         self.note_result(call, output)
 
+    def judge(
+        self, call: ToolCall, output: str, status: ToolStatus, code: int | None
+    ) -> tuple[ToolStatus, int | None, str]:
+        """Return how a call ended, and its output, by its words where its record says too little."""
+        if status not in ("ok", "unknown") or not (self.all_worded or is_worded(call.name)):
+            return status, code, output
+        worded = parse_result(output)
+        if worded.code is not None or (call.kind == "shell" and status == "ok"):
+            code = worded.code
+        if worded.session and code is None and call.kind == "shell":
+            ref = self.calls[call.id].ref
+            self.background.record_start(worded.session, "command", call.command, ref, call)
+            put(call, "background", worded.session)
+            return "running", None, worded.output
+        if call.kind != "shell" and output.startswith("Script failed"):
+            return "error", code, worded.output
+        return find_status(call.kind, code, worded.output), code, worded.output
+
     def note_result(self, call: ToolCall, output: str) -> None:
         """Note what the result of a call says of todos and of background work."""
         if call.kind == "shell":
             self.background.record_output(call.background, output)
         elif call.kind == "todo":
             self._tasks.read_result(call.id, output)
-        elif call.kind == "background" and call.status == "ok":
+        elif call.kind == "background" and (call.status == "ok" or call.exit_code is not None):
             job = self._jobs.get(call.id, "")
             if find_tool(call.name).plain.startswith(_STOPS):
                 self.background.record_stop(job)
             else:
-                self._read_job(job, output)
+                self._read_job(call, job, output)
         elif call.kind == "agent" and not call.background and call.status != "running":
             self._end_agent(call, failed=call.status != "ok")
 
-    def _read_job(self, job: str, output: str) -> None:
+    def _read_job(self, call: ToolCall, job: str, output: str) -> None:
         """Read what a call printed of a job in the background, and whether it ended."""
-        status, code = _STATUS.search(output), _CODE.search(output)
+        status, tagged = _STATUS.search(output), _CODE.search(output)
+        code = int(tagged[1]) if tagged else call.exit_code
         shown = "\n".join(text for _, text in _SHOWN.findall(output))
-        self.background.record_output(job, shown, self.keep)
-        if status and status[1] != "running":
-            self.background.record_end(
-                job, status[1] != "completed", int(code[1]) if code else None
-            )
+        self.background.record_output(job, output if is_worded(call.name) else shown, self.keep)
+        if code is not None or (status and status[1] != "running"):
+            self.background.record_end(job, status is None or status[1] != "completed", code)
 
     def settle(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""

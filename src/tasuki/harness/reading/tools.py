@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tasuki.harness.reading import patches
 from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import FileChange, Todo, TodoStatus, ToolCall, ToolKind
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
@@ -83,13 +85,6 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
-_EXIT = compile_pattern(
-    r"(?:\A(?:Error: )?Exit code:? (-?\d+)"
-    r"|\bProcess exited with code (-?\d+)"
-    r"|\bCommand exited with code (-?\d+)"
-    r"|\A\{\"output\":.*\"exit_code\":(-?\d+))",
-    re.DOTALL,
-)
 _CREATED = compile_pattern(r"\ATask #(\w+) created")
 _ANY = msgspec.json.Decoder()
 ToolInput = Mapping[str, Any]
@@ -172,6 +167,9 @@ def build_tool_call(
     `kind` is what only its harness knows of the tool. `creates`: a file that is written is new.
     """
     tool = find_tool(name)
+    if merged := _merge_script_calls(tool, given):
+        values = [getattr(merged, field) for field in ToolCall.__struct_fields__]
+        return build(id, name, *values[2:])
     kind = kind or tool.kind or find_shape(given, tool.is_foreign)
     if kind == "edit" and tool.plain.startswith("strreplace"):
         kind = _EDITOR_COMMANDS.get(get_text(given, "command"), kind)
@@ -198,6 +196,34 @@ def build_tool_call(
         None,
         "",
         get_text(given, "workdir") if kind == "shell" else "",
+    )
+
+
+_SCRIPTED = frozenset(("exec", "repl", "eval"))
+"""Tools that run JavaScript, which calls other tools."""
+
+
+def list_nested_calls(tool: Tool, given: ToolInput) -> list[tuple[str, ToolInput]]:
+    """List name and input of the calls inside of one that runs a script."""
+    script = get_text(given, "patch", "code") if tool.plain in _SCRIPTED else ""
+    return [(name, fold_input(inner)) for name, inner in list_script_calls(script)]
+
+
+def _merge_script_calls(tool: Tool, given: ToolInput) -> ToolCall | None:
+    """Return the calls of a script as one; None where there are none."""
+    made = [build_tool_call("", name, inner) for name, inner in list_nested_calls(tool, given)]
+    if not made:
+        return None
+    kinds = [call.kind for call in made]
+    folders = {call.workdir for call in made}
+    return replace(
+        made[0],
+        kind="shell" if "shell" in kinds else kinds[0],
+        command="\n".join(call.command for call in made if call.command),
+        paths=tuple(dict.fromkeys(path for call in made for path in call.paths)),
+        changes=tuple(change for call in made for change in call.changes),
+        todos=made[-1].todos,
+        workdir=folders.pop() if len(folders) == 1 else "",
     )
 
 
@@ -386,9 +412,3 @@ class TaskList:
         """Take the id of an added item from the result of its call."""
         if call_id in self._tasks and (named := _CREATED.match(output)):
             self._calls[named[1]] = call_id
-
-
-def parse_exit_code(output: str) -> int | None:
-    """Parse the exit code that a harness wrote around a command's output; None without one."""
-    match = _EXIT.search(output[:400]) or _EXIT.search(output[-200:])
-    return int(next(g for g in match.groups() if g is not None)) if match else None
