@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.harness.codex import format as record
+from tasuki.harness.codex.imports import find_original, read_imported_input, split_imported
 from tasuki.harness.codex.tool_calls import CodexCallLog
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
@@ -105,6 +106,8 @@ class CodexReader:
         """A text in an envelope that nobody knows, and the envelopes that were met before it."""
         self.is_imported = False
         """The turn is a copy of another program's: its events prove nothing."""
+        self.imported = 0
+        """Entries that are such copies."""
         self.table = self._build_table()
 
     def _build_table(self) -> dict[Key, Step | None]:
@@ -244,11 +247,23 @@ class CodexReader:
     # -- items -------------------------------------------------------------------------
 
     def _on_message(self, message: record.CodexMessage) -> None:
-        if message.role == "assistant":
+        if message.role == "assistant" and self.is_imported:
+            self._read_imported(record.extract_text(message.content))
+        elif message.role == "assistant":
             if (text := record.extract_text(message.content)).strip():
                 self.entries.append(self._build_entry("assistant", text, message.id or ""))
         elif message.role == "user":
             self._on_user(message)
+
+    def _read_imported(self, text: str) -> None:
+        """Read a message of another program's assistant, in which calls and results are texts."""
+        for piece in split_imported(text):
+            if piece.is_result:
+                self.log.finish_imported(piece.text, is_error=piece.is_error)
+            elif piece.name:
+                self.log.add_imported(piece.name, read_imported_input(piece.text))
+            else:
+                self.entries.append(self._build_entry("assistant", piece.text))
 
     def _on_user(self, message: record.CodexMessage) -> None:
         text, typed = record.extract_user_text(message)
@@ -367,8 +382,12 @@ class CodexReader:
         self._end_turn("unknown")
         self.in_turn = True
         self.is_imported = b'"external-import-' in line
+        self.log.all_worded = not self.is_imported
 
     def _end_turn(self, status: ToolStatus) -> None:
+        if self.is_imported:
+            self.imported = len(self.entries)
+        self.is_imported, self.log.all_worded = False, True
         self.log.settle(status)
         self.in_turn, self.turn_users = False, 0
 
@@ -446,6 +465,10 @@ class CodexReader:
         if self.meta is None and not self.entries:
             raise self.lines.build_error("complete line of a Codex thread", "conversation of Codex")
         meta = self.meta or record.CodexMeta()
+        copied = len(self.entries) if self.is_imported else self.imported
+        original = find_original(self.path, meta.id) if copied else ""
+        if original and copied < len(self.entries):
+            self.dropped.update(range(copied))
         missing = [f"the parent thread {self.missing} was not found"] if self.missing else []
         context = record.decode_payload(record.CONTEXT, self.context)
         count = record.decode_payload(record.COUNT, self.count)
@@ -467,7 +490,7 @@ class CodexReader:
             version=meta.cli_version,
             tools=tuple(self.tool_names),
             name=self.name,
-            parent=meta.find_parent(),
+            parent=original or meta.find_parent(),
             started=meta.timestamp or self.began.decode(),
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
@@ -487,7 +510,7 @@ class CodexReader:
                     lines.build_report(missing if lines is self.lines else ())
                     for lines in self.passes
                 ),
-                lacks_beginning=bool(self.missing),
+                lacks_beginning=bool(self.missing or (original and self.dropped)),
             ),
             limit=self.limit.choose(kept),
         )

@@ -15,6 +15,7 @@ from tasuki.harness.codex.format import CodexCall, CodexItem, CodexOutput, Codex
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.patches import parse_hunks
+from tasuki.harness.reading.results import parse_exit_code
 from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -43,6 +44,7 @@ class CodexCallLog(CallLog):
         self._build_entry = build_entry
         self._exits: dict[str, int] = {}
         self._targets: dict[str, str] = {}
+        self._imported: list[ToolCall] = []
         self._scripts: dict[str, list[ToolCall]] = {}
         """The calls of each script, by the call that runs it or its cell that goes on."""
 
@@ -98,6 +100,22 @@ class CodexCallLog(CallLog):
         self._exits[call_id] = code
         if (entry := self.calls.get(call_id)) and entry.tool:
             self.background.record_end(entry.tool.background, code=code)
+
+    # -- imported threads --------------------------------------------------------------
+
+    def add_imported(self, name: str, given: tools.ToolInput) -> None:
+        """Add a call of another program; results follow in the order of the calls."""
+        self._imported.append(self._add(f"import-{len(self.entries) + 1}", name, given))
+
+    def finish_imported(self, output: str, *, is_error: bool) -> None:
+        """Put a result into the first of those calls that has none."""
+        if self._imported:
+            call = self._imported.pop(0)
+            shown = parse_exit_code(output)
+            code = shown if is_error else 0
+            refused = is_error and output.startswith("The user doesn't want")
+            status: ToolStatus = "refused" if refused else "error" if is_error else "ok"
+            self.finish(call, output, status, code if call.kind == "shell" else None)
 
     # -- scripts -----------------------------------------------------------------------
 
