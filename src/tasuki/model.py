@@ -170,6 +170,8 @@ class ReadReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     lacks_beginning: bool = False
     """The thread goes on from one that is not in its files: what is not in it may be in that."""
+    lacks_end: str = ""
+    """A sentence that says where newer parts of it are, which cannot be read."""
 
 
 HANDOFF_SKILLS = frozenset(("handoff", "handing-off", "tasuki"))

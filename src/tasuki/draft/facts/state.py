@@ -21,7 +21,7 @@ from tasuki.draft.facts.repository_lines import (
     shorten_paths,
 )
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
-from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
+from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.patterns import compile_pattern
 
 _ERROR_IN_GOAL = compile_pattern(
@@ -190,14 +190,25 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 
 def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
-    for item in facts.running[-4:]:
-        if _is_old(thread, item.ref):
-            continue
+    """Yield what was started and is not known to have ended; what is old only if it is a server."""
+    running = [f for f in facts.running if _is_server(f) or not _is_old(thread, f.ref)]
+    for item in running[-4:]:
+        label = shorten(fold_whitespace(item.label), 140)
+        where = f" ({', '.join(item.places)})" if item.places else ""
         kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
-        yield Item(
-            text=f"{kind_name} `{shorten(fold_whitespace(item.label), 140)}` was started; no end or report of it is recorded",
-            refs=(item.ref,),
-        )
+        text = f"{kind_name} `{label}` was started{where}; no end or report of it is recorded"
+        yield Item(text=f"{text} since #{item.ref}", refs=(item.ref,))
+
+
+_SERVER = compile_pattern(
+    r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
+    r"|(?:npm|pnpm|yarn|bun|deno|make|just|mise)(?: run| task)? (?:dev|start|serve|preview)|rails s(?:erver)?|compose up)\b"
+)
+
+
+def _is_server(item: Background) -> bool:
+    shows_address = any("://" in place or "port" in place.lower() for place in item.places)
+    return item.kind == "command" and (shows_address or bool(_SERVER.search(item.label)))
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
+from msgspec.structs import replace
 
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
@@ -34,6 +35,10 @@ out here.
 """
 LARGE = 64 << 20
 """Bytes of a thread above which less is kept of each result."""
+_GOES_ON = (
+    "opencode 2 went on with this thread in tables of its own, which are not read: newer words and "
+    "work are not in this brief."
+)
 _USER_SHELL = "The following tool was executed by the user"
 
 
@@ -340,7 +345,9 @@ class OpencodeReader:
             and notices[-1].after >= last,
             abandoned=len(self.slots) - len(live),
             sources=(str(self.source),),
-            report=self.lines.build_report(),
+            report=replace(
+                self.lines.build_report(), lacks_end=_GOES_ON if session.goes_on else ""
+            ),
             limit=self.limit.choose(live),
         )
 

@@ -328,8 +328,11 @@ class PiReader:
 
     def _build_thread(self) -> Thread:
         header = self.header
-        if header is None:
+        if header is None and not self.slots:
             raise self.lines.build_error("header of a pi session", "pi session")
+        if header is None:  # It is lost; the name of the file holds the id.
+            header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
+            self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
         live = [s for s in self.slots if active[s.node] and s.node not in self.removed]
         notices = [n for node, n in self.notices if node < 0 or active[node]]
