@@ -9,13 +9,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+from msgspec import Raw
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.codex.format import CodexCall, CodexItem, CodexOutput, CodexPart, extract_text
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.harness.reading.patches import parse_hunks
-from tasuki.harness.reading.results import parse_exit_code
+from tasuki.harness.reading.results import parse_exit_code, parse_result
 from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -128,10 +131,10 @@ class CodexCallLog(CallLog):
             self._scripts[f"cell {cell}"] = calls
             return
         left = [call for call in calls if call.id in self.open]
-        shown = ["\n".join(parts)] if len(left) == 1 else parts
+        shown = ["\n".join(parts)] if len(left) == 1 else _split_parts(parts, len(left))
         if len(shown) != len(left):
             if left and parts:
-                text = "\n".join(parts)
+                text = "\n".join(parse_result(part).output for part in parts)
                 whole = self._add(f"{id}/output", "exec", {}, "other")
                 self.finish(whole, text, "error" if state == "failed" else "ok")
             shown = [""] * len(left)
@@ -232,6 +235,24 @@ def _list_changes(item: CodexItem) -> list[FileChange]:
 
 def _is_same(path: str, others: Sequence[str]) -> bool:
     return any(other == path or other.endswith(f"/{path}") for other in others)
+
+
+def _split_parts(parts: Sequence[str], count: int) -> Sequence[str]:
+    """Return one text for each of several calls, where what a script printed shows which is whose."""
+    if len(parts) == 1 and parts[0].startswith("["):
+        try:
+            return [bytes(raw).decode() for raw in decode_nested(_LISTED, parts[0])]
+        except UNDECODABLE:
+            return parts
+    ends = [_EXITED.match(part) for part in parts[1::2]]
+    codes = [f"Process exited with code {end[1]}" for end in ends if end]
+    if len(parts) == 2 * count == 2 * len(codes):
+        return [f"{code}\nOutput:\n{out}" for code, out in zip(codes, parts[::2], strict=True)]
+    return parts
+
+
+_EXITED = compile_pattern(r"\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9})\W*\Z")
+_LISTED = msgspec.json.Decoder(list[Raw])
 
 
 def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
