@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tasuki.harness.claude.head import get_projects_folder, list_threads, read_head
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
 from tasuki.harness.protocol import (
     AgentControl,
@@ -84,6 +85,12 @@ class Claude:
         from tasuki.harness.claude.read import ClaudeReader
 
         return ClaudeReader(path, follows=True)
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the file, and the long outputs of tools that are in files beside it."""
+        outputs = sorted((path.with_suffix("") / "tool-results").glob("*.txt"))
+        beside = (ThreadPart(f"{path.stem}/tool-results/{o.name}", str(o)) for o in outputs)
+        return (ThreadPart(path.name, str(path)), *beside)
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""

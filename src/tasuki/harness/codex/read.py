@@ -125,7 +125,7 @@ class CodexReader:
             (event, b"user_message"): (record.EVENT, self._on_user_message),
             (event, b"exec_command_end"): (None, self._on_exec_end),
             (event, b"item_completed"): (None, self._on_item),
-            (event, b"patch_apply_end"): (record.PATCH, self.log.record_item),
+            (event, b"patch_apply_end"): (None, self._on_patch_end),
             (event, b"sub_agent_activity"): (record.AGENT, self._on_agent_activity),
             (event, b"token_count"): (None, self._on_count),
             (event, b"task_started"): (None, self._on_turn_started),
@@ -372,6 +372,10 @@ class CodexReader:
         is_call = match and match[1] in (b"CommandExecution", b"FileChange")
         if is_call and (event := record.decode_payload(record.ITEM, line)):
             self.log.record_item(event.item)
+
+    def _on_patch_end(self, line: bytes) -> None:
+        if self.log.scripts and (item := record.decode_payload(record.PATCH, line)):
+            self.log.record_item(item)
 
     def _on_count(self, line: bytes) -> None:
         self.rates = line

@@ -48,7 +48,7 @@ class CodexCallLog(CallLog):
         self._exits: dict[str, int] = {}
         self._targets: dict[str, str] = {}
         self._imported: list[ToolCall] = []
-        self._scripts: dict[str, list[ToolCall]] = {}
+        self.scripts: dict[str, list[ToolCall]] = {}
         """The calls of each script, by the call that runs it or its cell that goes on."""
 
     def add_call(self, record: CodexCall) -> None:
@@ -56,7 +56,7 @@ class CodexCallLog(CallLog):
         id = record.call_id or ""
         if record.name == "exec" and record.input:
             calls = list_script_calls(record.input)
-            self._scripts[id] = [
+            self.scripts[id] = [
                 self._add(f"{id}/{n}" if n else id, name, tools.fold_input(given))
                 for n, (name, given) in enumerate(calls)
             ] or [self._add(id, "exec", {"script": record.input}, "other")]
@@ -84,15 +84,15 @@ class CodexCallLog(CallLog):
         """Add the result of a call; False if no such call was made."""
         text = extract_output(output)
         parts = [p.text for p in output if p.text] if isinstance(output, list) else [text]
-        if call_id in self._scripts:
-            self._finish_script(call_id, self._scripts.pop(call_id), parts)
+        if call_id in self.scripts:
+            self._finish_script(call_id, self.scripts.pop(call_id), parts)
             return True
         entry = self.calls.get(call_id)
         if entry is None or (call := entry.tool) is None:
             return False
         target = self._targets.get(call_id, "")
-        if target in self._scripts:
-            self._finish_script(target, self._scripts.pop(target), parts)
+        if target in self.scripts:
+            self._finish_script(target, self.scripts.pop(target), parts)
         self.finish(call, text, "unknown", self._exits.get(call_id))
         if call.kind == "agent":
             self._read_agent_result(call, text)
@@ -128,7 +128,7 @@ class CodexCallLog(CallLog):
         state, cell = (head[1], head[2]) if head else ("completed", "")
         parts = [rest for rest in (parts[0][head.end() :], *parts[1:]) if rest] if head else parts
         if state == "running":
-            self._scripts[f"cell {cell}"] = calls
+            self.scripts[f"cell {cell}"] = calls
             return
         left = [call for call in calls if call.id in self.open]
         shown = ["\n".join(parts)] if len(left) == 1 else _split_parts(parts, len(left))
@@ -160,7 +160,7 @@ class CodexCallLog(CallLog):
         running = self.background.find_item(str(item.process_id or ""))
         call = self._find_open("shell", lambda c: c.command == command)
         call = call or self._find_open("shell", lambda c: not c.command)
-        if call is None and (running is not None or not self._scripts):
+        if call is None and (running is not None or not self.scripts):
             return
         if call is None or not call.command:
             call = call or self._add(item.id, "exec_command", {"command": command})
@@ -175,7 +175,7 @@ class CodexCallLog(CallLog):
         if item.id in self.calls:
             return
         call = self._find_open("edit", lambda c: all(_is_same(p, paths) for p in c.paths))
-        if call is None and not self._scripts:
+        if call is None and not self.scripts:
             return
         call = call or self._add(item.id, "apply_patch", {})
         if not call.changes:
@@ -186,7 +186,7 @@ class CodexCallLog(CallLog):
 
     def _find_open(self, kind: str, fits: Callable[[ToolCall], bool]) -> ToolCall | None:
         """Find the first call of a script that waits for its outcome."""
-        waiting = (call for calls in self._scripts.values() for call in calls)
+        waiting = (call for calls in self.scripts.values() for call in calls)
         return next((c for c in waiting if c.kind == kind and c.id in self.open and fits(c)), None)
 
     # -- sub-agents --------------------------------------------------------------------

@@ -6,38 +6,32 @@ a loop. A call whose arguments are computed is there without them.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
+
+from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.patterns import compile_pattern
 
-_SKIPPED = compile_pattern(r"(?:\s+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_NAME = compile_pattern(r"[A-Za-z_$][\w$]*")
-_NUMBER = compile_pattern(r"-?\d[\d_]*(?:\.\d+)?")
-_DECLARED = compile_pattern(r"(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=(?!=)")
-_CALL = compile_pattern(
-    r"tools(?:\?\.|\.)([A-Za-z_$][\w$]*)\s*\(|tools\[\s*[\"']([\w$.]+)[\"']\s*\]\s*\("
+_TOKEN = compile_pattern(
+    r"(?s)\s+|//[^\n]*|/\*.*?\*/"
+    r"""|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`"""
+    r"|(?:(?<=[(,=:\[!&|?{};+])|(?<=[(,=:\[!&|?{};+] ))/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
+    r"|[A-Za-z_$][\w$]*|\d[\d_]*(?:\.\d+)?|=>|\.\.\.|."
 )
-_PARAMETERS = r"([A-Za-z_$][\w$]*|\[[\w$\s,]*\])"
-_MAP = compile_pattern(
-    r"\s*\.(?:map|forEach)\(\s*(?:async\s*)?\(?\s*" + _PARAMETERS + r"[^()=]*\)?\s*=>"
-)
-_LOOP = compile_pattern(r"for\s*\(\s*(?:const|let|var)\s+" + _PARAMETERS + r"\s+of\s+")
+_HOLE = compile_pattern(r"(?<!\\)\$\{\s*([^{}]*?)\s*\}")
 _ESCAPE = compile_pattern(
-    r"\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.DOTALL
+    r"(?s)\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))"
 )
 _ESCAPES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-    "0": "\0",
-    "\n": "",
-    "\r\n": "",
-}
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": "", "\r\n": "",
+}  # fmt: skip
 _WORDS = {"true": True, "false": False, "null": None, "undefined": None}
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_OPENING, _CLOSING = "([{", ")]}"
+_JSON = msgspec.json.Decoder(str)
+_COMPUTED = object()
+"""Stands for a value that the text does not state."""
 MOST_CALLS = 200
 MOST_DEPTH = 40
 
@@ -55,156 +49,138 @@ class _NotLiteral(Exception):
 
 def list_script_calls(text: str) -> list[ScriptCall]:
     """List the calls of a script in the order of its text."""
-    calls = []
-    for call in _Script(text).list_calls(0, len(text)):
-        calls.append(call)
-        if len(calls) == MOST_CALLS:
-            break
-    return calls
+    script = _Script(text)
+    return list(islice(script.list_calls(0, len(script.tokens)), MOST_CALLS))
 
 
 class _Script:
-    """A script, and the values of its constants as far as they are literals."""
+    """The tokens of a script, and the values of its constants as far as they are literals."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.tokens: list[str] = [t for t in _TOKEN.findall(text) if not _is_blank(t)]
         self.values: dict[str, Any] = {}
         self.depth = 0
 
+    def peek(self, at: int) -> str:
+        return self.tokens[at] if at < len(self.tokens) else ""
+
     def list_calls(self, at: int, end: int) -> Iterator[ScriptCall]:
         """Yield the calls between two places."""
-        text = self.text
         while at < end:
-            at = self._skip_blank(at)
-            if at >= end:
-                return
-            if match := _CALL.match(text, at):
-                given, at = self._read_argument(match.end())
-                yield ScriptCall(match[1] or match[2], given)
+            word = self.tokens[at]
+            if word == "tools" and self.peek(at + 1) == "." and self.peek(at + 3) == "(":
+                value, after = self._try_value(at + 4)
+                yield ScriptCall(self.tokens[at + 2], None if value is _COMPUTED else value)
+                at = after
             elif loop := self._find_loop(at):
                 names, values, start = loop
                 at = self._find_end(start)
                 yield from self._repeat(names, values, start, at)
-            elif match := _DECLARED.match(text, at):
-                at = self._declare(match[1], self._skip_blank(match.end()))
-            elif match := _NAME.match(text, at):
-                at = match.end()
-            elif text[at] in "\"'`":
-                at = self._skip_text(at)
-            elif text[at] == "/" and (regex := self._skip_regex(at)):
-                at = regex
+            elif word in ("const", "let", "var") and self.peek(at + 2) == "=":
+                value, after = self._try_value(at + 3)
+                self.values[self.tokens[at + 1]] = value
+                at = after
             else:
                 at += 1
 
     def _find_loop(self, at: int) -> tuple[list[str], Any, int] | None:
         """Return the names, the values and the body of a loop that begins at a place."""
-        head, values = _LOOP.match(self.text, at), None
-        start = head.end() if head else at
-        name = _NAME.match(self.text, start)
+        if self.tokens[at] == "for" and self.peek(at + 1) == "(":
+            names, after = self._read_names(at + 3)
+            if self.peek(after) != "of":
+                return None
+            values, _ = self._try_value(after + 1)
+            return names, values, self._find_end(after + 1) + 1
+        if self.tokens[at][0] != "[" and self.peek(at + 1) != ".":
+            return None
         try:
-            values, after = self._read_operand(start, 0)
+            values, after = self._read_operand(at, 0)
         except _NotLiteral:
-            after = name.end() if name else self._find_end(start)
-        if head:
-            return _NAME.findall(head[1]), values, self._skip_blank(after) + 1
-        loop = _MAP.match(self.text, after) if name or self.text[at] == "[" else None
-        return (_NAME.findall(loop[1]), values, loop.end()) if loop else None
+            values, after = _COMPUTED, at + 1
+        if self.peek(after) != "." or self.peek(after + 1) not in ("map", "forEach"):
+            return None
+        after += 3 + (self.peek(after + 3) == "async")
+        names, after = self._read_names(after + (self.peek(after) == "("))
+        while self.peek(after) not in ("=>", "(", "{", ""):
+            after += 1
+        return (names, values, after + 1) if self.peek(after) == "=>" else None
+
+    def _read_names(self, at: int) -> tuple[list[str], int]:
+        """Read the name that each value gets, or the names of its parts."""
+        if self.peek(at) != "[":
+            return [self.peek(at)], at + 1
+        end = next((n for n in range(at, len(self.tokens)) if self.tokens[n] == "]"), at)
+        return [name for name in self.tokens[at + 1 : end] if name != ","], end + 1
 
     def _repeat(self, names: list[str], values: Any, at: int, end: int) -> Iterator[ScriptCall]:
         """Yield the calls of a loop, once for each value that it goes through."""
         self.depth += 1
-        for value in values if isinstance(values, list) and self.depth < 4 else (_NotLiteral,):
-            elements: list[Any] = value if len(names) > 1 and isinstance(value, list) else [value]
-            self.values |= dict.fromkeys(names, _NotLiteral) | dict(
-                zip(names, elements, strict=False)
-            )
+        for value in values if isinstance(values, list) and self.depth < 4 else (_COMPUTED,):
+            parts: list[Any] = value if len(names) > 1 and isinstance(value, list) else [value]
+            self.values |= dict.fromkeys(names, _COMPUTED) | dict(zip(names, parts, strict=False))
             yield from self.list_calls(at, end)
-        for name in names:
-            self.values.pop(name, None)
+        self.values |= dict.fromkeys(names, _COMPUTED)
         self.depth -= 1
-
-    def _declare(self, name: str, at: int) -> int:
-        """Keep the value of a constant; return where to go on, before it if it is computed."""
-        try:
-            value, end = self._read_value(at)
-        except _NotLiteral:
-            return at
-        self.values[name] = value
-        return end
-
-    def _read_argument(self, at: int) -> tuple[Any, int]:
-        try:
-            value, end = self._read_value(self._skip_blank(at))
-            return value, end
-        except _NotLiteral:
-            return None, at
 
     # -- values ------------------------------------------------------------------------
 
-    def _read_value(self, at: int, depth: int = 0) -> tuple[Any, int]:
-        value, at = self._read_operand(self._skip_blank(at), depth)
-        while True:
-            after = self._skip_blank(at)
-            if self.text.startswith(".join(", after) and isinstance(value, list):
-                joint, at = self._read_operand(self._skip_blank(after + 6), depth)
-                value = str(joint).join(map(str, value))
-                at = self._skip_blank(at) + 1
-            elif self.text.startswith(".trim()", after) and isinstance(value, str):
-                value, at = value.strip(), after + 7
-            elif self.text[after : after + 1] == "+" and isinstance(value, str):
-                more, at = self._read_operand(self._skip_blank(after + 1), depth)
+    def _try_value(self, at: int) -> tuple[Any, int]:
+        """Read a value; return where to go on, which is the same place if it is computed."""
+        try:
+            return self._read_value(at, 0)
+        except _NotLiteral:
+            return _COMPUTED, at
+
+    def _read_value(self, at: int, depth: int) -> tuple[Any, int]:
+        value, at = self._read_operand(at, depth)
+        while (following := self.peek(at)) in ("+", "."):
+            if following == "+" and isinstance(value, str):
+                more, at = self._read_operand(at + 1, depth)
                 value += str(more)
-            elif (
-                self.text[after : after + 1] in (",", ")", "]", "}", ";", "")
-                or "\n" in self.text[at:after]
-            ):
-                return value, at
+            elif self.tokens[at : at + 3] == [".", "join", "("] and isinstance(value, list):
+                joint, at = self._read_operand(at + 3, depth)
+                value, at = str(joint).join(map(str, value)), at + 1
+            elif self.tokens[at : at + 4] == [".", "trim", "(", ")"] and isinstance(value, str):
+                value, at = value.strip(), at + 4
             else:
                 raise _NotLiteral
+        if following in ("?", "(", "[", "*", "/", "-", "&", "|", "<", ">", "="):
+            raise _NotLiteral
+        return value, at
 
     def _read_operand(self, at: int, depth: int) -> tuple[Any, int]:
-        first = self.text[at : at + 1]
-        if depth > MOST_DEPTH:
+        word = self.peek(at)
+        if not word or depth > MOST_DEPTH:
             raise _NotLiteral
-        if first and first in "\"'":
-            end = self._skip_text(at)
-            return _unescape(self.text[at + 1 : end - 1]), end
-        if first == "`" or self.text.startswith("String.raw`", at):
-            return self._read_template(self.text.index("`", at), is_raw=first != "`")
-        if first == "[":
+        if word[0] in "\"'" and len(word) > 1:
+            return _unescape(word[1:-1]), at + 1
+        if word[0] == "`" and len(word) > 1:
+            return self._fill_template(word[1:-1]), at + 1
+        if self.tokens[at : at + 3] == ["String", ".", "raw"] and self.peek(at + 3)[:1] == "`":
+            return self.tokens[at + 3][1:-1], at + 4
+        if word == "[":
             return self._read_list(at + 1, depth)
-        if first == "{":
+        if word == "{":
             return self._read_object(at + 1, depth)
-        if match := _NUMBER.match(self.text, at):
-            number = match[0].replace("_", "")
-            return (float(number) if "." in number else int(number)), match.end()
-        name = _NAME.match(self.text, at)
-        if name and name[0] in _WORDS:
-            return _WORDS[name[0]], name.end()
-        if name and self.values.get(name[0], _NotLiteral) is not _NotLiteral:
-            return self.values[name[0]], name.end()
-        raise _NotLiteral
+        if word[0].isdecimal():
+            number = word.replace("_", "")
+            return (float(number) if "." in number else int(number)), at + 1
+        value = _WORDS[word] if word in _WORDS else self.values.get(word, _COMPUTED)
+        if value is _COMPUTED:
+            raise _NotLiteral
+        return value, at + 1
 
-    def _read_template(self, at: int, *, is_raw: bool) -> tuple[str, int]:
-        end = self._skip_text(at)
-        parts, position = [], at + 1
-        body_end = end - 1
-        while (start := self.text.find("${", position, body_end)) >= 0 and not is_raw:
-            if self.text[start - 1] == "\\":
-                parts.append(_unescape(self.text[position : start + 2]))
-                position = start + 2
-                continue
-            value, after = self._read_operand(self._skip_blank(start + 2), 0)
-            if self.text[after : after + 1] != "}":
-                raise _NotLiteral
-            parts += [_unescape(self.text[position:start]), str(value)]
-            position = after + 1
-        rest = self.text[position:body_end]
-        return "".join((*parts, rest if is_raw else _unescape(rest))), end
+    def _fill_template(self, text: str) -> str:
+        parts = _HOLE.split(text)
+        values = [self.values.get(name, _COMPUTED) for name in parts[1::2]]
+        if any(value is _COMPUTED for value in values):
+            raise _NotLiteral
+        parts[1::2] = map(str, values)
+        return "".join(p if n % 2 else _unescape(p) for n, p in enumerate(parts))
 
     def _read_list(self, at: int, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
-        while self.text[(at := self._skip_blank(at)) : at + 1] != "]":
+        while self.peek(at) != "]":
             value, at = self._read_value(at, depth + 1)
             values.append(value)
             at = self._skip_comma(at, "]")
@@ -213,88 +189,48 @@ class _Script:
     def _read_object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
         """Read an object; a field whose value is computed is left out."""
         values: dict[str, Any] = {}
-        while self.text[(at := self._skip_blank(at)) : at + 1] != "}":
-            if self.text.startswith("...", at):
-                at = self._find_end(at)
-            elif self.text[at : at + 1] in ('"', "'"):
-                start, at = at, self._skip_text(at)
-                at = self._read_field(values, _unescape(self.text[start + 1 : at - 1]), at, depth)
-            elif name := _NAME.match(self.text, at):
-                at = self._read_field(values, name[0], name.end(), depth)
-            else:
-                raise _NotLiteral
+        while (name := self.peek(at)) not in ("}", ""):
+            start, is_short = at + 2, self.peek(at + 1) != ":"
+            try:
+                value, at = self._read_value(at if is_short else start, depth + 1)
+                values[name if name[0] not in "\"'" else _unescape(name[1:-1])] = value
+            except _NotLiteral:
+                at = self._find_end(at if is_short else start)
             at = self._skip_comma(at, "}")
         return values, at + 1
 
-    def _read_field(self, values: dict[str, Any], name: str, at: int, depth: int) -> int:
-        after = self._skip_blank(at)
-        is_short = self.text[after : after + 1] in (",", "}")
-        try:
-            if is_short:
-                values[name], _ = self._read_operand(self._skip_blank(at - len(name)), depth)
-            elif self.text[after : after + 1] == ":":
-                values[name], at = self._read_value(after + 1, depth + 1)
-            else:
-                raise _NotLiteral
-        except _NotLiteral:
-            return at if is_short else self._find_end(after + 1)
-        return at
-
     def _skip_comma(self, at: int, closing: str) -> int:
-        at = self._skip_blank(at)
-        if self.text[at : at + 1] == ",":
-            return at + 1
-        if self.text[at : at + 1] != closing:
+        if self.peek(at) not in (",", closing):
             raise _NotLiteral
-        return at
-
-    # -- what is passed over -----------------------------------------------------------
-
-    def _skip_blank(self, at: int) -> int:
-        match = _SKIPPED.match(self.text, at)
-        return match.end() if match else at
-
-    def _skip_text(self, at: int) -> int:
-        """Return the place after a text in quotes; the end of one that has no end."""
-        quote, at = self.text[at], at + 1
-        while at < len(self.text) and self.text[at] != quote:
-            if quote == "`" and self.text.startswith("${", at):
-                at = self._find_end(at + 2)
-            at += 2 if self.text[at : at + 1] == "\\" else 1
-        return at + 1
-
-    def _skip_regex(self, at: int) -> int:
-        before = self.text[max(0, at - 80) : at].rstrip()[-1:]
-        if before and before not in "(,=:[!&|?{};+":
-            return 0
-        match = _REGEX.match(self.text, at)
-        return match.end() if match else 0
+        return at + (self.tokens[at] == ",")
 
     def _find_end(self, at: int) -> int:
         """Return where the expression or block that begins at a place ends: at a comma or bracket."""
-        open_brackets: list[str] = []
-        while at < len(self.text):
-            char = self.text[at]
-            if char in "\"'`":
-                at = self._skip_text(at)
-                continue
-            if open_brackets and char == open_brackets[-1]:
-                open_brackets.pop()
-                if char == "}" and not open_brackets:
-                    return at + 1
-            elif char in _CLOSING:
-                open_brackets.append(_CLOSING[char])
-            elif not open_brackets and char in ",)]};":
-                return at
-            at += 1
-        return at
+        depth = 0
+        for place in range(at, len(self.tokens)):
+            word = self.tokens[place]
+            if word in _CLOSING:
+                depth -= 1
+                if depth < 0 or (depth == 0 and word == "}"):
+                    return place + (depth == 0)
+            elif word in _OPENING:
+                depth += 1
+            elif depth == 0 and word in ",;":
+                return place
+        return len(self.tokens)
 
 
-_REGEX = compile_pattern(r"/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*")
+def _is_blank(word: str) -> bool:
+    return word[0] in " \n\t\r" or (word[0] == "/" and word[1:2] in ("/", "*"))
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_replace_escape, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    try:  # Most texts are JSON's, too.
+        return _JSON.decode(f'"{text}"')
+    except UNDECODABLE:
+        return _ESCAPE.sub(_replace_escape, text)
 
 
 def _replace_escape(match: re.Match[str]) -> str:
