@@ -364,7 +364,7 @@ def _split_steps(command: str) -> tuple[str, ...]:
             or not _PROGRAM.match(bare.split(None, 1)[0])
         ):
             continue
-        found.append(text)
+        found.append(shorten_command(text, MAX_STEP) if "<<" in text else text)
     return tuple(found) if len(found) <= MOST_STEPS else ()
 
 
