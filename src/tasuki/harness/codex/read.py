@@ -386,12 +386,11 @@ class CodexReader:
         self._end_turn("unknown")
         self.in_turn = True
         self.is_imported = b'"external-import-' in line
-        self.log.all_worded = not self.is_imported
 
     def _end_turn(self, status: ToolStatus) -> None:
         if self.is_imported:
             self.imported = len(self.entries)
-        self.is_imported, self.log.all_worded = False, True
+        self.is_imported = False
         self.log.settle(status)
         self.in_turn, self.turn_users = False, 0
 

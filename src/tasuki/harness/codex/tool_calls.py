@@ -118,7 +118,8 @@ class CodexCallLog(CallLog):
             code = shown if is_error else 0
             refused = is_error and output.startswith("The user doesn't want")
             status: ToolStatus = "refused" if refused else "error" if is_error else "ok"
-            self.finish(call, output, status, code if call.kind == "shell" else None)
+            code = code if call.kind == "shell" else None
+            self.finish(call, output, status, code, is_known=True)
 
     # -- scripts -----------------------------------------------------------------------
 
@@ -167,7 +168,8 @@ class CodexCallLog(CallLog):
             put(call, "command", command)
         if item.exit_code is not None or item.status in ("failed", "declined"):
             status: ToolStatus = "ok" if item.exit_code == 0 else "error"
-            self.finish(call, item.aggregated_output or "", status, item.exit_code)
+            output = item.aggregated_output or ""
+            self.finish(call, output, status, item.exit_code, is_known=True)
 
     def _record_changes(self, item: CodexItem) -> None:
         changes = tuple(_list_changes(item))
@@ -182,7 +184,8 @@ class CodexCallLog(CallLog):
             put(call, "changes", changes)
             put(call, "paths", paths)
         text = item.stderr or item.stdout or ""
-        self.finish(call, text, "ok" if item.status in ("completed", "") else "error")
+        status: ToolStatus = "ok" if item.status in ("completed", "") else "error"
+        self.finish(call, text, status, is_known=True)
 
     def _find_open(self, kind: str, fits: Callable[[ToolCall], bool]) -> ToolCall | None:
         """Find the first call of a script that waits for its outcome."""

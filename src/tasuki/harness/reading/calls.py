@@ -83,11 +83,21 @@ class CallLog:
             self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
 
     def finish(
-        self, call: ToolCall, output: str, status: ToolStatus, code: int | None = None
+        self,
+        call: ToolCall,
+        output: str,
+        status: ToolStatus,
+        code: int | None = None,
+        *,
+        is_known: bool = False,
     ) -> None:
-        """Put a result into its call; where only its words show how it ended, these count."""
+        """Put a result into its call; where only its words show how it ended, these count.
+
+        `is_known`: the record says how it ended, whatever its words are.
+        """
         self.open.pop(call.id, None)
-        status, code, output = self.judge(call, output, status, code)
+        if not is_known:
+            status, code, output = self.judge(call, output, status, code)
         size = len(output)
         put(call, "output", output if size <= self.keep else clip(output, self.keep))
         put(call, "output_size", size)
