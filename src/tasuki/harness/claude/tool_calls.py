@@ -26,10 +26,9 @@ from tasuki.harness.reading.jsonl import (
     clip_far,
     find_far_offset,
     mark_compacted,
-    read_both,
 )
 from tasuki.harness.reading.results import parse_exit_code
-from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
+from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.harness.codex import format as record
-from tasuki.harness.codex.imports import find_original, read_imported_input, split_imported
+from tasuki.harness.codex.imports import find_original
 from tasuki.harness.codex.tool_calls import CodexCallLog
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
@@ -52,9 +52,6 @@ _SKIPPED_EVENTS = (
     "hook_started session_configured background_event deprecation_notice warning "
     "guardian_assessment model_reroute"
 )
-_EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
-_EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
-_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _NO_INFO = compile_pattern(rb'"info": ?null')
 _FILE_ID = compile_pattern(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 _SKILL = compile_pattern(r"<skill>\s*<name>([^<]+)</name>")
@@ -85,7 +82,7 @@ class CodexReader:
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.keep = choose_keep_limit(path)
         self.lines = ThreadLines(path)
-        self.log = CodexCallLog(self.keep, self._build_call_entry)
+        self.log = CodexCallLog(self.keep, self._build_entry)
         self.entries = self.log.entries
         self.dropped: set[int] = set()
         """Indexes of entries that the user rolled back."""
@@ -112,7 +109,7 @@ class CodexReader:
 
     def _build_table(self) -> dict[Key, Step | None]:
         item, event = _TYPED_PAYLOAD
-        call, result = (record.CALL, self._on_call), (record.RESULT, self._on_result)
+        call, result = (record.CALL, self.log.add_call), (record.RESULT, self._on_result)
         table: dict[Key, Step | None] = {
             (item, b"message"): (record.MESSAGE, self._on_message),
             (item, b"function_call"): call,
@@ -123,10 +120,10 @@ class CodexReader:
             (item, b"web_search_call"): (record.CALL, self._on_web_search),
             (item, b"agent_message"): (record.AGENT, self._on_agent_message),
             (event, b"user_message"): (record.EVENT, self._on_user_message),
-            (event, b"exec_command_end"): (None, self._on_exec_end),
-            (event, b"item_completed"): (None, self._on_item),
-            (event, b"patch_apply_end"): (None, self._on_patch_end),
-            (event, b"sub_agent_activity"): (record.AGENT, self._on_agent_activity),
+            (event, b"exec_command_end"): (None, self.log.read_exec_end),
+            (event, b"item_completed"): (None, self.log.read_item),
+            (event, b"patch_apply_end"): (None, self.log.read_patch_end),
+            (event, b"sub_agent_activity"): (record.AGENT, self.log.record_agent),
             (event, b"token_count"): (None, self._on_count),
             (event, b"task_started"): (None, self._on_turn_started),
             (event, b"turn_started"): (None, self._on_turn_started),
@@ -248,22 +245,12 @@ class CodexReader:
 
     def _on_message(self, message: record.CodexMessage) -> None:
         if message.role == "assistant" and self.is_imported:
-            self._read_imported(record.extract_text(message.content))
+            self.log.read_imported(record.extract_text(message.content))
         elif message.role == "assistant":
             if (text := record.extract_text(message.content)).strip():
                 self.entries.append(self._build_entry("assistant", text, message.id or ""))
         elif message.role == "user":
             self._on_user(message)
-
-    def _read_imported(self, text: str) -> None:
-        """Read a message of another program's assistant, in which calls and results are texts."""
-        for piece in split_imported(text):
-            if piece.is_result:
-                self.log.finish_imported(piece.text, is_error=piece.is_error)
-            elif piece.name:
-                self.log.add_imported(piece.name, read_imported_input(piece.text))
-            else:
-                self.entries.append(self._build_entry("assistant", piece.text))
 
     def _on_user(self, message: record.CodexMessage) -> None:
         text, typed = record.extract_user_text(message)
@@ -314,12 +301,6 @@ class CodexReader:
         )
         self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
 
-    def _on_call(self, record_call: record.CodexCall) -> None:
-        self.log.add_call(record_call)
-
-    def _build_call_entry(self, call: ToolCall) -> Entry:
-        return self._build_entry("tool", id=call.id, tool=call)
-
     def _on_result(self, result: record.CodexResult) -> None:
         if not self.log.add_result(result.call_id, result.output):
             self._count_unknown((b"response_item", b"output without a call"))
@@ -330,9 +311,6 @@ class CodexReader:
         if text.startswith("Message Type: FINAL_ANSWER"):
             self.log.background.record_end(message.author)
         self._add_notice("context", text)
-
-    def _on_agent_activity(self, event: record.CodexAgentActivity) -> None:
-        self.log.record_agent(event.event_id, event.agent_thread_id, event.agent_path)
 
     def _on_web_search(self, record_call: record.CodexCall) -> None:
         """Note a search by the model's own server: no call id, no result, so no entry."""
@@ -358,24 +336,6 @@ class CodexReader:
         elif self.unconfirmed:
             self.unconfirmed.popitem()
         self.doubted = None
-
-    def _on_exec_end(self, line: bytes) -> None:
-        """Read the exit code alone: the rest of the line repeats the result."""
-        code_start = line.rfind(b'"exit_code":')
-        id = _EXEC_END.search(line, 0, 600)
-        code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
-        if id and code:
-            self.log.record_exit(id[1].decode(), int(code[1]))
-
-    def _on_item(self, line: bytes) -> None:
-        match = _ITEM_TYPE.search(line, 0, 600)
-        is_call = match and match[1] in (b"CommandExecution", b"FileChange")
-        if is_call and (event := record.decode_payload(record.ITEM, line)):
-            self.log.record_item(event.item)
-
-    def _on_patch_end(self, line: bytes) -> None:
-        if self.log.scripts and (item := record.decode_payload(record.PATCH, line)):
-            self.log.record_item(item)
 
     def _on_count(self, line: bytes) -> None:
         self.rates = line

@@ -13,7 +13,18 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.codex.format import CodexCall, CodexItem, CodexOutput, CodexPart, extract_text
+from tasuki.harness.codex.format import (
+    ITEM,
+    PATCH,
+    CodexAgentActivity,
+    CodexCall,
+    CodexItem,
+    CodexOutput,
+    CodexPart,
+    decode_payload,
+    extract_text,
+)
+from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
@@ -27,6 +38,9 @@ _AGENT_ID = compile_pattern(r'"(?:agent_id|task_name)": ?"([^"]+)"')
 _AGENT_STATE = compile_pattern(
     r'"([0-9a-f]{8}-[0-9a-f-]{27}|/root/[^"]+)"(?:: ?|, ?"(?:agent_)?status": ?)\{"(completed|errored|shutdown)"'
 )
+_EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
+_EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
+_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _SCRIPT = compile_pattern(
     r"\AScript (completed|failed|running)(?: with cell ID (\S+))?\n.*?\nOutput:\n", re.DOTALL
 )
@@ -39,7 +53,7 @@ class CodexCallLog(CallLog):
 
     all_worded = True
 
-    def __init__(self, keep: int, build_entry: Callable[[ToolCall], Entry]) -> None:
+    def __init__(self, keep: int, build_entry: Callable[..., Entry]) -> None:
         super().__init__(keep)
         self.entries: list[Entry] = []
         self.agents: list[str] = []
@@ -70,7 +84,7 @@ class CodexCallLog(CallLog):
 
     def _add(self, id: str, name: str, given: tools.ToolInput, kind: Any = None) -> ToolCall:
         call = tools.build_tool_call(id, name, given, kind=kind)
-        entry = self._build_entry(call)
+        entry = self._build_entry("tool", id=id, tool=call)
         self.entries.append(entry)
         self.add(entry, given)
         if (plain := tools.find_tool(name).plain) in _AIMED:
@@ -106,20 +120,23 @@ class CodexCallLog(CallLog):
 
     # -- imported threads --------------------------------------------------------------
 
-    def add_imported(self, name: str, given: tools.ToolInput) -> None:
-        """Add a call of another program; results follow in the order of the calls."""
-        self._imported.append(self._add(f"import-{len(self.entries) + 1}", name, given))
+    def read_imported(self, text: str) -> None:
+        """Read a message of another program's assistant; results come in the order of the calls."""
+        for piece in split_imported(text):
+            if piece.is_result and self._imported:
+                self._finish_imported(self._imported.pop(0), piece)
+            elif piece.name:
+                id, given = f"import-{len(self.entries) + 1}", read_imported_input(piece.text)
+                self._imported.append(self._add(id, piece.name, given))
+            elif not piece.is_result:
+                self.entries.append(self._build_entry("assistant", piece.text))
 
-    def finish_imported(self, output: str, *, is_error: bool) -> None:
-        """Put a result into the first of those calls that has none."""
-        if self._imported:
-            call = self._imported.pop(0)
-            shown = parse_exit_code(output)
-            code = shown if is_error else 0
-            refused = is_error and output.startswith("The user doesn't want")
-            status: ToolStatus = "refused" if refused else "error" if is_error else "ok"
-            code = code if call.kind == "shell" else None
-            self.finish(call, output, status, code, is_known=True)
+    def _finish_imported(self, call: ToolCall, piece: ImportedPiece) -> None:
+        refused = piece.is_error and piece.text.startswith("The user doesn't want")
+        status: ToolStatus = "refused" if refused else "error" if piece.is_error else "ok"
+        code = parse_exit_code(piece.text) if piece.is_error else 0
+        code = code if call.kind == "shell" else None
+        self.finish(call, piece.text, status, code, is_known=True)
 
     # -- scripts -----------------------------------------------------------------------
 
@@ -144,6 +161,26 @@ class CodexCallLog(CallLog):
             if state == "failed" and len(left) == 1:
                 put(call, "status", "error")
                 put(call, "todos", None)
+
+    def read_exec_end(self, line: bytes) -> None:
+        """Read the exit code alone: the rest of the line repeats the result."""
+        code_start = line.rfind(b'"exit_code":')
+        id = _EXEC_END.search(line, 0, 600)
+        code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
+        if id and code:
+            self.record_exit(id[1].decode(), int(code[1]))
+
+    def read_item(self, line: bytes) -> None:
+        """Read an event about the outcome of a call."""
+        match = _ITEM_TYPE.search(line, 0, 600)
+        is_call = match and match[1] in (b"CommandExecution", b"FileChange")
+        if is_call and (event := decode_payload(ITEM, line)):
+            self.record_item(event.item)
+
+    def read_patch_end(self, line: bytes) -> None:
+        """Read what a patch changed, as 0.144 says it of a script's."""
+        if self.scripts and (item := decode_payload(PATCH, line)):
+            self.record_item(item)
 
     def record_item(self, item: CodexItem) -> None:
         """Record what an event says of a call: of one by its id, or of the next of a script."""
@@ -194,11 +231,12 @@ class CodexCallLog(CallLog):
 
     # -- sub-agents --------------------------------------------------------------------
 
-    def record_agent(self, call_id: str, agent: str, path: str) -> None:
+    def record_agent(self, event: CodexAgentActivity) -> None:
         """Record the thread of a sub-agent that a call spawned (multi-agent v2)."""
-        if call_id in self.calls and agent not in self.agents:
-            self.agents.append(agent)
-            self.background.add_alias(path, agent)
+        id = event.agent_thread_id
+        if event.event_id in self.calls and id not in self.agents:
+            self.agents.append(id)
+            self.background.add_alias(event.agent_path, id)
 
     def record_ended_agents(self, text: str) -> None:
         """Record the sub-agents whose end a result or a notification reports."""

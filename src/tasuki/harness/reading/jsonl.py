@@ -254,22 +254,6 @@ def decode_nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | s
 _BARE_MARK = compile_pattern(rb"(?<!\\)(\\x[0-9a-f]{2})")
 
 
-def read_both(path: Path, most: int = 4 << 20) -> str:
-    """Read a text file, of a long one both ends; empty where there is none."""
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), most, 0)
-            data += (
-                os.pread(file.fileno(), min(most, size - most), max(most, size - most))
-                if size > most
-                else b""
-            )
-    except OSError:
-        return ""
-    return data.decode("utf-8", "replace")
-
-
 def clip(text: str, limit: int, dots: str = "…") -> str:
     """Cut the middle out of a text so that it is at most `limit` long; two thirds are its head."""
     if len(text) <= limit:

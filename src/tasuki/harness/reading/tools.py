@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,7 +84,6 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
-_CREATED = compile_pattern(r"\ATask #(\w+) created")
 _ANY = msgspec.json.Decoder()
 ToolInput = Mapping[str, Any]
 """What a tool is given, with one name for each field."""
@@ -378,37 +376,3 @@ def list_todos(given: ToolInput) -> tuple[Todo, ...] | None:
     items = [fold_input(item) for item in listed]
     fields = ("content", "text", "step", "title", "description", "subject", "task")
     return build_todos((get_text(i, *fields), get_text(i, "status") or "pending") for i in items)
-
-
-class TaskList:
-    """The todo list of tools that add and change one item each, by the ids that the program gives."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, Todo] = {}
-        """By the call that added it."""
-        self._calls: dict[str, str] = {}
-        """That call, by the id that its result names."""
-
-    def update(self, call: ToolCall, given: ToolInput) -> tuple[Todo, ...] | None:
-        """Return the list after a call; that of the call itself where it states it whole."""
-        plain = find_tool(call.name).plain
-        if plain not in ("taskcreate", "taskupdate"):
-            return call.todos
-        subject, status = get_text(given, "subject"), get_text(given, "status")
-        if plain == "taskcreate":
-            self._tasks[call.id] = Todo(text=subject, status="pending")
-        elif task := self._tasks.get(key := self._find_key(get_text(given, "taskid", "id"))):
-            state = parse_todo_status(status) if status else task.status
-            self._tasks[key] = Todo(text=subject or task.text, status=state)
-        return tuple(self._tasks.values())
-
-    def _find_key(self, id: str) -> str:
-        """Find the call that added an item; without ids in the results they are counted."""
-        if self._calls or not id.isdecimal():
-            return self._calls.get(id, "")
-        return next(islice(self._tasks, int(id) - 1, None), "") if id != "0" else ""
-
-    def read_result(self, call_id: str, output: str) -> None:
-        """Take the id of an added item from the result of its call."""
-        if call_id in self._tasks and (named := _CREATED.match(output)):
-            self._calls[named[1]] = call_id

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.background import BackgroundLog
+from tasuki.harness.reading.calls import BackgroundLog
 from tasuki.harness.reading.jsonl import mark_compacted
 from tasuki.harness.reading.speakers import INTERRUPTED
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
