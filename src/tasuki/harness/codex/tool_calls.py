@@ -77,7 +77,8 @@ class CodexCallLog(CallLog):
             return
         name = record.name or "local_shell"
         name = f"{record.namespace}__{name}" if record.namespace else name
-        given = tools.read_input(record.arguments or record.input)
+        is_json = bool(record.arguments)
+        given = tools.read_input(record.arguments) if is_json else tools.fold_input(record.input)
         if action := record.action:
             given = {"command": action.command, "workdir": action.working_directory or ""}
         self._add(id, name, given)

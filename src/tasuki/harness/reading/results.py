@@ -1,6 +1,7 @@
 """How calls ended by the words of their results, for tools of which only these show it."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -53,6 +54,7 @@ class WordedResult(NamedTuple):
     session: str = ""
 
 
+@lru_cache(maxsize=4096)
 def is_worded(name: str) -> bool:
     """Return whether only the words of a tool's results show how its calls ended."""
     return "__" in name or find_tool(name).plain in _WORDED

@@ -132,15 +132,25 @@ def fold_input(given: object) -> ToolInput:
     """Return what a tool is given, with one name for each field."""
     if isinstance(given, str):
         return {"patch": given}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         return {}
-    return {_fold_field(key): value for key, value in given.items() if value is not None}
+    fields = _FIELD_NAMES
+    return {fields[key]: value for key, value in given.items() if value is not None}
 
 
-@lru_cache(maxsize=4096)
-def _fold_field(key: str) -> str:
-    plain = re.sub(r"[\W_]", "", key).lower()
-    return _FIELDS.get(plain, plain)
+class _FieldNames(dict[str, str]):
+    """The one name of each field, by all names that it was met by."""
+
+    def __missing__(self, key: str) -> str:
+        plain = re.sub(r"[\W_]", "", key).lower()
+        name = _FIELDS.get(plain, plain)
+        if len(self) < MOST_NAMES:
+            self[key] = name
+        return name
+
+
+MOST_NAMES = 4096
+_FIELD_NAMES = _FieldNames()
 
 
 def get_text(given: ToolInput, *fields: str) -> str:
@@ -165,7 +175,7 @@ def build_tool_call(
     `kind` is what only its harness knows of the tool. `creates`: a file that is written is new.
     """
     tool = find_tool(name)
-    if merged := _merge_script_calls(tool, given):
+    if tool.plain in _SCRIPTED and (merged := _merge_script_calls(tool, given)):
         values = [getattr(merged, field) for field in ToolCall.__struct_fields__]
         return build(id, name, *values[2:])
     kind = kind or tool.kind or find_shape(given, tool.is_foreign)
@@ -304,11 +314,11 @@ def _list_paths(
 ) -> tuple[str, ...]:
     """Return the files that a call names."""
     path = get_text(given, "path") or (get_text(given, "workdir") if kind == "search" else "")
+    if path and (not changes or (len(changes) == 1 and changes[0].path == path)):
+        return (path,)
     if changes:
         paths = dict.fromkeys(c.path for c in changes)
         return tuple(paths) if not path or path in paths else (*paths, path)
-    if path:
-        return (path,)
     several = given.get("paths") or (given.get("include") if kind == "read" else None)
     if isinstance(several, str):
         return (several,)
@@ -332,7 +342,8 @@ def _find_detail(plain: str, kind: ToolKind, given: ToolInput) -> str:
     """Return what a call is for, besides its command and paths."""
     if kind == "ask" and (asked := list_questions(given)):
         return "\n".join(question.question for question in asked)
-    detail = get_text(given, *_DETAILS.get(kind, _ANY_DETAIL))
+    fields = _DETAILS.get(kind, _ANY_DETAIL)
+    detail = get_text(given, *fields) if fields else ""
     if detail or kind in _DETAILS or kind in _PLAIN_KINDS or not given:
         return detail
     return cut_text(msgspec.json.encode(given).decode("utf-8", "replace"), 300)
