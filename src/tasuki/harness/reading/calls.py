@@ -228,9 +228,12 @@ class CallLog:
         self, call: ToolCall, output: str, status: ToolStatus, code: int | None
     ) -> tuple[ToolStatus, int | None, str]:
         """Return how a call ended, and its output, by its words where its record says too little."""
-        if status not in ("ok", "unknown") or not (self.all_worded or is_worded(call.name)):
+        needs_words = self.all_worded or is_worded(call.name)
+        if status not in ("ok", "unknown") or not (needs_words or call.name == "shell"):
             return status, code, output
         worded = parse_result(output)
+        if worded.code is None and not needs_words:  # `shell` is Codex's, and may be anybody's.
+            return status, code, output
         if worded.code is not None or (call.kind == "shell" and status == "ok"):
             code = worded.code
         if worded.session and code is None and call.kind == "shell":

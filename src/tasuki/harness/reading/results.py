@@ -13,7 +13,7 @@ from tasuki.model import ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 
 _WORDED = frozenset(
-    "exec execcommand shell shellcommand localshell unifiedexec applypatch writestdin".split()
+    "exec execcommand shellcommand localshell unifiedexec applypatch writestdin".split()
 )
 """Tools of Codex, wherever a converter put them."""
 _EXIT = compile_pattern(
