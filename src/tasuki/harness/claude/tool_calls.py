@@ -108,25 +108,9 @@ class ClaudeCallLog(CallLog):
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
-        entries = self.entries
-        timestamp, uuid = line.timestamp, line.uuid
-        entries.append(
-            Entry(
-                len(entries) + 1,
-                "assistant",
-                text,
-                timestamp,
-                uuid,
-                "typed",
-                None,
-                False,
-                0,
-                0,
-                offset,
-            )
-        )
-        self.nodes.append(node)
-        self.messages.append(hash(message))
+        ref = len(self.entries) + 1
+        entry = Entry(ref, "assistant", text, line.timestamp, line.uuid, offset=offset)
+        self.add_entry(entry, node, message)
 
     def add_call(
         self,
@@ -145,14 +129,10 @@ class ClaudeCallLog(CallLog):
             put(call, "changes", tuple(shortened))
         if call.paths:
             put(call, "paths", self._paths.setdefault(call.paths, call.paths))
-        entries = self.entries
-        ref = len(entries) + 1
-        self.calls[id] = entry = Entry(
-            ref, "tool", "", line.timestamp, line.uuid, "typed", call, False, 0, 0, offset
-        )
-        entries.append(entry)
-        self.nodes.append(node)
-        self.messages.append(hash(message))
+        ref = len(self.entries) + 1
+        entry = Entry(ref, "tool", "", line.timestamp, line.uuid, tool=call, offset=offset)
+        self.calls[id] = entry
+        self.add_entry(entry, node, message)
         self.note_call(call, arguments, ref)
         if arguments.get("background") is True:
             put(call, "background", id)
@@ -268,15 +248,8 @@ class ClaudeCallLog(CallLog):
         ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
         if words and not words.startswith(_CLARIFIES):
-            answer = Entry(
-                len(self.entries) + 1,
-                "user",
-                words,
-                line.timestamp,
-                line.uuid,
-                "answer",
-                offset=offset,
-            )
+            ref, at = len(self.entries) + 1, line.timestamp
+            answer = Entry(ref, "user", words, at, line.uuid, "answer", offset=offset)
             index = entry.ref - 1
             self.add_entry(answer, self.nodes[index])
             self.messages[-1] = self.messages[index]

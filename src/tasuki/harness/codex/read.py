@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.imports import find_original
 from tasuki.harness.codex.tool_calls import CodexCallLog
+from tasuki.harness.reading.calls import build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    clip,
     decode_nested,
     mark_compacted,
     merge_reports,
@@ -288,17 +288,8 @@ class CodexReader:
             self._add_notice("context", text)
 
     def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        code, output, _ = parse_result(result)
-        call = ToolCall(
-            id=id,
-            name="!",
-            kind="shell",
-            command=command,
-            output=clip(output, self.keep),
-            output_size=len(output),
-            exit_code=code,
-            status="error" if code else "ok",
-        )
+        ran = parse_result(result)
+        call = build_user_command(id, command, ran.output, self.keep, ran.code)
         self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
 
     def _on_result(self, result: record.CodexResult) -> None:

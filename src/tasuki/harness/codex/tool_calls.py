@@ -28,7 +28,7 @@ from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, spl
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
-from tasuki.harness.reading.patches import parse_hunks
+from tasuki.harness.reading.markdown import parse_diff
 from tasuki.harness.reading.results import parse_exit_code, parse_result
 from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
@@ -266,7 +266,7 @@ def _list_changes(item: CodexItem) -> list[FileChange]:
     found = []
     for path, change in item.changes.items():
         kind = _CHANGE_KINDS.get(change.type, "edit")
-        hunks = parse_hunks(path, change.unified_diff)
+        hunks = parse_diff(path, change.unified_diff.split("\n"))
         new = change.content if kind == "create" else hunks.new
         found.append(FileChange(path, kind, hunks.old, new))  # type: ignore[arg-type]
         if change.move_path:

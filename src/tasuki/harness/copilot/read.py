@@ -322,33 +322,18 @@ class CopilotReader:
             status = "refused"
         code = None
         if call.kind in ("shell", "background"):
-            output, status, code = self._read_shell_result(entry, call, completed, output, status)
+            code, output, session, ended = parse_shell_result(output)
+            if completed.shellExecution and completed.shellExecution.exitCode is not None:
+                code = completed.shellExecution.exitCode
+            self.log.background.record_end(ended, code=code)
+            if session and call.command:
+                status = self.log.start_job(call, session)
+            elif call.kind == "shell" and status == "ok" and code != 0:
+                status = "error" if code else "unknown"
         self.log.finish(call, output, status, code)
         self._apply_effects(call, completed.success, output)
         if status == "refused" and (words := self.refused.pop(completed.toolCallId, "").strip()):
             self._add_entry("user", words, "answer")
-
-    def _read_shell_result(
-        self,
-        entry: Entry,
-        call: ToolCall,
-        completed: CopilotToolComplete,
-        text: str,
-        status: ToolStatus,
-    ) -> tuple[str, ToolStatus, int | None]:
-        result = parse_shell_result(text)
-        code = completed.shellExecution.exitCode if completed.shellExecution else None
-        code = result.exit_code if code is None else code
-        if result.ended:
-            self.log.background.record_end(result.ended, code=code)
-        if result.background and call.command:
-            job = result.background
-            put(call, "background", job)
-            self.log.background.record_start(job, "command", call.command, entry.ref, call)
-            return result.output, "running", code
-        if call.kind == "shell" and status == "ok" and code != 0:
-            status = "error" if code else "unknown"
-        return result.output, status, code
 
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
         if call.name == "sql" and success and is_todo_change(call.detail):

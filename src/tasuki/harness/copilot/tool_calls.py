@@ -3,10 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedOption, OfferedQuestion, format_answers
+from tasuki.harness.reading.results import WordedResult
 from tasuki.model import Todo
 from tasuki.patterns import compile_pattern
 
@@ -19,24 +18,13 @@ _IN_BACKGROUND = compile_pattern(
 _ANSWERED = compile_pattern(r"\AUser (responded|selected|answered|entered|provided)[^:\n]*:\s*")
 
 
-class CopilotShellResult(Struct, gc=False):
-    """What the result of a command shows besides its output."""
-
-    output: str
-    exit_code: int | None = None
-    background: str = ""
-    """Id of the shell in which the command goes on."""
-    ended: str = ""
-    """Id of the shell that ended."""
-
-
-def parse_shell_result(text: str) -> CopilotShellResult:
+def parse_shell_result(text: str) -> WordedResult:
     """Parse output without the lines that Copilot adds, and what those lines show."""
     if match := _ENDED.search(text, max(len(text) - 120, 0)):
-        return CopilotShellResult(text[: match.start()], int(match[2]), ended=match[1] or "")
+        return WordedResult(int(match[2]), text[: match.start()], ended=match[1] or "")
     if match := _IN_BACKGROUND.search(text):
-        return CopilotShellResult(text, background=match[1])
-    return CopilotShellResult(text)
+        return WordedResult(None, text, match[1])
+    return WordedResult(None, text)
 
 
 def extract_answer(question: str, text: str) -> str:

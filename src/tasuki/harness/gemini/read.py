@@ -282,8 +282,12 @@ class GeminiReader:
         if status == "unknown":
             status = "error" if made.has_failed(finished) else "ok"
         code = None
-        if call.kind == "shell":
-            output, status, code = self._read_shell_result(entry, call, output, status)
+        if call.kind == "shell" and status in ("ok", "error"):
+            result = made.parse_shell_result(output)
+            code = result.code if status == "ok" else result.code or None
+            status, output = "error" if result.code else status, result.output
+            if result.session:
+                status, code = self.calls.start_job(call, result.session), None
         is_open = status == "running" and not call.background
         was_open = finished.id in self.calls.open
         self.calls.finish(call, output, status, code)
@@ -294,19 +298,6 @@ class GeminiReader:
         elif not settled and not is_open:
             self.settled.add(finished.id)
             self._apply_effects(call, status, output)
-
-    def _read_shell_result(
-        self, entry: Entry, call: ToolCall, text: str, status: ToolStatus
-    ) -> tuple[str, ToolStatus, int | None]:
-        if status not in ("ok", "error"):
-            return text, status, None
-        result = made.parse_shell_result(text)
-        if job := result.background:
-            put(call, "background", job)
-            self.calls.background.record_start(job, "command", call.command, entry.ref, call)
-            return result.output, "running", None
-        code = result.exit_code if status == "ok" else result.exit_code or None
-        return result.output, "error" if result.exit_code else status, code
 
     def _apply_effects(self, call: ToolCall, status: ToolStatus, output: str) -> None:
         if call.name == "list_background_processes":

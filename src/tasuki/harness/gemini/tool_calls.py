@@ -10,7 +10,9 @@ from msgspec import Struct
 from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
+from tasuki.harness.reading.calls import build_user_command
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.results import WordedResult
 from tasuki.model import ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -52,14 +54,6 @@ class _GeminiResponse(Struct, gc=False):
 
 class _GeminiAnswers(Struct, gc=False):
     answers: dict[str, Any] = {}
-
-
-class GeminiShellResult(Struct, gc=False):
-    """What the result of a command shows besides its output."""
-
-    output: str
-    exit_code: int | None = None
-    background: str = ""
 
 
 _DISPLAY = msgspec.json.Decoder(_GeminiDisplay)
@@ -124,15 +118,15 @@ def find_status(call: GeminiToolCall, output: str) -> ToolStatus:
     return status
 
 
-def parse_shell_result(text: str) -> GeminiShellResult:
+def parse_shell_result(text: str) -> WordedResult:
     """Parse output without the lines that Gemini CLI adds, and what those lines show."""
     if match := _FENCE.match(text):
         text = match[1]
     if match := _BACKGROUND.search(text[:200]):
-        return GeminiShellResult(text, background=match[1])
+        return WordedResult(None, text, match[1])
     start = _OUTPUT.search(text[:4000])
     if start is None:
-        return GeminiShellResult(text)
+        return WordedResult(None, text)
     fields: dict[str, str] = {}
     body = text
     while match := _FIELD.search(body, max(body.rfind("\n"), 0)):
@@ -143,7 +137,7 @@ def parse_shell_result(text: str) -> GeminiShellResult:
     if fields.get("Signal", "(none)") not in ("(none)", "0", ""):
         code = None
     output = body[start.end() :]
-    return GeminiShellResult("" if output == "(empty)" else output, code)
+    return WordedResult(code, "" if output == "(empty)" else output)
 
 
 def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
@@ -154,16 +148,7 @@ def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
     output, code = match[2], 0
     if exit_line := _USER_CODE.match(output):
         output, code = output[exit_line.end() :], int(exit_line[1])
-    return ToolCall(
-        id=id,
-        name="!",
-        kind="shell",
-        command=match[1],
-        output=clip(output, keep),
-        output_size=len(output),
-        exit_code=code,
-        status="error" if code else "ok",
-    )
+    return build_user_command(id, match[1], output, keep, code)
 
 
 def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:

@@ -20,14 +20,13 @@ from tasuki.harness.pi_v3.format import (
     build_model_name,
     count_context_tokens,
     extract_text,
+    parse_shell_result,
 )
-from tasuki.harness.pi_v3.tool_calls import parse_shell_result
-from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.calls import CallLog, build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    clip,
     mark_compacted,
 )
 from tasuki.harness.reading.tools import build_tool_call, list_todos, read_input
@@ -271,16 +270,9 @@ class PiReader:
             put(call, "todos", list_todos(read_input(message.details)) or call.todos)
 
     def _add_user_command(self, line: PiLine, message: PiMessage) -> None:
-        status: ToolStatus = "error" if message.exitCode else "ok"
-        call = ToolCall(
-            id=line.id,
-            name="!",
-            kind="shell",
-            command=message.command,
-            output=clip(message.output, self.log.keep),
-            output_size=len(message.output),
-            exit_code=message.exitCode,
-            status="aborted" if message.cancelled else status,
+        status: ToolStatus = "aborted" if message.cancelled else "ok"
+        call = build_user_command(
+            line.id, message.command, message.output, self.log.keep, message.exitCode, status
         )
         self._add_entry(self._build_entry("tool", line, origin="command", tool=call))
 

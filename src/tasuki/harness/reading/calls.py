@@ -151,6 +151,22 @@ class TaskList:
             self._calls[named[1]] = call_id
 
 
+def build_user_command(
+    id: str, command: str, output: str, keep: int, code: int | None, status: ToolStatus = "ok"
+) -> ToolCall:
+    """Build the call of a command that the user ran in the program."""
+    return ToolCall(
+        id=id,
+        name="!",
+        kind="shell",
+        command=command,
+        output=clip(output, keep),
+        output_size=len(output),
+        exit_code=code,
+        status="error" if code and status == "ok" else status,
+    )
+
+
 class CallLog:
     """The calls of a thread; results are joined to them as they come in.
 
@@ -237,13 +253,17 @@ class CallLog:
         if worded.code is not None or (call.kind == "shell" and status == "ok"):
             code = worded.code
         if worded.session and code is None and call.kind == "shell":
-            ref = self.calls[call.id].ref
-            self.background.record_start(worded.session, "command", call.command, ref, call)
-            put(call, "background", worded.session)
-            return "running", None, worded.output
+            return self.start_job(call, worded.session), None, worded.output
         if call.kind != "shell" and output.startswith("Script failed"):
             return "error", code, worded.output
         return find_status(call.kind, code, worded.output), code, worded.output
+
+    def start_job(self, call: ToolCall, session: str) -> ToolStatus:
+        """Note that the command of a call goes on in the background; return how the call is then."""
+        ref = self.calls[call.id].ref
+        self.background.record_start(session, "command", call.command, ref, call)
+        put(call, "background", session)
+        return "running"
 
     def note_result(self, call: ToolCall, output: str) -> None:
         """Note what the result of a call says of todos and of background work."""

@@ -8,7 +8,6 @@ from tasuki.patterns import compile_pattern
 _FILE = compile_pattern(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
 _OLD = compile_pattern(r"\n-(.*)")
 _NEW = compile_pattern(r"\n(?:\+|@@ )(.*)")
-_ADDED = compile_pattern(r"\n\+(.*)")
 _MOVE = compile_pattern(r"\A\n\*\*\* Move to: (.+)")
 _ANCHOR = compile_pattern(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
 _ANCHORED = compile_pattern(r"^\s*\+(.*)$", re.MULTILINE)
@@ -42,12 +41,6 @@ def _parse_file_changes(action: str, path: str, body: str) -> list[FileChange]:
         renamed = FileChange(path=moved[1].strip(), kind="rename", old=old, new=new)
         return [FileChange(path=path, kind="delete"), renamed]
     return [FileChange(path=path, kind="create" if action == "Add" else "edit", old=old, new=new)]
-
-
-def parse_hunks(path: str, diff: str) -> FileChange:
-    """Parse the hunks of a unified diff of one file, without its head."""
-    body = "\n" + diff.replace("\r\n", "\n")
-    return FileChange(path, "edit", "\n".join(_OLD.findall(body)), "\n".join(_ADDED.findall(body)))
 
 
 def parse_anchored_edits(patch: str) -> tuple[FileChange, ...]:

@@ -47,11 +47,14 @@ _SHELL_RESULT = msgspec.json.Decoder(_ShellResult)
 
 
 class WordedResult(NamedTuple):
-    """What the words of a result say; `session` is the command's that goes on."""
+    """What the words of a result say beside the output of a command."""
 
     code: int | None
     output: str
     session: str = ""
+    """The session, shell or process in which the command goes on."""
+    ended: str = ""
+    """The one that ended."""
 
 
 @lru_cache(maxsize=4096)
