@@ -116,6 +116,7 @@ def test_todos_have_the_ids_that_their_results_name() -> None:
         ("text('tools.exec_command({cmd: 1})'); // tools.exec_command({cmd: 2})", []),
         ("if (/['\"]/.test(x)) await tools.exec_command({cmd: ['a', 'b'].join('\\n')})", [{"cmd": "a\nb"}]),
         ("await tools.exec_command({cmd: String.raw`C:\\new`, ...rest})", [{"cmd": "C:\\new"}]),
+        ("const r = await Bash({command: 'ls'}); x.Read(1)", [{"command": "ls"}]),
         ("await tools.exec_command({cmd: 'unfinished", [None]), ("await tools.exec_command(", [None]),
     ],
 )  # fmt: skip

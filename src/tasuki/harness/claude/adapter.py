@@ -88,7 +88,7 @@ class Claude:
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file, and the long outputs of tools that are in files beside it."""
-        outputs = sorted((path.with_suffix("") / "tool-results").glob("*.txt"))
+        outputs = sorted((path.with_suffix("") / "tool-results").glob("*.*"))
         beside = (ThreadPart(f"{path.stem}/tool-results/{o.name}", str(o)) for o in outputs)
         return (ThreadPart(path.name, str(path)), *beside)
 

@@ -13,9 +13,9 @@ from tasuki.model import ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 
 _WORDED = frozenset(
-    "exec execcommand shellcommand localshell unifiedexec applypatch writestdin".split()
+    "exec repl eval execcommand shellcommand localshell unifiedexec applypatch writestdin".split()
 )
-"""Tools of Codex, wherever a converter put them."""
+"""Tools of Codex, wherever a converter put them, and those that run a script."""
 _EXIT = compile_pattern(
     r"\A(?:Error: )?Exit(?:ed with)? code:? (-?\d+)|\b(?:Process|Command) exited with code (-?\d+)"
 )

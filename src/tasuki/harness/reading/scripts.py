@@ -1,4 +1,4 @@
-"""Calls of tools inside JavaScript, as models write it in code mode: `await tools.exec_command({…})`.
+"""Calls of tools inside JavaScript, as models write it: `await tools.exec_command({…})`, `await Bash({…})`.
 
 Only what the text itself states is read: literals, constants of literals, and their elements in
 a loop. A call whose arguments are computed is there without them.
@@ -29,6 +29,8 @@ _ESCAPES = {
 }  # fmt: skip
 _WORDS = {"true": True, "false": False, "null": None, "undefined": None}
 _OPENING, _CLOSING = "([{", ")]}"
+_BARE = frozenset(("Bash", "PowerShell", "Read", "Write", "Edit", "Grep", "Glob"))
+"""Tools of Claude Code, which its scripts call by their names alone."""
 _JSON = msgspec.json.Decoder(str)
 _COMPUTED = object()
 """Stands for a value that the text does not state."""
@@ -71,6 +73,10 @@ class _Script:
             if word == "tools" and self.peek(at + 1) == "." and self.peek(at + 3) == "(":
                 value, after = self._try_value(at + 4)
                 yield ScriptCall(self.tokens[at + 2], None if value is _COMPUTED else value)
+                at = after
+            elif word in _BARE and self.peek(at + 1) == "(" and self.peek(at - 1) != ".":
+                value, after = self._try_value(at + 2)
+                yield ScriptCall(word, None if value is _COMPUTED else value)
                 at = after
             elif loop := self._find_loop(at):
                 names, values, start = loop

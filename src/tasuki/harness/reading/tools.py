@@ -29,7 +29,7 @@ _NAMES: dict[ToolKind, str] = {
     "edit": "edit multiedit notebookedit editnotebook applypatch patch strreplace strreplaceeditor replace "
     "strreplacebasededittool hashlineedit editfile searchreplace replaceinfile replacestring codeedit "
     "replacestringinfile multireplacestring multireplacestringinfile inserteditintofile insertedit "
-    "deletefile",
+    "deletefile insert",
     "write": "write writefile create createfile writetofile",
     "read": "read readfile view viewfile viewimage readmanyfiles readnotebook notebookread",
     "search": "grep glob ls find search rg list lsp listdirectory listdir listfiles grepfiles grepsearch "
@@ -54,7 +54,7 @@ _FIELDS = {
         "path": "filepath absolutepath notebookpath targetfile filename file",
         "old": "oldstring oldtext oldstr",
         "new": "newstring newtext newstr newsource",
-        "content": "filetext contents",
+        "content": "filetext contents codeedit",
         "command": "cmd commandline",
         "workdir": "cwd workingdirectory directory dirpath",
         "patch": "patchtext input",
