@@ -316,6 +316,25 @@ def test_what_runs_in_the_background_ends_as_it_is_reported(tmp_path: Path) -> N
     assert "12 pages" in tool(thread, 3).output
 
 
+@pytest.mark.parametrize(
+    ("commands", "states"),
+    [
+        (["npm run dev > /tmp/dev.log 2>&1 &"], [("running", ("/tmp/dev.log",))]),
+        (["python -m http.server 8123 &\ncurl -s http://localhost:8123/"], [("running", ("http://localhost:8123",))]),
+        (["npm run dev &", "pkill -f vite"], [("done", ())]),
+        (["npm run dev & sleep 3; kill $!"], []), (["npm run dev && make test"], []), (["make docs &"], []),
+    ],
+)  # fmt: skip
+def test_a_server_that_a_shell_leaves_behind_runs(
+    commands: list[str], states: list[tuple[str, tuple[str, ...]]], tmp_path: Path
+) -> None:
+    """Whatever ends processes afterwards may have ended it; other commands are no servers."""
+    turns = [turn for c in commands for turn in (("Bash", {"command": c}), ("", False))]
+    background = Claude().read(written(tmp_path, *turns)).background
+
+    assert [(b.state, b.places) for b in background] == states
+
+
 def test_a_long_output_is_read_from_its_own_file(tmp_path: Path) -> None:
     """Also where the thread was moved, and in its copy; without the file the preview is there."""
     text = "first line\n" + "x" * 30_000 + "\n1 failed, 899 passed in 3s\n"

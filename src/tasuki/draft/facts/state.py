@@ -21,6 +21,7 @@ from tasuki.draft.facts.repository_lines import (
     shorten_paths,
 )
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
+from tasuki.harness.reading.calls import SERVER
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.patterns import compile_pattern
 
@@ -200,15 +201,9 @@ def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=f"{text} since #{item.ref}", refs=(item.ref,))
 
 
-_SERVER = compile_pattern(
-    r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
-    r"|(?:npm|pnpm|yarn|bun|deno|make|just|mise)(?: run| task)? (?:dev|start|serve|preview)|rails s(?:erver)?|compose up)\b"
-)
-
-
 def _is_server(item: Background) -> bool:
     shows_address = any("://" in place or "port" in place.lower() for place in item.places)
-    return item.kind == "command" and (shows_address or bool(_SERVER.search(item.label)))
+    return item.kind == "command" and (shows_address or bool(SERVER.search(item.label)))
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:

@@ -41,6 +41,14 @@ _LOG = compile_pattern(
     r"(?:[Oo]utput is being written to: |[Ll]og(?: file)?: |<output-file>)([^\s<>]+[^\s<>.,])"
 )
 MOST_PLACES = 3
+SERVER = compile_pattern(
+    r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
+    r"|(?:npm|pnpm|yarn|bun|deno|make|just|mise)(?: run| task)? (?:dev|start|serve|preview)|rails s(?:erver)?|compose up)\b"
+)
+"""Commands that serve until somebody ends them."""
+_DETACHED = compile_pattern(r"(?m)(?:^|[^&>|<])&(?=\s|$|\))(?!.*\b(?:wait|kill)\b)")
+_KILLS = compile_pattern(r"\b(?:p?kill|killall|fuser -k|taskkill|Stop-Process)\b")
+_REDIRECTED = compile_pattern(r"(?<![\d&])(?:1|&)?>{1,2} ?([^\s;&|]+)")
 
 
 class BackgroundLog:
@@ -190,6 +198,7 @@ class CallLog:
         self.reported: set[str] = set()
         """Calls whose sub-agents have records of their own, also of their ends."""
         self._tasks = TaskList()
+        self._detached: list[str] = []
         self._jobs: dict[str, str] = {}
         """The background jobs that calls ask about or end."""
 
@@ -203,7 +212,9 @@ class CallLog:
         """Note what a call does beside the conversation."""
         kind = call.kind
         self.names[call.name] = None
-        if kind == "todo":
+        if (kind == "shell" and "&" in call.command) or "kill" in call.command:
+            self._note_detached(call, ref)
+        elif kind == "todo":
             put(call, "todos", self._tasks.update(call, given))
         elif kind == "ask" and is_own_tool(call.name):
             self.questions[call.id] = list_questions(given)
@@ -216,6 +227,19 @@ class CallLog:
             given = inner[0][1] if len(inner) == 1 else given
             numbers = (str(given[f]) for f in _JOB_FIELDS if isinstance(given.get(f), int))
             self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
+
+    def _note_detached(self, call: ToolCall, ref: int) -> None:
+        """Note a server that a shell leaves behind (`&`); whatever ends processes may end it."""
+        command = call.command
+        if _KILLS.search(command):
+            for id in self._detached:
+                self.background.record_stop(id)
+            self._detached.clear()
+        elif _DETACHED.search(command) and SERVER.search(command):
+            self._detached.append(id := f"{call.id}&")
+            self.background.record_start(id, "command", command, ref)
+            log = _REDIRECTED.search(command)
+            self.background.record_output(id, f"{command}\nLog: {log[1]}" if log else command)
 
     def finish(
         self,
@@ -268,7 +292,10 @@ class CallLog:
     def note_result(self, call: ToolCall, output: str) -> None:
         """Note what the result of a call says of todos and of background work."""
         if call.kind == "shell":
-            self.background.record_output(call.background, output)
+            detached = f"{call.id}&"
+            self.background.record_output(call.background or detached, output)
+            if call.status in ("error", "refused") and detached in self._detached:
+                self.background.record_end(detached, failed=True)
         elif call.kind == "todo":
             self._tasks.read_result(call.id, output)
         elif call.kind == "background" and (call.status == "ok" or call.exit_code is not None):
