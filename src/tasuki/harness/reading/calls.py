@@ -175,6 +175,12 @@ def build_user_command(
     )
 
 
+def _leaves_behind(command: str) -> bool:
+    if "&" not in command:
+        return False
+    return command[-1] == "&" or "&\n" in command or command.count("& ") > command.count("&& ")
+
+
 class CallLog:
     """The calls of a thread; results are joined to them as they come in.
 
@@ -230,7 +236,7 @@ class CallLog:
 
     def _note_detached(self, call: ToolCall, ref: int) -> None:
         """Note a server that a shell leaves behind (`&`); whatever ends processes may end it."""
-        command = call.command
+        command = call.command.replace("&&", ";")
         if _KILLS.search(command):
             for id in self._detached:
                 self.background.record_stop(id)

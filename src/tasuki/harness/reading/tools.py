@@ -294,19 +294,17 @@ def _build_changes(
         return (FileChange(path, "create" if creates else "edit", "", get_text(given, "content")),)
     if plain == "deletefile":
         return (FileChange(path, "delete"),)
-    edits = [fold_input(one) for one in given.get("edits") or () if isinstance(one, Mapping)]
-    if not edits or "new" in given:
-        edits.insert(0, given)
-    fresh = len(edits) == 1 and given.get("old") == ""
-    return tuple(
-        FileChange(
-            path,
-            "create" if fresh else "edit",
-            get_text(edit, "old"),
-            get_text(edit, "new", "content"),
-        )
-        for edit in edits
-    )
+    several = [fold_input(one) for one in given.get("edits") or () if isinstance(one, dict)]
+    if not several:
+        return (_build_edit(path, given, is_fresh=given.get("old") == ""),)
+    edits = [given, *several] if "new" in given else several
+    return tuple(_build_edit(path, edit) for edit in edits)
+
+
+def _build_edit(path: str, edit: ToolInput, *, is_fresh: bool = False) -> FileChange:
+    """Build one replacement; of a text that was empty it makes a file."""
+    new = get_text(edit, "new", "content")
+    return FileChange(path, "create" if is_fresh else "edit", get_text(edit, "old"), new)
 
 
 def _list_paths(
