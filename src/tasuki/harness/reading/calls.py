@@ -218,8 +218,9 @@ class CallLog:
         """Note what a call does beside the conversation."""
         kind = call.kind
         self.names[call.name] = None
-        if (kind == "shell" and "&" in call.command) or "kill" in call.command:
-            self._note_detached(call, ref)
+        if kind == "shell":
+            if "kill" in call.command or _leaves_behind(call.command):
+                self._note_detached(call, ref)
         elif kind == "todo":
             put(call, "todos", self._tasks.update(call, given))
         elif kind == "ask" and is_own_tool(call.name):
