@@ -278,7 +278,7 @@ def test_a_command_of_any_tool_is_a_command(tmp_path: Path) -> None:
     assert [c[1:] for c in calls(Claude().read(path))] == [
         ("PowerShell", "dotnet test", "ok", 0),
         ("mcp__acp__Bash", "make", "error", 2),
-        ("mcp__acp__Bash", "git commit", "unknown", None),
+        ("mcp__acp__Bash", "git commit", "aborted", None),
     ]
     assert calls(Claude().read_for_draft(path)) == calls(Claude().read(path))
 

@@ -20,7 +20,7 @@ from tasuki.harness.claude.format import (
 )
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.calls import LAUNCHED, CallLog
 from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip_far,
@@ -32,8 +32,6 @@ from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
-_ASYNC = ("Async agent launched", "Command running in background", "Monitor started (task ")
-"""Beginnings of results of what goes on in the background."""
 _JOB = compile_pattern(r"(?:running in background with ID: |agentId: ?|started \(task )([\w-]+)")
 _REFUSED = ("The user doesn't want", "Request interrupted")
 _BY_USER = ("", "user-rejected", "interrupted", "cancelled")
@@ -170,7 +168,7 @@ class ClaudeCallLog(CallLog):
         status, code, output = self.judge(call, output, status, code)
         if call.kind == "shell":
             job = copied.job or (moved[1] if (moved := _MOVED.search(output)) else "")
-        if error or call.kind == "agent" or job or output.startswith(_ASYNC):
+        if error or call.kind == "agent" or job or output.startswith(LAUNCHED):
             status, code = self._find_outcome(entry, call, output, error, copied.denial, job)
         put_output(call, output, self.keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
@@ -204,7 +202,7 @@ class ClaudeCallLog(CallLog):
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
         status, code = _read_failure(call, output, denial) if error else ("ok", None)
-        if not job and output.startswith(_ASYNC) and (started := _JOB.search(output)):
+        if not job and output.startswith(LAUNCHED) and (started := _JOB.search(output)):
             job = started[1]
         if job:
             if call.kind == "agent":

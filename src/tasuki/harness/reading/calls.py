@@ -18,7 +18,7 @@ from tasuki.harness.reading.tools import (
     list_questions,
     parse_todo_status,
 )
-from tasuki.harness.reading.unread import add_output
+from tasuki.harness.reading.unread import add_output, put_output
 from tasuki.model import Background, Entry, Todo, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
@@ -41,6 +41,8 @@ _LOG = compile_pattern(
     r"(?:[Oo]utput is being written to: |[Ll]og(?: file)?: |<output-file>)([^\s<>]+[^\s<>.,])"
 )
 MOST_PLACES = 3
+LAUNCHED = ("Async agent launched", "Command running in background", "Monitor started (task ")
+"""Beginnings of results of what goes on in the background."""
 SERVER = compile_pattern(
     r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
     r"|(?:npm|pnpm|yarn|bun|deno|make|just|mise)(?: run| task)? (?:dev|start|serve|preview)|rails s(?:erver)?|compose up)\b"
@@ -103,6 +105,8 @@ class BackgroundLog:
             if (call := self._calls.get(item.id)) and call.status == "running":
                 put(call, "status", "error" if failed else "ok" if code == 0 else "unknown")
                 put(call, "exit_code", code)
+                if call.output.startswith(LAUNCHED):  # These words are not the command's.
+                    put_output(call, call.output.partition("\n")[2], len(call.output))
 
     def rename(self, id: str, name: str) -> None:
         """Record the name under which something that runs is known; without one it never began."""

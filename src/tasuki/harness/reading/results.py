@@ -94,7 +94,7 @@ def find_status(kind: ToolKind, code: int | None, output: str) -> ToolStatus:
     """Find how a call ended, by its exit code or the words of its result."""
     if code is not None:
         return "error" if code else "ok"
-    if output.startswith("aborted"):
+    if output.startswith(("aborted", "Timed out")):
         return "aborted"
     if _REFUSED.match(output):
         return "refused"
