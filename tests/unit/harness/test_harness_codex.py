@@ -568,16 +568,27 @@ def test_without_events_a_script_shows_what_it_printed(tmp_path: Path) -> None:
         printed("c5", '{"session_id":77,"output":""}'),
         script("c6", 'const r = await tools.write_stdin({session_id:77,chars:""}); text(JSON.stringify(r))'),
         printed("c6", '{"exit_code":0,"output":"all built"}'),
+        script("c7", 'const r = await tools.exec_command({cmd:"make docs"}); text(JSON.stringify(r))'),
+        printed("c7", '{"session_id":78,"output":""}'),
+        script("c8", 'const r = await tools.exec_command({cmd:"ls"}); text(r.output)'),
+        ended("CommandExecution", command=["bash", "-lc", "make docs"], process_id="78", exit_code=2, status="failed"),
+        printed("c8", "src"),
+        script("c9", 'const r = await tools.exec_command({cmd:"make slow"}); text(r.output)'),
+        printed("c9", state="running with cell ID 5"),
+        ("response_item", {"type": "function_call", "call_id": "w", "name": "wait", "arguments": '{"cell_id":"5"}'}),
+        printed("w", "slowly built"),
     )  # fmt: skip
 
     assert [(c[2], c[3], c[4]) for c in calls(thread)] == [
         ("make", "unknown", None), ("make", "error", 2), ("a", "ok", 0), ("b", "error", 1),
         ("a", "unknown", None), ("b", "unknown", None), ("", "ok", None), ("make all", "ok", 0), ("", "ok", 0),
+        ("make docs", "error", 2), ("ls", "unknown", None), ("make slow", "unknown", None), ("", "ok", None),
     ]  # fmt: skip
     assert tool(thread, 2).output == "src/a.c:1: no\n"
     assert tool(thread, 7).output == "A and B"
     assert tool(thread, 8).output == "all built"
-    assert [b.state for b in thread.background] == ["done"]
+    assert tool(thread, 12).output == "slowly built"
+    assert [b.state for b in thread.background] == ["done", "failed"]
 
 
 def test_sub_agents_of_the_second_kind_end_with_their_final_answer(tmp_path: Path) -> None:

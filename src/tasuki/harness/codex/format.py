@@ -101,6 +101,7 @@ class CodexItem(Struct):
     type: str = ""
     id: str = ""
     status: str = ""
+    source: str = ""
     command: list[str] = []
     process_id: int | str | None = ""
     aggregated_output: str | None = ""

@@ -196,10 +196,12 @@ class CodexCallLog(CallLog):
                 self.record_exit(item.id, item.exit_code)
             return
         command = tools.join_command(item.command)
-        running = self.background.find_item(str(item.process_id or ""))
+        if self.background.find_item(process := str(item.process_id or "")):
+            self.background.record_end(process, failed=item.status == "failed", code=item.exit_code)
+            return
         call = self._find_open("shell", lambda c: c.command == command)
         call = call or self._find_open("shell", lambda c: not c.command)
-        if call is None and (running is not None or not self.scripts):
+        if call is None and (not self.scripts or item.source.startswith("user")):
             return
         if call is None or not call.command:
             call = call or self._add(item.id, "exec_command", {"command": command})
@@ -229,6 +231,11 @@ class CodexCallLog(CallLog):
         """Find the first call of a script that waits for its outcome."""
         waiting = (call for calls in self.scripts.values() for call in calls)
         return next((c for c in waiting if c.kind == kind and c.id in self.open and fits(c)), None)
+
+    def settle(self, status: ToolStatus) -> None:
+        """Settle open calls at the end of a turn; only cells go on beyond it."""
+        super().settle(status)
+        self.scripts = {id: calls for id, calls in self.scripts.items() if id.startswith("cell ")}
 
     # -- sub-agents --------------------------------------------------------------------
 
