@@ -413,7 +413,7 @@ def _build_skill_prefix(
 def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
     """Collect sentences to act on: what was odd in the thread, redacted, dropped, or still runs."""
     thread, handoff, report = result.thread, result.handoff, result.thread.report
-    warnings = []
+    warnings = [report.lacks_end] if report.lacks_end else []
     if skipped := references.describe_broken_lines(thread):
         warnings.append(skipped)
     if report.truncated_tail:

@@ -24,8 +24,10 @@ BY_HAND = (*PROMPTS, "answer")
 
 EntryKind = Literal["user", "assistant", "tool", "compaction"]
 ToolKind = Literal[
-    "shell", "edit", "write", "read", "search", "todo", "agent", "ask", "skill", "web", "other"
-]
+    "shell", "edit", "write", "read", "search", "todo", "plan", "agent", "background", "ask", "skill",
+    "web", "mcp", "other",
+]  # fmt: skip
+"""What a tool does. background: it polls, feeds or ends what runs beside the conversation."""
 ToolStatus = Literal["ok", "error", "running", "aborted", "refused", "unknown"]
 """How a tool call ended.
 
@@ -137,6 +139,8 @@ class Background(Struct, frozen=True, gc=False):
     label: str
     state: Literal["running", "done", "failed", "unknown"]
     ref: int
+    places: tuple[str, ...] = ()
+    """Addresses, ports and log files that were printed when it started."""
 
 
 class Sidechain(Struct, frozen=True, gc=False):
@@ -166,6 +170,8 @@ class ReadReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     lacks_beginning: bool = False
     """The thread goes on from one that is not in its files: what is not in it may be in that."""
+    lacks_end: str = ""
+    """A sentence that says where newer parts of it are, which cannot be read."""
 
 
 HANDOFF_SKILLS = frozenset(("handoff", "handing-off", "tasuki"))

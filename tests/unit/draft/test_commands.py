@@ -71,6 +71,15 @@ def test_a_refused_call_never_ran() -> None:
     assert commands.list_runs([entry(1, "rm -rf build", "The user doesn't want", "refused")]) == []
 
 
+def test_a_step_with_a_here_document_stays_what_was_run() -> None:
+    """It is a command without its text, whatever stands behind."""
+    line = (
+        'gh pr create --title "Mend it" --body "$(cat <<\'EOF\'\nLong `text`\nEOF\n)" && git push'
+    )
+
+    assert commands.split_steps(line) == ['gh pr create --title "Mend it" --body …', "git push"]
+
+
 def test_heredocs_are_left_off_and_marked() -> None:
     """A command with a heredoc is shown up to it and ends in `…`."""
     command = "git commit -m \"$(cat <<'EOF'\nLong text\nEOF\n)\""

@@ -4,9 +4,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from making import derived
+from making import derived, thread_of
 
-from tasuki.draft.facts.derive import add_values
+from tasuki.draft.facts.derive import add_values, derive_facts
+from tasuki.draft.facts.state import list_state_items
 from tasuki.testing import ThreadBuilder
 
 HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
@@ -150,6 +151,18 @@ def test_facts_come_from_before_a_compaction_too(tmp_path: Path) -> None:
 
     assert "early.py" in [f.path for f in facts.files]
     assert facts.constraints[0].text == "Never log the tenant id."
+
+
+@pytest.mark.parametrize(("command", "is_told"), [("npm run dev", True), ("make docs", False)])
+def test_a_server_does_not_vanish_with_age(command: str, is_told: bool, tmp_path: Path) -> None:
+    """Any other command of long ago whose end nobody saw is left out."""
+    builder = ThreadBuilder("claude").user("Go").background(command)
+    for number in range(70):
+        builder.shell(f"make {number}", "built")
+    thread = thread_of(builder, tmp_path)
+    told = [i.text for i in list_state_items(thread, derive_facts(thread).facts)]
+
+    assert any(f"`{command}` was started" in text for text in told) == is_told
 
 
 def test_running_agents_and_commands_are_named_and_ended_ones_are_not(tmp_path: Path) -> None:

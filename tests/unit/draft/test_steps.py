@@ -114,13 +114,22 @@ def test_a_step_tells_what_came_of_it(call: ToolCall, told: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        ran("ls -la && cat a.py", "x"), ran("make x", "no", "refused"), edited("/p/a.py", status="refused"),
+        ran("make x", "no", "refused"), edited("/p/a.py", status="refused"),
         edited("/tmp/try.py"), ToolCall(id="1", name="Read", kind="read", paths=("/p/a.py",)),
     ],
 )  # fmt: skip
 def test_what_changed_nothing_is_no_step(call: ToolCall) -> None:
     """Looking around, what the user refused, and scratch space."""
     assert steps_of(thread(call)) == []
+
+
+def test_looking_around_is_a_step_only_of_a_short_thread() -> None:
+    """Where little was done, what was looked at is all there is to tell."""
+    looked = ran("cat a.py", "x")
+    worked = [ran(f"make {name}", "built") for name in ("a", "b", "c", "d")]
+
+    assert steps_of(thread(looked, worked[0])) == ["`cat a.py` → x", "`make a` → built"]
+    assert not any("cat" in step for step in steps_of(thread(*worked[:3], looked, worked[3])))
 
 
 def test_what_the_state_of_the_work_tells_is_left_out() -> None:

@@ -150,3 +150,11 @@ def test_a_shorter_look_finds_the_same(name: str, tmp_path: Path) -> None:
             assert find_paths(text) == list(dict.fromkeys(PATH.findall(text)))
             if text.isascii():  # The umlaut makes it another look, and is no word of its own.
                 assert list(weigh_telling_words(text).items()) == list(weigh_telling_words(f"{text} ü").items())  # fmt: skip
+
+
+def test_an_escaped_text_gives_no_torn_paths() -> None:
+    """What JSON writes for a line end or a bracket belongs to no path; a drive of Windows is left alone."""
+    text = r'"diff --git\nsrc/task/mod.rs\tdocs/a.md \u003esrc/b.rs" C:\new\tests/x.py'
+
+    assert find_paths(text)[:3] == ["src/task/mod.rs", "docs/a.md", "src/b.rs"]
+    assert "ests/x.py" not in find_paths(text)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, samples, thread_file, unzipped
@@ -271,3 +272,120 @@ def test_only_a_summary_of_the_thread_itself_is_its_name(leaf: str, tmp_path: Pa
 
     assert Claude().read(path).name == ("" if leaf == "of another" else "Fix the importer")
     assert Claude().read(path).report.broken == ()
+
+
+def written(folder: Path, *turns: tuple[str, Any]) -> Path:
+    """A thread of a prompt, then calls with their results: `(name, input)`, `(text, is_error)`."""
+    rows: list[tuple[str, Any]] = [("user", "Go on")]
+    calls = 0
+    for first, second in turns:
+        if isinstance(second, dict):
+            calls += 1
+            call = {"type": "tool_use", "id": f"toolu_{calls}", "name": first, "input": second}
+            rows.append(("assistant", [call]))
+        elif first.startswith("<task-notification>"):
+            rows.append(("user", first))
+        else:
+            result = {"type": "tool_result", "tool_use_id": f"toolu_{calls}", "content": first}
+            rows.append(("user", [{**result, "is_error": second}]))
+    uuid = "00000000-0000-4000-8000-{:012x}"
+    lines = [
+        {
+            "parentUuid": uuid.format(n) if n else None, "isSidechain": False, "cwd": "/proj", "sessionId": "s",
+            "version": "2.1.330", "type": kind, "message": {"role": kind, "content": content},
+            "uuid": uuid.format(n + 1), "timestamp": f"2026-11-01T10:00:{n:02}Z",
+        }
+        for n, (kind, content) in enumerate(rows)
+    ]  # fmt: skip
+    path = folder / f"{uuid.format(9)}.jsonl"
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return path
+
+
+def test_a_command_of_any_tool_is_a_command(tmp_path: Path) -> None:
+    """Also of an editor's, whose words alone show how it ended."""
+    path = written(
+        tmp_path,
+        ("PowerShell", {"command": "dotnet test"}), ("Passed!", False),
+        ("mcp__acp__Bash", {"command": "make"}), ("Exited with code 2.Final output:\n\nno rule", False),
+        ("mcp__acp__Bash", {"command": "git commit"}), ("Timed out. New output:\n\n[Y/n]", False),
+    )  # fmt: skip
+
+    assert [c[1:] for c in calls(Claude().read(path))] == [
+        ("PowerShell", "dotnet test", "ok", 0),
+        ("mcp__acp__Bash", "make", "error", 2),
+        ("mcp__acp__Bash", "git commit", "aborted", None),
+    ]
+    assert calls(Claude().read_for_draft(path)) == calls(Claude().read(path))
+
+
+def test_what_runs_in_the_background_ends_as_it_is_reported(tmp_path: Path) -> None:
+    """By a notification, by a call that asks, by a call that stops it; a server says where it is."""
+    note = "<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n<summary>Background command failed with exit code 3</summary>\n</task-notification>"
+    started = (
+        "Command running in background with ID: {}. Output is being written to: /tmp/{}.output"
+    )
+    path = written(
+        tmp_path,
+        ("Bash", {"command": "make test", "run_in_background": True}), (started.format("b1", "b1"), False),
+        ("Bash", {"command": "make docs", "run_in_background": True}), (started.format("b2", "b2"), False),
+        ("Bash", {"command": "npm run dev", "run_in_background": True}), (started.format("b3", "b3"), False),
+        ("Monitor", {"command": "tail -f x.log", "description": "the log"}), ("Monitor started (task b4, persistent).", False),
+        ("TaskOutput", {"task_id": "b2"}), ("<status>completed</status>\n\n<exit_code>0</exit_code>\n\n<output>\n12 pages\n</output>", False),
+        ("BashOutput", {"bash_id": "b3"}), ("<status>running</status>\n\n<stdout>\nLocal: http://localhost:5173/\n</stdout>", False),
+        ("TaskStop", {"task_id": "b4"}), ('{"message":"Successfully stopped task: b4 (tail -f x.log)"}', False),
+        (note, None),
+    )  # fmt: skip
+    thread = Claude().read(path)
+    states = {b.id: (b.kind, b.state, b.places) for b in thread.background}
+
+    assert states["b1"] == ("command", "failed", ("/tmp/b1.output",))
+    assert states["b2"] == ("command", "done", ("/tmp/b2.output",))
+    assert states["b3"][1:] == ("running", ("/tmp/b3.output", "http://localhost:5173"))
+    assert states["b4"][:2] == ("command", "done")
+    assert [c[2:] for c in calls(thread)[:4]] == [
+        ("make test", "error", 3),
+        ("make docs", "ok", 0),
+        ("npm run dev", "running", None),
+        ("tail -f x.log", "aborted", None),
+    ]
+    assert "12 pages" in tool(thread, 3).output
+
+
+@pytest.mark.parametrize(
+    ("commands", "states"),
+    [
+        (["npm run dev > /tmp/dev.log 2>&1 &"], [("running", ("/tmp/dev.log",))]),
+        (["python -m http.server 8123 &\ncurl -s http://localhost:8123/"], [("running", ("http://localhost:8123",))]),
+        (["npm run dev &", "pkill -f vite"], [("done", ())]),
+        (["npm run dev & sleep 3; kill $!"], []), (["npm run dev && make test"], []), (["make docs &"], []),
+    ],
+)  # fmt: skip
+def test_a_server_that_a_shell_leaves_behind_runs(
+    commands: list[str], states: list[tuple[str, tuple[str, ...]]], tmp_path: Path
+) -> None:
+    """Whatever ends processes afterwards may have ended it; other commands are no servers."""
+    turns = [turn for c in commands for turn in (("Bash", {"command": c}), ("", False))]
+    background = Claude().read(written(tmp_path, *turns)).background
+
+    assert [(b.state, b.places) for b in background] == states
+
+
+def test_a_long_output_is_read_from_its_own_file(tmp_path: Path) -> None:
+    """Also where the thread was moved, and in its copy; without the file the preview is there."""
+    text = "first line\n" + "x" * 30_000 + "\n1 failed, 899 passed in 3s\n"
+    shown = "<persisted-output>\nOutput too large (29KB). Full output saved to: /elsewhere/tool-results/b1x2.txt\n\nPreview (first 2KB):\nfirst line\n"
+    path = written(tmp_path, ("Bash", {"command": "pytest -v"}), (shown, False))
+    outputs = path.with_suffix("") / "tool-results"
+    outputs.mkdir(parents=True)
+    (outputs / "b1x2.txt").write_text(text)
+    for thread in (Claude().read(path), Claude().read_for_draft(path)):
+        call = tool(thread, 2)
+        assert call.output.endswith("1 failed, 899 passed in 3s\n")
+        assert call.output_size == len(text)
+        assert thread.sources == (str(path), str(outputs / "b1x2.txt"))
+    parts = Claude().list_parts(path, "/proj")
+    assert [p.name for p in parts] == [path.name, f"{path.stem}/tool-results/b1x2.txt"]
+
+    (outputs / "b1x2.txt").unlink()
+    assert tool(Claude().read(path), 2).output == shown

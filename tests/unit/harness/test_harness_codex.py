@@ -1,6 +1,9 @@
 """Codex: rollouts of 0.53, 0.111, 0.118 and 0.169, forks, polls, patches and sub-agents."""
 
+import json
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -190,7 +193,7 @@ def test_a_tool_of_an_mcp_server_has_its_server_in_its_name() -> None:
 
     assert calls(thread) == [(2, "mcp__tiny__handoff_note", "", "ok", None)]
     assert tool(thread, 2).output == "stored: note from model"
-    assert tool(thread, 2).detail == '{"text": "note from model"}'
+    assert tool(thread, 2).detail == '{"text":"note from model"}'
 
 
 def test_polls_belong_to_the_command_they_ask_about(tmp_path: Path) -> None:
@@ -518,3 +521,131 @@ def test_a_packed_rollout_is_read_like_another(
     packed.write_bytes(packed.read_bytes()[:40])
     with pytest.raises(ThreadUnreadable, match=str(packed)):
         Codex().read(packed)
+
+
+def in_code_mode(folder: Path, *records: tuple[str, dict[str, Any]]) -> Thread:
+    """A rollout of these records: their type, and their payload."""
+    lines: list[tuple[str, dict[str, Any]]] = [
+        ("session_meta", {"id": OTHER_ID, "cwd": "/p", "timestamp": "2026-11-26T10:00:00Z"}),
+        ("event_msg", {"type": "user_message", "message": "Go"}),
+        *records,
+    ]
+    path = folder / "rollout.jsonl"
+    rows = ({"timestamp": f"2026-11-26T10:00:{n:02}Z", "type": t, "payload": p} for n, (t, p) in enumerate(lines))  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Codex().read(path)
+
+
+def script(id: str, text: str) -> tuple[str, dict[str, Any]]:
+    """A call of `exec`."""
+    return "response_item", {"type": "custom_tool_call", "call_id": id, "name": "exec", "input": text}  # fmt: skip
+
+
+def printed(id: str, *parts: str, state: str = "completed") -> tuple[str, dict[str, Any]]:
+    """What a script printed."""
+    head = f"Script {state}\nWall time 0.1 seconds\nOutput:\n"
+    output = [{"type": "input_text", "text": part} for part in (head, *parts)]
+    return "response_item", {"type": "custom_tool_call_output", "call_id": id, "output": output}
+
+
+COUNTER = count()
+
+
+def ended(kind: str, **fields: Any) -> tuple[str, dict[str, Any]]:
+    """The outcome of one call of a script."""
+    item = {"type": kind, "id": f"exec-{next(COUNTER)}", "status": "completed", **fields}
+    return "event_msg", {"type": "item_completed", "item": item}
+
+
+def test_each_call_inside_a_script_is_a_call(tmp_path: Path) -> None:
+    """Its outcome is in the events between the script and its output, in their order."""
+    patch = "*** Begin Patch\\n*** Update File: src/a.py\\n@@\\n-one\\n+two\\n*** End Patch"
+    thread = in_code_mode(
+        tmp_path,
+        script("c1", f'await tools.exec_command({{cmd:"cat src/a.py"}}); await tools.apply_patch("{patch}"); await tools.exec_command({{cmd:"pytest -q"}});'),
+        ended("CommandExecution", command=["bash", "-lc", "cat src/a.py"], exit_code=0, aggregated_output="one\n"),
+        ended("FileChange", changes={"/p/src/a.py": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-one\n+two\n"}}),
+        ended("CommandExecution", command=["bash", "-lc", "pytest -q"], exit_code=1, status="failed", aggregated_output="1 failed\n"),
+        ended("CommandExecution", command=["bash", "-lc", "ls"], exit_code=0, aggregated_output="src\n"),
+        printed("c1", "done"),
+        script("c2", "const p = make(); await tools.apply_patch(p)"),
+        ended("FileChange", changes={"/p/b.py": {"type": "add", "content": "new"}}),
+        printed("c2", "{}"),
+        script("c3", 'await tools.update_plan({plan:[{step:"One",status:"completed"}]})'),
+        printed("c3", "Script error:\nTypeError: tools.update_plan is not a function", state="failed"),
+    )  # fmt: skip
+
+    assert calls(thread) == [
+        (1, "exec_command", "cat src/a.py", "ok", 0),
+        (2, "apply_patch", "src/a.py", "ok", None),
+        (3, "exec_command", "pytest -q", "error", 1),
+        (4, "exec_command", "ls", "ok", 0),
+        (5, "apply_patch", "/p/b.py", "ok", None),
+        (6, "update_plan", "", "error", None),
+    ]
+    assert tool(thread, 2).changes == (FileChange("src/a.py", "edit", "one", "two"),)
+    assert tool(thread, 5).changes == (FileChange("/p/b.py", "create", "", "new"),)
+    assert tool(thread, 6).todos is None
+    assert tool(thread, 1).output == "one\n"
+
+
+def test_without_events_a_script_shows_what_it_printed(tmp_path: Path) -> None:
+    """An exit code that it did not print is not known; parts that belong to nobody are shown apart."""
+    both = 'const rs = await Promise.all(["a","b"].map(c => tools.exec_command({cmd:c})));'
+    thread = in_code_mode(
+        tmp_path,
+        script("c1", 'const r = await tools.exec_command({cmd:"make"}); text(r.output)'),
+        printed("c1", "built"),
+        script("c2", 'const r = await tools.exec_command({cmd:"make"}); text(JSON.stringify(r))'),
+        printed("c2", '{"exit_code":2,"output":"src/a.c:1: no\\n"}'),
+        script("c3", both), printed("c3", '{"exit_code":0,"output":"A"}', '{"exit_code":1,"output":"B"}'),
+        script("c4", both), printed("c4", "A and B"),
+        script("c5", 'const r = await tools.exec_command({cmd:"make all"}); text(JSON.stringify(r))'),
+        printed("c5", '{"session_id":77,"output":""}'),
+        script("c6", 'const r = await tools.write_stdin({session_id:77,chars:""}); text(JSON.stringify(r))'),
+        printed("c6", '{"exit_code":0,"output":"all built"}'),
+        script("c7", 'const r = await tools.exec_command({cmd:"make docs"}); text(JSON.stringify(r))'),
+        printed("c7", '{"session_id":78,"output":""}'),
+        script("c8", 'const r = await tools.exec_command({cmd:"ls"}); text(r.output)'),
+        ended("CommandExecution", command=["bash", "-lc", "make docs"], process_id="78", exit_code=2, status="failed"),
+        printed("c8", "src"),
+        script("c9", 'const r = await tools.exec_command({cmd:"make slow"}); text(r.output)'),
+        printed("c9", state="running with cell ID 5"),
+        ("response_item", {"type": "function_call", "call_id": "w", "name": "wait", "arguments": '{"cell_id":"5"}'}),
+        printed("w", "slowly built"),
+    )  # fmt: skip
+
+    assert [(c[2], c[3], c[4]) for c in calls(thread)] == [
+        ("make", "unknown", None), ("make", "error", 2), ("a", "ok", 0), ("b", "error", 1),
+        ("a", "unknown", None), ("b", "unknown", None), ("", "ok", None), ("make all", "ok", 0), ("", "ok", 0),
+        ("make docs", "error", 2), ("ls", "unknown", None), ("make slow", "unknown", None), ("", "ok", None),
+    ]  # fmt: skip
+    assert tool(thread, 2).output == "src/a.c:1: no\n"
+    assert tool(thread, 7).output == "A and B"
+    assert tool(thread, 8).output == "all built"
+    assert tool(thread, 12).output == "slowly built"
+    assert [b.state for b in thread.background] == ["done", "failed"]
+
+
+def test_sub_agents_of_the_second_kind_end_with_their_final_answer(tmp_path: Path) -> None:
+    """One that could not be spawned never ran; one that is asked again runs again."""
+
+    def asked(id: str, name: str, given: str, output: str) -> list[tuple[str, dict[str, Any]]]:
+        call = {"type": "function_call", "call_id": id, "name": name, "namespace": "collaboration", "arguments": given}  # fmt: skip
+        return [
+            ("response_item", call),
+            ("response_item", {"type": "function_call_output", "call_id": id, "output": output}),
+        ]
+
+    answer = {"type": "agent_message", "author": "/root/a", "content": [{"type": "input_text", "text": "Message Type: FINAL_ANSWER\nPayload:\nFine."}]}  # fmt: skip
+    thread = in_code_mode(
+        tmp_path,
+        *asked("c1", "spawn_agent", '{"task_name":"a","message":"Look"}', "omit agent_type"),
+        *asked("c2", "spawn_agent", '{"task_name":"a","message":"Look"}', '{"task_name":"/root/a"}'),
+        ("response_item", answer),
+        *asked("c3", "spawn_agent", '{"task_name":"b","message":"Try"}', '{"task_name":"/root/b"}'),
+        ("response_item", {**answer, "author": "/root/b"}),
+        *asked("c4", "followup_task", '{"target":"b","message":"Again"}', ""),
+    )  # fmt: skip
+
+    assert [(b.id, b.state) for b in thread.background] == [("/root/a", "done"), ("/root/b", "running")]  # fmt: skip

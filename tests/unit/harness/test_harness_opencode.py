@@ -19,7 +19,9 @@ from handoffs import made
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode.adapter import Opencode
 from tasuki.harness.opencode.head import list_databases
+from tasuki.harness.opencode.store import list_sessions
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -695,3 +697,28 @@ def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     parts = [p for m in exported["messages"] for p in m["parts"] if p["type"] == "tool"]
     assert len(calls(thread)) == len(parts)
     assert not [c for c in calls(thread) if c[3] in ("running", "unknown")]
+
+
+def test_what_opencode_2_keeps_is_never_left_out_silently(tmp_path: Path) -> None:
+    """Threads in its tables are noted, and one that went on there says that its end is missing."""
+    path = ThreadBuilder("opencode").user("Go").assistant("Done").write(tmp_path)
+    assert Opencode().read(path).report.lacks_end == ""
+    changed(path, "CREATE TABLE session_v2 (id text, title text)")
+    changed(path, "INSERT INTO session_v2 VALUES (?, 'Later')", path.name)
+    changed(path, "INSERT INTO session_v2 VALUES ('ses_new', 'New')")
+
+    assert "went on" in Opencode().read(path).report.lacks_end
+    with collect_unreadable() as notes:
+        list_sessions(path.parent)
+    assert notes == [f"{path.parent} holds 2 threads of opencode 2, whose tables are not read."]
+
+
+def test_an_export_of_opencode_2_is_not_read_as_an_empty_thread(tmp_path: Path) -> None:
+    """It says what it is."""
+    info = {"id": "ses_1", "location": {"directory": "/p"}, "time": {"created": 1}}
+    message = {"id": "msg_1", "type": "user", "text": "Go"}
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"info": info, "messages": [message]}, indent=2))
+
+    with pytest.raises(ThreadUnreadable, match="not a thread of a known harness"):
+        Opencode().read(path)

@@ -352,3 +352,16 @@ def test_refs_are_those_people_wrote_down(tmp_path: Path) -> None:
         (269, 214),
         (484, 427),
     ]
+
+
+def test_a_session_without_its_header_reads(tmp_path: Path) -> None:
+    """Its id is in the name of the file; that the folder is unknown is noted."""
+    whole = ThreadBuilder("pi").user("Go").shell("make", "built").write(tmp_path)
+    rest = whole.read_bytes().partition(b"\n")[2]
+    path = tmp_path / "2026-11-21T20-38-17-725Z_01a1ffd4-c97c-737f-83de-bd69d30979b6.jsonl"
+    path.write_bytes(rest)
+    thread = detect_harness(path).read(path)
+
+    assert thread.id == "01a1ffd4-c97c-737f-83de-bd69d30979b6"
+    assert [e.text for e in thread.entries if e.kind == "user"] == ["Go"]
+    assert thread.report.notes == ("the header of the session is missing, and with it the folder",)

@@ -250,7 +250,7 @@ def makes_up_for(
     return all(covered) if surely else any(covered)
 
 
-_READING = frozenset(("read", "search", "todo", "ask", "skill", "web", "edit", "write"))
+_READING = frozenset("read search todo plan background ask skill web edit write".split())
 """Kinds of tools that change no file without saying so."""
 
 
@@ -377,7 +377,7 @@ def _split_steps(command: str) -> tuple[str, ...]:
             or not _PROGRAM.match(bare.split(None, 1)[0])
         ):
             continue
-        found.append(text)
+        found.append(shorten_command(text, MAX_STEP) if "<<" in text else text)
     return tuple(found) if len(found) <= MOST_STEPS else ()
 
 

@@ -27,6 +27,7 @@ from tasuki.draft.runs.command_kinds import (
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
+from tasuki.harness.reading.calls import SERVER
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern
@@ -239,47 +240,29 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 
 def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield what was started in the background and has no recorded end; a server does not get old."""
-    left = [
+    """Yield what was started and is not known to have ended; what is old only if it is a server."""
+    running = [
         item
         for item in facts.running
-        if _SERVES.search(item.label)
-        or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
+        if _is_server(item) or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
     ]
-    for item in left[-4:]:
-        kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
+    for item in running[-4:]:
         label = shorten(fold_whitespace(item.label), 140)
-        where = "".join(f", {text}" for text in _list_places(thread, item))
-        yield Item(
-            text=f"{kind_name} `{label}` was started{where}; no end or report of it is recorded",
-            refs=(item.ref,),
-        )
+        where = f" ({', '.join(item.places)})" if item.places else ""
+        kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
+        text = f"{kind_name} `{label}` was started{where}; no end or report of it is recorded"
+        yield Item(text=f"{text} since #{item.ref}", refs=(item.ref,))
+
+
+def _is_server(item: Background) -> bool:
+    shows_address = any("://" in place or "port" in place.lower() for place in item.places)
+    return item.kind == "command" and (shows_address or bool(SERVER.search(item.label)))
 
 
 def _was_run_again(item: Background, facts: Facts) -> bool:
     """Return whether a check like the one in the background was run since."""
     kind = find_check_kind(item.label) if item.kind == "command" else ""
     return bool(kind) and any(c.check == kind and c.refs[-1] > item.ref for c in facts.commands)
-
-
-_SERVES = compile_pattern(
-    r"(?i)\b(?:dev|serve\w*|server|start|watch|up|preview|runserver|uvicorn|gunicorn|flask run|http\.server|vite|nodemon|tail -f|port-forward|storybook|listen|daemon)\b"
-)
-_PORT = compile_pattern(
-    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):(\d{2,5})\b|(?i:\bport)[ =:]+(\d{2,5})\b"
-)
-_LOG = compile_pattern(
-    r"Output is being written to: (\S+?)\.?(?:\s|$)|>>? ?([\w./~-]+\.(?:log|out|txt))\b"
-)
-
-
-def _list_places(thread: Thread, item: Background) -> Iterator[str]:
-    """Yield the port and the log of a command in the background, where they were printed."""
-    call = next((e.tool for e in thread.entries[item.ref - 1 : item.ref]), None)
-    text = f"{call.command}\n{call.output[:20_000]}" if call and call.command else ""
-    for word, pattern in (("port ", _PORT), ("log ", _LOG)):
-        if match := pattern.search(text):
-            yield f"{word}`{match[1] or match[2]}`"
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:

@@ -1,6 +1,6 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
@@ -140,6 +140,8 @@ _INFORMATIVE = compile_pattern(r"\d|[Ee]rror|ERR|[Ff]ail|Exception|[Ww]arn")
 """What makes the last of many lines worth quoting: a figure, or something that went wrong."""
 STEP_WINDOW = 120
 """Newest entries in which steps are looked for."""
+FEW_STEPS = 4
+"""Steps below which commands that only look around are steps, too."""
 
 
 def list_last_steps(
@@ -153,36 +155,36 @@ def list_last_steps(
 
     Entries in `excluded` are left out. `names` are short names of paths.
     """
-    newest = thread.entries[-STEP_WINDOW:]
+    newest = [e for e in thread.entries[-STEP_WINDOW:] if e.ref not in excluded]
     by_ref = {run.ref: run for run in runs[-STEP_WINDOW:]}
-    steps: list[Item] = []
-    seen: set[str] = set()
-    for entry in reversed(newest):
-        if len(steps) >= limit:
-            break
-        item = (
-            _build_step(entry, by_ref.get(entry.ref), names, thread.cwd)
-            if entry.ref not in excluded
-            else None
-        )
-        if item is None or (key := item.text.partition(" → ")[0]) in seen:
-            continue
-        seen.add(key)
-        steps.append(item)
+    worked = {ref: run for ref, run in by_ref.items() if not run.navigation}
+    steps = _list_distinct((_build_step(e, worked, names, thread.cwd) for e in newest[::-1]), limit)
+    if len(steps) < FEW_STEPS:
+        several = (_build_step(e, by_ref, names, thread.cwd) for e in newest[::-1])
+        steps = _list_distinct(several, min(FEW_STEPS, limit))
     return steps[::-1]
 
 
+def _list_distinct(steps: Iterable[Item | None], limit: int) -> list[Item]:
+    """Return the first steps that do not say the same as an earlier one."""
+    distinct: dict[str, Item] = {}
+    for step in steps:
+        if len(distinct) >= limit:
+            break
+        if step is not None:
+            distinct.setdefault(step.text.partition(" → ")[0], step)
+    return list(distinct.values())
+
+
 def _build_step(
-    entry: Entry, run: CommandRun | None, names: Mapping[str, str], cwd: str
+    entry: Entry, runs: Mapping[int, CommandRun], names: Mapping[str, str], cwd: str
 ) -> Item | None:
-    call = entry.tool
+    call, run = entry.tool, runs.get(entry.ref)
     if call is None:
         return None
     if call.changes:
         return _build_edit(entry, call, names, cwd)
-    if run is not None and not run.navigation:
-        return _build_command(run, call)
-    return None
+    return _build_command(run, call) if run is not None else None
 
 
 def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str) -> Item | None:

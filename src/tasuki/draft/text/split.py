@@ -49,6 +49,8 @@ PATH = compile_pattern(
     r"(?<![\w/.@+)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
     r"|(?<![\w/.@+-])[\w@+-][\w.@+-]*" + _EXTENSION
 )
+_ESCAPES = compile_pattern(r"\\u00[0-9a-fA-F]{2}|\\[nrt](?=[\w@.-]*/)")
+_DRIVE = compile_pattern(r"\W*[A-Za-z]:\\")
 _ENDS_LIKE_FILE = compile_pattern(_EXTENSION)
 _ERROR_STRONG = compile_pattern(
     r"(?i)(?:\b\w*(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
@@ -69,9 +71,13 @@ _ERROR_WEAK = compile_pattern(
 def find_paths(text: str) -> list[str]:
     """Return the paths and file names in a text, each once, in their order.
 
-    No path holds white space, so only words that may be one are looked at.
+    No path holds white space, so only words that may be one are looked at. Where a text is escaped
+    as in JSON, `\\nsrc/a.rs` is `src/a.rs`.
     """
     words = dict.fromkeys(text.split())
+    if "\\" in text:
+        plain = [[word] if _DRIVE.match(word) else _ESCAPES.split(word) for word in words]
+        words = dict.fromkeys(part for parts in plain for part in parts)
     likely = [word for word in words if "/" in word or _ENDS_LIKE_FILE.search(word)]
     return list(dict.fromkeys(PATH.findall(" ".join(likely))))
 

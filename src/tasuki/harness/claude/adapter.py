@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
 from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
@@ -57,6 +58,12 @@ class Claude(ProgramHarness):
     def follow(self, path: Path) -> ThreadFollower:
         follower: ThreadFollower = self.load("read", "*Reader")(path, follows=True)
         return follower
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the file, and the long outputs of tools that are in files beside it."""
+        outputs = sorted((path.with_suffix("") / "tool-results").glob("*.*"))
+        beside = (ThreadPart(f"{path.stem}/tool-results/{o.name}", str(o)) for o in outputs)
+        return (ThreadPart(path.name, str(path)), *beside)
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""

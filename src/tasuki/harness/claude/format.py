@@ -7,12 +7,11 @@ what is unusual.
 
 import re
 from collections.abc import Sequence
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
@@ -136,47 +135,12 @@ class ClaudeLine(Struct):
     leafUuid: str | None = ""
 
 
-class ClaudeEditInput(Struct):
-    old_string: str = ""
-    new_string: str = ""
-
-
-class ClaudeTodoInput(Struct):
-    content: str = ""
-    status: str = ""
-
-
-class ClaudeInput(Struct):
-    command: str = ""
-    file_path: str = ""
-    notebook_path: str = ""
-    path: str = ""
-    pattern: str = ""
-    old_string: str = ""
-    new_string: str = ""
-    new_source: str = ""
-    content: str = ""
-    edits: list[ClaudeEditInput] = []
-    todos: list[ClaudeTodoInput] = []
-    subject: str = ""
-    taskId: str = ""
-    status: str = ""
-    description: str = ""
-    prompt: str = ""
-    url: str = ""
-    query: str = ""
-    skill: str = ""
-    plan: str = ""
-    questions: list[OfferedQuestion] = []
-    run_in_background: bool = False
-
-
 class ClaudeReplyBlock(Struct, gc=False):
     type: str = ""
     text: str = ""
     id: str = ""
     name: str = ""
-    input: ClaudeInput | None = None
+    input: dict[str, Any] | None = None
 
 
 class ClaudeReply(Struct, gc=False):
@@ -276,7 +240,6 @@ LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
 LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
-INPUT = msgspec.json.Decoder(ClaudeInput)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 TEXT = msgspec.json.Decoder(str)
 _COPY = msgspec.json.Decoder(ClaudeCopy)

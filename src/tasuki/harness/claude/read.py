@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tasuki.harness.claude.format import (
     BUILT_IN_COMMANDS,
     HARNESS_TAGS,
-    INPUT,
     LEFT_RESULTS,
     LINE,
     NO_COPY,
@@ -20,7 +19,6 @@ from tasuki.harness.claude.format import (
     RESULTS,
     SKIPPED,
     ClaudeBlock,
-    ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResultLine,
@@ -39,14 +37,14 @@ from tasuki.harness.claude.format import (
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
+from tasuki.harness.reading.tools import fold_input, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
-NO_INPUT = ClaudeInput()
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
@@ -54,7 +52,13 @@ _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
 _COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"', b'"answers"')
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
-_SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
+_SPECIAL = (
+    b'"Async agent',
+    b'"Command running',
+    b'"Monitor started',
+    b'"<persisted-output>',
+    b'"\\',
+)
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
 _COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -69,6 +73,7 @@ _BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
 _TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
+_TASK_CODE = compile_pattern(r"(?:\(|failed with )exit code (-?\d{1,9})\b")
 _HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
 ALWAYS = -1
 """Node of entries without a tree line: it means the last line, which is active."""
@@ -168,7 +173,7 @@ class ClaudeReader:
         log, offset = self.log, self.offset
         for block in content:
             if block.type == "tool_use":
-                arguments = block.input or NO_INPUT
+                arguments = fold_input(block.input)
                 log.add_call(
                     block.id, block.name, arguments, parsed, offset, len(uuids) - 1, message.id
                 )
@@ -335,11 +340,7 @@ class ClaudeReader:
                 self._add_call(line, block, message.id)
 
     def _add_call(self, line: ClaudeLine, block: ClaudeBlock, message: str) -> None:
-        try:
-            arguments = decode_nested(INPUT, block.input)
-        except UNDECODABLE:
-            arguments = NO_INPUT
-        node = len(self.uuids) - 1
+        node, arguments = len(self.uuids) - 1, read_input(block.input)
         self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
 
     def _on_user(self, line: ClaudeLine) -> None:
@@ -433,7 +434,7 @@ class ClaudeReader:
 
     def _finish_user_command(self, text: str) -> None:
         if self.user_command is not None and (call := self.user_command.tool):
-            self.log.finish(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
+            self.log.put_result(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
             put(call, "status", "unknown")  # Its exit code is not recorded.
             put(call, "exit_code", None)
         self.user_command = None
@@ -441,9 +442,12 @@ class ClaudeReader:
     def _end_task(self, text: str) -> None:
         status = _TASK_STATUS.search(text)
         failed = bool(status and status[1] not in ("completed", "success"))
-        for pattern in (_TASK, _TASK_TOOL):
-            if status and (match := pattern.search(text)):
-                self.log.background.record_end(match[1].strip(), failed=failed)
+        code = _TASK_CODE.search(text)
+        for pattern in (_TASK, _TASK_TOOL) if status else ():
+            if match := pattern.search(text):
+                self.log.background.record_end(
+                    match[1].strip(), failed, int(code[1]) if code else None
+                )
         self._add_notice("note", text[:300])
 
     def _on_system(self, line: ClaudeLine) -> None:
@@ -546,7 +550,7 @@ class ClaudeReader:
             model=self.model,
             thinking=meta.get("thinking", ""),
             version=self.version,
-            tools=tuple(log.kinds),
+            tools=tuple(log.names),
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
             updated=self.updated,
@@ -561,7 +565,7 @@ class ClaudeReader:
             and self.notices[-1].kind == "interrupted"
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
-            sources=(str(path),),
+            sources=(str(path), *log.persisted),
             report=replace(
                 self.lines.build_report(notes), lacks_beginning=self.tree.lacks_beginning()
             ),

@@ -2,15 +2,16 @@
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import force_setattr as put
+from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
     NO_COPY,
-    ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResult,
@@ -19,23 +20,22 @@ from tasuki.harness.claude.format import (
 )
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
+from tasuki.harness.reading.calls import LAUNCHED, CallLog
 from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip_far,
     find_far_offset,
     mark_compacted,
 )
-from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
-from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki.harness.reading.results import parse_exit_code
+from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
+from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
-_BACKGROUND = compile_pattern(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
-_ASYNC = ("Async agent launched", "Command running in background")
+_JOB = compile_pattern(r"(?:running in background with ID: |agentId: ?|started \(task )([\w-]+)")
 _REFUSED = ("The user doesn't want", "Request interrupted")
 _BY_USER = ("", "user-rejected", "interrupted", "cancelled")
 """What a row says of a call that the user did not let begin; older versions say nothing."""
-_FOREIGN = ("other", "agent")
-"""Kinds of tools whose results others word, a server of MCP for one: what these quote is not the user's."""
 _SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
 _CLARIFIES = "The user wants to clarify these questions"
 """Words of the program, after which it repeats the questions."""
@@ -50,44 +50,44 @@ _MOVED = compile_pattern(
     r"(?m)^Command [^\n]{0,160}\bbackground(?:ed)?\b[^\n]{0,80}\bID: ?([\w-]+)"
 )
 """What a result says of a command that goes on in the background, perhaps behind what it printed."""
-_ANSWERS = ("ask", "todo")
+_ANSWERS = ("ask", "plan")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
-_NEEDED = (*_ANSWERS, "agent")
+_OWN = frozenset(
+    "Bash PowerShell Read Write Edit MultiEdit NotebookEdit Grep Glob LS WebFetch WebSearch Skill".split()
+)
+"""Tools of which a result that is no error says that the call went well."""
+_NEEDED = (*_ANSWERS, "todo", "agent", "background")
 """Kinds of calls whose results are read at once."""
-_DESCRIBED = frozenset(("agent", "todo", "shell"))
+_PERSISTED = compile_pattern(
+    r"\A<persisted-output>\nOutput too large[^\n]*saved to: (?:[^\n]*[/\\])?([^/\\\n]+\.(?:txt|json))\n"
+)
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
 ResultLine = ClaudeLine | ClaudeResultLine[Any]
 AnyLine = ResultLine | ClaudeReplyLine
 
 
-class ClaudeCallLog:
-    """The entries, each with its node of the tree and its message.
-
-    Entries are frozen everywhere else: only here results are put into existing calls.
-    """
+class ClaudeCallLog(CallLog):
+    """The entries, each with its node of the tree and its message."""
 
     def __init__(self, path: Path, *, leaves_outputs: bool = False) -> None:
+        super().__init__(choose_keep_limit(path))
         self.entries: list[Entry] = []
         self.nodes = array("q")
         self.messages = array("q")
         """The hash of the id of the message that an entry is a part of, 0 for none."""
-        self.background = tools.BackgroundLog()
-        self.kinds: dict[str, ToolKind] = {}
-        """Every tool that was called, in order, and what it does."""
-        self.skills: list[str] = []
         self.artifacts: dict[str, None] = {}
-        self._keep = choose_keep_limit(path)
         self._far = find_far_offset(path)
         self.copied = NO_COPY
         """What the row that is read says of its results besides their text."""
-        self._call_class: type[ToolCall] = UnreadToolCall if leaves_outputs else ToolCall
-        self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
-        self._calls: dict[str, Entry] = {}
+        self._build: Callable[..., ToolCall] = ToolCall
+        if leaves_outputs:
+            self._build = partial(UnreadToolCall, file=OutputFile(path, self.keep))
+        self._outputs = path.with_suffix("") / "tool-results"
         self._early: dict[str, tuple[str, bool | None, ResultLine, CopiedFacts]] = {}
-        self._questions: dict[str, list[OfferedQuestion]] = {}
-        self._tasks: dict[str, Todo] = {}
-        self._paths: dict[str, tuple[str]] = {}
+        self.persisted: dict[str, None] = {}
+        """The files beside the thread that hold long outputs."""
+        self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Paths of calls: the same file is named again and again."""
 
     def add_entry(self, entry: Entry, node: int, message: str = "") -> None:
@@ -98,7 +98,7 @@ class ClaudeCallLog:
 
     def add_beside(self, entry: Entry, call_id: str) -> None:
         """Add what the user wrote while a call ran: it is on the branch of that call."""
-        called = self._calls.get(call_id)
+        called = self.calls.get(call_id)
         index = called.ref - 1 if called else len(self.entries) - 1
         self.add_entry(entry, self.nodes[index] if index >= 0 else -1)
         if index >= 0:
@@ -106,78 +106,34 @@ class ClaudeCallLog:
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
-        entries = self.entries
-        timestamp, uuid = line.timestamp, line.uuid
-        entries.append(
-            Entry(
-                len(entries) + 1,
-                "assistant",
-                text,
-                timestamp,
-                uuid,
-                "typed",
-                None,
-                False,
-                0,
-                0,
-                offset,
-            )
-        )
-        self.nodes.append(node)
-        self.messages.append(hash(message))
+        ref = len(self.entries) + 1
+        entry = Entry(ref, "assistant", text, line.timestamp, line.uuid, offset=offset)
+        self.add_entry(entry, node, message)
 
     def add_call(
         self,
         id: str,
         name: str,
-        arguments: ClaudeInput,
+        arguments: tools.ToolInput,
         line: AnyLine,
         offset: int,
         node: int,
         message: str,
     ) -> None:
         """Add a call; its result may come later, or may have come before it."""
-        kind = self.kinds.get(name)
-        if kind is None:
-            kind = self.kinds[name] = tools.find_kind(name)
-        path = arguments.file_path or arguments.notebook_path
-        changes: tuple[FileChange, ...] = ()
-        if kind == "edit" or kind == "write":
-            changes = self._build_changes(name, path, arguments, offset)
-        named = path or arguments.path
-        call = self._call_class(
-            id,
-            name,
-            kind,
-            arguments.command if kind == "shell" else "",
-            _find_detail(kind, arguments),
-            self._paths.setdefault(named, (named,)) if named else (),
-            changes,
-            self._update_todos(name, arguments) if kind == "todo" else None,
-            "",
-            0,
-            "running",
-            None,
-            id if arguments.run_in_background else "",
-            "",
-            *self._file,
-        )
-        entries = self.entries
-        ref = len(entries) + 1
-        self._calls[id] = entry = Entry(
-            ref, "tool", "", line.timestamp, line.uuid, "typed", call, False, 0, 0, offset
-        )
-        entries.append(entry)
-        self.nodes.append(node)
-        self.messages.append(hash(message))
-        if kind == "ask" and arguments.questions:
-            self._questions[id] = arguments.questions
-        if kind == "skill" and arguments.skill:
-            self.skills.append(arguments.skill)
-        elif kind == "agent":
-            self.background.record_start(
-                id, "agent", arguments.description or arguments.prompt, ref
-            )
+        call = tools.build_tool_call(id, name, arguments, build=self._build)
+        if call.changes and offset < self._far:
+            shortened = [replace(c, old=clip_far(c.old), new=clip_far(c.new)) for c in call.changes]
+            put(call, "changes", tuple(shortened))
+        if call.paths:
+            put(call, "paths", self._paths.setdefault(call.paths, call.paths))
+        ref = len(self.entries) + 1
+        entry = Entry(ref, "tool", "", line.timestamp, line.uuid, tool=call, offset=offset)
+        self.calls[id] = entry
+        self.add_entry(entry, node, message)
+        self.note_call(call, arguments, ref)
+        if arguments.get("background") is True:
+            put(call, "background", id)
         if self._early and id in self._early:
             output, error, early, copied = self._early.pop(id)
             now, self.copied = self.copied, copied
@@ -188,39 +144,52 @@ class ClaudeCallLog:
         self, id: str, output: str, error: bool | None, line: ResultLine, offset: int
     ) -> None:
         """Add the result of a call, perhaps before the call."""
-        entry = self._calls.get(id)
+        entry = self.calls.get(id)
         if entry is None:
             self._early[id] = (output, error, line, self.copied)
             return
-        self.finish(entry, output, error, self.copied)
+        self.put_result(entry, output, error, self.copied)
         call = entry.tool
         if call and (call.kind in _ANSWERS or call.status == "refused"):
             self._add_answer(entry, call, output, line, offset)
 
-    def finish(
+    def put_result(
         self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = NO_COPY
     ) -> None:
         """Put a result into the entry of its call."""
         call = entry.tool
         if call is None:
             return
+        if output.startswith("<persisted-output>"):
+            output = self._read_persisted(output)
         status: ToolStatus = "ok"
         code = 0 if call.kind == "shell" else None
         job = ""
+        status, code, output = self.judge(call, output, status, code)
         if call.kind == "shell":
             job = copied.job or (moved[1] if (moved := _MOVED.search(output)) else "")
-        if error or call.kind == "agent" or job or output.startswith(_ASYNC):
+        if error or call.kind == "agent" or job or output.startswith(LAUNCHED):
             status, code = self._find_outcome(entry, call, output, error, copied.denial, job)
-        put_output(call, output, self._keep, is_far=entry.offset < self._far and not error)
+        put_output(call, output, self.keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
-        if call.kind == "shell":
-            put(call, "exit_code", code)
+        put(call, "exit_code", code)
+        if call.kind != "agent":
+            self.note_result(call, output)
+
+    def _read_persisted(self, output: str) -> str:
+        """Read an output that the program saved in a file of the thread; the preview where it is gone."""
+        if (named := _PERSISTED.match(output)) and (text := read_both(self._outputs / named[1])):
+            self.persisted[str(self._outputs / named[1])] = None
+            return text
+        return output
 
     def leave_unread(self, id: str, start: int, size: int) -> bool:
         """Note where the result of a call is that went well; False if its words are needed now."""
-        entry = self._calls.get(id)
+        entry = self.calls.get(id)
         call = entry.tool if entry else None
-        if entry is None or not isinstance(call, UnreadToolCall) or call.kind in _NEEDED:
+        if entry is None or not isinstance(call, UnreadToolCall):
+            return False
+        if call.kind in _NEEDED or call.name not in _OWN:
             return False
         call.leave_output(start, size, is_far=entry.offset < self._far)
         put(call, "status", "ok")
@@ -233,13 +202,13 @@ class ClaudeCallLog:
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
         status, code = _read_failure(call, output, denial) if error else ("ok", None)
-        if not job and output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
+        if not job and output.startswith(LAUNCHED) and (started := _JOB.search(output)):
             job = started[1]
         if job:
             if call.kind == "agent":
                 self.background.add_alias(call.id, job)
             else:
-                self.background.record_start(job, call.kind, call.command, entry.ref)
+                self.background.record_start(job, call.kind, call.command, entry.ref, call)
             put(call, "background", job)
             if call.kind != "agent":
                 return "running", code
@@ -267,56 +236,23 @@ class ClaudeCallLog:
     ) -> None:
         """Add the user's own words inside a result."""
         words = ""
-        if call.kind == "ask" and call.status == "ok":
-            questions = self._questions.get(call.id, ())
+        if call.kind == "ask" and call.status == "ok" and tools.is_own_tool(call.name):
+            questions = self.questions.get(call.id, ())
             words = _list_answers(output, questions, self.copied.answered)
         elif (
             call.status == "refused"
-            and (self.copied.denial or call.kind not in _FOREIGN)
+            and (self.copied.denial or tools.is_own_tool(call.name))
             and (match := _SAID.search(output))
         ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
         if words and not words.startswith(_CLARIFIES):
-            answer = Entry(
-                len(self.entries) + 1,
-                "user",
-                words,
-                line.timestamp,
-                line.uuid,
-                "answer",
-                offset=offset,
-            )
+            ref, at = len(self.entries) + 1, line.timestamp
+            answer = Entry(ref, "user", words, at, line.uuid, "answer", offset=offset)
             index = entry.ref - 1
             self.add_entry(answer, self.nodes[index])
             self.messages[-1] = self.messages[index]
-        if call.name == "ExitPlanMode" and (plan := _PLAN_FILE.search(output)):
+        if call.kind == "plan" and (plan := _PLAN_FILE.search(output)):
             self.artifacts[plan[1]] = None
-
-    def _build_changes(
-        self, name: str, path: str, arguments: ClaudeInput, offset: int
-    ) -> tuple[FileChange, ...]:
-        changes = _parse_changes(name, path, arguments)
-        if offset >= self._far:
-            return changes
-        return tuple(FileChange(c.path, c.kind, clip_far(c.old), clip_far(c.new)) for c in changes)
-
-    def _update_todos(self, name: str, arguments: ClaudeInput) -> tuple[Todo, ...] | None:
-        if name == "TodoWrite":
-            return tools.build_todos((t.content, t.status) for t in arguments.todos)
-        if name == "TaskCreate" and arguments.subject:
-            self._tasks[str(len(self._tasks) + 1)] = Todo(text=arguments.subject, status="pending")
-        elif (
-            name == "TaskUpdate"
-            and (task := self._tasks.get(arguments.taskId))
-            and arguments.status
-        ):
-            self._tasks[arguments.taskId] = Todo(
-                text=arguments.subject or task.text,
-                status=tools.parse_todo_status(arguments.status),
-            )
-        elif name != "TaskUpdate":
-            return None
-        return tuple(self._tasks.values())
 
 
 def _list_answers(
@@ -373,34 +309,7 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
 
 def _read_failure(call: ToolCall, output: str, denial: str) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
-    code = tools.parse_exit_code(output) if call.kind == "shell" else None
+    code = parse_exit_code(output) if call.kind == "shell" else None
     if output.startswith(_REFUSED) and denial in _BY_USER:
         return "refused", code
     return "aborted" if "Cancelled: parallel" in output[:80] else "error", code
-
-
-def _parse_changes(name: str, path: str, arguments: ClaudeInput) -> tuple[FileChange, ...]:
-    """Return what a call of an editing tool does to a file."""
-    if not path:
-        return ()
-    if name == "Edit":
-        return (FileChange(path, "edit", arguments.old_string, arguments.new_string),)
-    if name == "Write":
-        return (FileChange(path, "create", "", arguments.content),)
-    if name == "MultiEdit":
-        return tuple(FileChange(path, "edit", e.old_string, e.new_string) for e in arguments.edits)
-    if name == "NotebookEdit":
-        return (FileChange(path, "edit", "", arguments.new_source),)
-    return ()
-
-
-def _find_detail(kind: str, arguments: ClaudeInput) -> str:
-    """Return what a call is for, besides its command and paths."""
-    return (
-        arguments.pattern
-        or arguments.url
-        or arguments.query
-        or arguments.skill
-        or arguments.plan
-        or (arguments.subject or arguments.description if kind in _DESCRIBED else "")
-    )

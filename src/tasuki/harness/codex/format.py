@@ -86,6 +86,47 @@ class CodexResult(Struct):
     output: str | list[CodexPart] | CodexOutput | None = None
 
 
+class CodexFileChange(Struct):
+    """What a patch did to one file."""
+
+    type: str = ""
+    unified_diff: str = ""
+    content: str = ""
+    move_path: str | None = ""
+
+
+class CodexItem(Struct):
+    """The outcome of a call, as an event states it; `type` is CommandExecution, FileChange, …"""
+
+    type: str = ""
+    id: str = ""
+    status: str = ""
+    source: str = ""
+    command: list[str] = []
+    process_id: int | str | None = ""
+    aggregated_output: str | None = ""
+    exit_code: int | None = None
+    changes: dict[str, CodexFileChange] = {}
+    stdout: str | None = ""
+    stderr: str | None = ""
+
+
+class CodexItemEvent(Struct):
+    """An `item_completed` event."""
+
+    item: CodexItem = msgspec.field(default_factory=CodexItem)
+
+
+class CodexAgentActivity(Struct):
+    """A `sub_agent_activity` event, or the last message of a sub-agent to its parent."""
+
+    event_id: str = ""
+    agent_thread_id: str = ""
+    agent_path: str = ""
+    author: str = ""
+    content: list[CodexPart] = []
+
+
 class CodexError(Struct):
     """Why a turn failed."""
 
@@ -298,6 +339,9 @@ ANY = msgspec.json.Decoder(CodexLine)
 MESSAGE = msgspec.json.Decoder(CodexPayloadLine[CodexMessage])
 CALL = msgspec.json.Decoder(CodexPayloadLine[CodexCall])
 RESULT = msgspec.json.Decoder(CodexPayloadLine[CodexResult])
+ITEM = msgspec.json.Decoder(CodexPayloadLine[CodexItemEvent])
+PATCH = msgspec.json.Decoder(CodexPayloadLine[CodexItem])
+AGENT = msgspec.json.Decoder(CodexPayloadLine[CodexAgentActivity])
 EVENT = msgspec.json.Decoder(CodexPayloadLine[CodexEvent])
 COMPACTED = msgspec.json.Decoder(CodexPayloadLine[CodexCompaction])
 META = msgspec.json.Decoder(CodexPayloadLine[CodexMeta])

@@ -14,21 +14,18 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.harness.codex import format as record
-from tasuki.harness.codex.tool_calls import (
-    CodexCallLog,
-    build_tool_call,
-    extract_output,
-    parse_shell_result,
-)
+from tasuki.harness.codex.imports import find_original
+from tasuki.harness.codex.tool_calls import CodexCallLog
+from tasuki.harness.reading.calls import build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    clip,
     decode_nested,
     mark_compacted,
     merge_reports,
 )
+from tasuki.harness.reading.results import parse_result
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
@@ -45,19 +42,16 @@ _SKIPPED_ITEMS = (
 )
 _SKIPPED_EVENTS = (
     "agent_message agent_message_delta agent_reasoning agent_reasoning_raw_content "
-    "agent_reasoning_section_break patch_apply_end patch_apply_begin web_search_begin "
+    "agent_reasoning_section_break patch_apply_begin web_search_begin "
     "web_search_end exec_command_begin exec_command_output_delta context_compacted "
     "thread_settings_applied item_started mcp_tool_call_begin mcp_tool_call_end "
     "view_image_tool_call entered_review_mode exited_review_mode plan_update turn_diff "
     "image_generation_end undo_completed collab_agent_spawn_end collab_waiting_end "
-    "collab_close_end collab_agent_interaction_end collab_resume_end sub_agent_activity "
+    "collab_close_end collab_agent_interaction_end collab_resume_end "
     "thread_goal_updated dynamic_tool_call_request dynamic_tool_call_response hook_completed "
     "hook_started session_configured background_event deprecation_notice warning "
     "guardian_assessment model_reroute"
 )
-_EXEC_END = compile_pattern(rb'"(?:call_id|id)": ?"([^"]+)"')
-_EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
-_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _NO_INFO = compile_pattern(rb'"info": ?null')
 _FILE_ID = compile_pattern(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 _SKILL = compile_pattern(r"<skill>\s*<name>([^<]+)</name>")
@@ -88,13 +82,12 @@ class CodexReader:
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.keep = choose_keep_limit(path)
         self.lines = ThreadLines(path)
-        self.log = CodexCallLog(self.keep)
+        self.log = CodexCallLog(self.keep, self._build_entry)
         self.entries = self.log.entries
         self.dropped: set[int] = set()
         """Indexes of entries that the user rolled back."""
         self.notices: list[Notice] = []
-        self.skills: list[str] = []
-        self.tool_names: dict[str, None] = {}
+        self.skills, self.tool_names = self.log.skills, self.log.names
         self.meta: record.CodexMeta | None = None
         self.name = self.missing = ""
         self.context = self.count = self.rates = b""
@@ -110,11 +103,13 @@ class CodexReader:
         """A text in an envelope that nobody knows, and the envelopes that were met before it."""
         self.is_imported = False
         """The turn is a copy of another program's: its events prove nothing."""
+        self.imported = 0
+        """Entries that are such copies."""
         self.table = self._build_table()
 
     def _build_table(self) -> dict[Key, Step | None]:
         item, event = _TYPED_PAYLOAD
-        call, result = (record.CALL, self._on_call), (record.RESULT, self._on_result)
+        call, result = (record.CALL, self.log.add_call), (record.RESULT, self._on_result)
         table: dict[Key, Step | None] = {
             (item, b"message"): (record.MESSAGE, self._on_message),
             (item, b"function_call"): call,
@@ -123,9 +118,12 @@ class CodexReader:
             (item, b"function_call_output"): result,
             (item, b"custom_tool_call_output"): result,
             (item, b"web_search_call"): (record.CALL, self._on_web_search),
+            (item, b"agent_message"): (record.AGENT, self._on_agent_message),
             (event, b"user_message"): (record.EVENT, self._on_user_message),
-            (event, b"exec_command_end"): (None, self._on_exec_end),
-            (event, b"item_completed"): (None, self._on_item),
+            (event, b"exec_command_end"): (None, self.log.read_exec_end),
+            (event, b"item_completed"): (None, self.log.read_item),
+            (event, b"patch_apply_end"): (None, self.log.read_patch_end),
+            (event, b"sub_agent_activity"): (record.AGENT, self.log.record_agent),
             (event, b"token_count"): (None, self._on_count),
             (event, b"task_started"): (None, self._on_turn_started),
             (event, b"turn_started"): (None, self._on_turn_started),
@@ -246,7 +244,9 @@ class CodexReader:
     # -- items -------------------------------------------------------------------------
 
     def _on_message(self, message: record.CodexMessage) -> None:
-        if message.role == "assistant":
+        if message.role == "assistant" and self.is_imported:
+            self.log.read_imported(record.extract_text(message.content))
+        elif message.role == "assistant":
             if (text := record.extract_text(message.content)).strip():
                 self.entries.append(self._build_entry("assistant", text, message.id or ""))
         elif message.role == "user":
@@ -272,7 +272,7 @@ class CodexReader:
             self._on_pseudo_user(text)
         else:
             if not self.in_turn:
-                self.log.settle_open_calls("unknown")
+                self.log.settle("unknown")
             if typed is None:
                 self.unconfirmed[len(self.entries)] = text
             else:
@@ -288,27 +288,20 @@ class CodexReader:
             self._add_notice("context", text)
 
     def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        code, output = parse_shell_result(result)
-        call = ToolCall(
-            id=id,
-            name="!",
-            kind="shell",
-            command=command,
-            output=clip(output, self.keep),
-            output_size=len(output),
-            exit_code=code,
-            status="error" if code else "ok",
-        )
+        ran = parse_result(result)
+        call = build_user_command(id, command, ran.output, self.keep, ran.code)
         self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
 
-    def _on_call(self, record_call: record.CodexCall) -> None:
-        call = build_tool_call(record_call)
-        self.tool_names[call.name] = None
-        self.log.add_call(self._build_entry("tool", id=call.id, tool=call), call)
-
     def _on_result(self, result: record.CodexResult) -> None:
-        if not self.log.add_result(result.call_id, extract_output(result.output)):
+        if not self.log.add_result(result.call_id, result.output):
             self._count_unknown((b"response_item", b"output without a call"))
+
+    def _on_agent_message(self, message: record.CodexAgentActivity) -> None:
+        """Read what a sub-agent reports; with its final answer it ends."""
+        text = record.extract_text(message.content)
+        if text.startswith("Message Type: FINAL_ANSWER"):
+            self.log.background.record_end(message.author)
+        self._add_notice("context", text)
 
     def _on_web_search(self, record_call: record.CodexCall) -> None:
         """Note a search by the model's own server: no call id, no result, so no entry."""
@@ -335,19 +328,6 @@ class CodexReader:
             self.unconfirmed.popitem()
         self.doubted = None
 
-    def _on_exec_end(self, line: bytes, start: int = 0) -> None:
-        """Read the exit code alone: the rest of the line repeats the result."""
-        code_start = line.rfind(b'"exit_code":')
-        id = _EXEC_END.search(line, start, start + 600)
-        code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
-        if id and code:
-            self.log.record_exit(id[1].decode(), int(code[1]))
-
-    def _on_item(self, line: bytes) -> None:
-        match = _ITEM_TYPE.search(line, 0, 600)
-        if match and match[1] == b"CommandExecution":
-            self._on_exec_end(line, match.end())
-
     def _on_count(self, line: bytes) -> None:
         self.rates = line
         if not _NO_INFO.search(line, 0, 200):
@@ -359,7 +339,10 @@ class CodexReader:
         self.is_imported = b'"external-import-' in line
 
     def _end_turn(self, status: ToolStatus) -> None:
-        self.log.settle_open_calls(status)
+        if self.is_imported:
+            self.imported = len(self.entries)
+        self.is_imported = False
+        self.log.settle(status)
         self.in_turn, self.turn_users = False, 0
 
     def _on_turn_complete(self, event: record.CodexEvent) -> None:
@@ -436,6 +419,10 @@ class CodexReader:
         if self.meta is None and not self.entries:
             raise self.lines.build_error("complete line of a Codex thread", "conversation of Codex")
         meta = self.meta or record.CodexMeta()
+        copied = len(self.entries) if self.is_imported else self.imported
+        original = find_original(self.path, meta.id) if copied else ""
+        if original and copied < len(self.entries):
+            self.dropped.update(range(copied))
         missing = [f"the parent thread {self.missing} was not found"] if self.missing else []
         context = record.decode_payload(record.CONTEXT, self.context)
         count = record.decode_payload(record.COUNT, self.count)
@@ -457,7 +444,7 @@ class CodexReader:
             version=meta.cli_version,
             tools=tuple(self.tool_names),
             name=self.name,
-            parent=meta.find_parent(),
+            parent=original or meta.find_parent(),
             started=meta.timestamp or self.began.decode(),
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
@@ -477,7 +464,7 @@ class CodexReader:
                     lines.build_report(missing if lines is self.lines else ())
                     for lines in self.passes
                 ),
-                lacks_beginning=bool(self.missing),
+                lacks_beginning=bool(self.missing or (original and self.dropped)),
             ),
             limit=self.limit.choose(kept),
         )

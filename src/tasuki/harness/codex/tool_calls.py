@@ -1,245 +1,307 @@
-"""Codex's tool calls with their results, polls, patches and sub-agents."""
+"""Codex's tool calls with their results: polls, sub-agents, and the calls inside of scripts.
+
+In code mode (0.144 on) a call of `exec` is a script, and each call in it is an entry here. How
+these ended is in the events between the script and its output, in their order; without such
+events, in what the script printed.
+"""
 
 import re
-import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.codex.format import CodexCall, CodexOutput, CodexPart, extract_text
+from tasuki.harness.codex.format import (
+    ITEM,
+    PATCH,
+    CodexAgentActivity,
+    CodexCall,
+    CodexItem,
+    CodexOutput,
+    CodexPart,
+    decode_payload,
+    extract_text,
+)
+from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
 from tasuki.harness.reading import tools
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
+from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.markdown import parse_diff
+from tasuki.harness.reading.results import parse_exit_code, parse_result
+from tasuki.harness.reading.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import cut_text
 
-_STATE = compile_pattern(
-    r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
-    re.MULTILINE,
-)
-_BODY = "\nOutput:\n"
-_FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
-_REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
-_HEREDOC = compile_pattern(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
-_AGENT_ID = compile_pattern(r'"agent_id": ?"([^"]+)"')
+_AGENT_ID = compile_pattern(r'"(?:agent_id|task_name)": ?"([^"]+)"')
 _AGENT_STATE = compile_pattern(
-    r'"([0-9a-f]{8}-[0-9a-f-]{27})"(?:: ?|, ?"status": ?)\{"(completed|errored|shutdown)"'
+    r'"([0-9a-f]{8}-[0-9a-f-]{27}|/root/[^"]+)"(?:: ?|, ?"(?:agent_)?status": ?)\{"(completed|errored|shutdown)"'
 )
+_EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
+_EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
+_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
+_SCRIPT = compile_pattern(
+    r"\AScript (completed|failed|running)(?: with cell ID (\S+))?\n.*?\nOutput:\n", re.DOTALL
+)
+_AIMED = frozenset(("wait", "followuptask", "closeagent"))
+_CHANGE_KINDS = {"add": "create", "delete": "delete", "update": "edit"}
 
 
-_PLAIN_KINDS = frozenset(("shell", "edit", "todo", "read"))
-_POINTING = ("write_stdin", "close_agent")
+class CodexCallLog(CallLog):
+    """The entries of a thread; results are joined to their calls as they come in."""
 
+    all_worded = True
 
-class _CodexPlanStep(Struct):
-    step: str = ""
-    status: str = ""
-
-
-class _CodexArguments(Struct):
-    cmd: str | list[str] = ""
-    command: str | list[str] = ""
-    workdir: str | None = ""
-    session_id: int | str | None = None
-    chars: str | None = ""
-    plan: list[_CodexPlanStep] = []
-    message: str | None = ""
-    target: str | None = ""
-    path: str | None = ""
-
-
-class _CodexShellMetadata(Struct):
-    exit_code: int | None = None
-
-
-class _CodexShellResult(Struct):
-    output: str
-    metadata: _CodexShellMetadata
-
-
-_ARGUMENTS = msgspec.json.Decoder(_CodexArguments)
-_SHELL_RESULT = msgspec.json.Decoder(_CodexShellResult)
-
-
-class CodexCallLog:
-    """The entries of a thread; results are joined to their calls as they come in.
-
-    Entries are frozen everywhere else: only here results are put into existing calls.
-    """
-
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, build_entry: Callable[..., Entry]) -> None:
+        super().__init__(keep)
         self.entries: list[Entry] = []
-        self.background = tools.BackgroundLog()
         self.agents: list[str] = []
         """Ids of sub-agents, in the order they were spawned."""
-        self._keep = keep
-        self._calls: dict[str, Entry] = {}
-        self._open: dict[str, ToolCall] = {}
+        self._build_entry = build_entry
         self._exits: dict[str, int] = {}
-        self._sessions: dict[str, ToolCall] = {}
-        self._polls: dict[str, str] = {}
+        self._targets: dict[str, str] = {}
+        self._imported: list[ToolCall] = []
+        self.scripts: dict[str, list[ToolCall]] = {}
+        """The calls of each script, by the call that runs it or its cell that goes on."""
 
-    def add_call(self, entry: Entry, call: ToolCall) -> None:
-        """Add a call; its result is still to come."""
-        self._calls[call.id] = entry
-        self._open[call.id] = call
-        if call.name == "write_stdin":
-            self._polls[call.id] = call.background
+    def add_call(self, record: CodexCall) -> None:
+        """Add a call, or those of a script; the results are still to come."""
+        id = record.call_id or ""
+        if record.name == "exec" and record.input:
+            calls = list_script_calls(record.input)
+            self.scripts[id] = [
+                self._add(f"{id}/{n}" if n else id, name, tools.fold_input(given))
+                for n, (name, given) in enumerate(calls)
+            ] or [self._add(id, "exec", {"script": record.input}, "other")]
+            return
+        name = record.name or "local_shell"
+        name = f"{record.namespace}__{name}" if record.namespace else name
+        is_json = bool(record.arguments)
+        given = tools.read_input(record.arguments) if is_json else tools.fold_input(record.input)
+        if action := record.action:
+            given = {"command": action.command, "workdir": action.working_directory or ""}
+        self._add(id, name, given)
+
+    def _add(self, id: str, name: str, given: tools.ToolInput, kind: Any = None) -> ToolCall:
+        call = tools.build_tool_call(id, name, given, kind=kind)
+        entry = self._build_entry("tool", id=id, tool=call)
         self.entries.append(entry)
+        self.add(entry, given)
+        if (plain := tools.find_tool(name).plain) in _AIMED:
+            cell = f"cell {given.get('cellid')}" if plain == "wait" else ""
+            self._targets[id] = cell or tools.get_text(given, "target")
+        return call
 
-    def add_result(self, call_id: str, text: str) -> bool:
+    # -- results -----------------------------------------------------------------------
+
+    def add_result(self, call_id: str, output: str | list[CodexPart] | CodexOutput | None) -> bool:
         """Add the result of a call; False if no such call was made."""
-        entry = self._calls.get(call_id)
+        text = extract_output(output)
+        parts = [p.text for p in output if p.text] if isinstance(output, list) else [text]
+        if call_id in self.scripts:
+            self._finish_script(call_id, self.scripts.pop(call_id), parts)
+            return True
+        entry = self.calls.get(call_id)
         if entry is None or (call := entry.tool) is None:
             return False
-        self._open.pop(call_id, None)
-        code, output, session = _parse_output(text)
-        if code is None:
-            code = self._exits.get(call_id)
-        size = len(output)
-        put(call, "output", output if size <= self._keep else clip(output, self._keep))
-        put(call, "output_size", size)
-        put(call, "exit_code", code)
-        put(call, "status", _find_status(call, code, output))
-        if call.name == "write_stdin":
-            put(call, "background", "")
-            self._record_poll(self._polls.get(call_id, ""), code, output)
-        elif session and code is None:
-            self._sessions[session] = call
-            self.background.record_start(session, "command", call.command, entry.ref)
-            put(call, "background", session)
-            put(call, "status", "running")
-        elif call.kind == "agent":
-            self._record_agent_result(call, output, entry.ref)
+        target = self._targets.get(call_id, "")
+        if target in self.scripts:
+            self._finish_script(target, self.scripts.pop(target), parts)
+        self.finish(call, text, "unknown", self._exits.get(call_id))
+        if call.kind == "agent":
+            self._read_agent_result(call, text)
         return True
 
     def record_exit(self, call_id: str, code: int) -> None:
         """Record the exit code of a command, before or after its result."""
         self._exits[call_id] = code
-        if (entry := self._calls.get(call_id)) and entry.tool:
-            self._record_end(entry.tool, code)
+        if (entry := self.calls.get(call_id)) and entry.tool:
+            self.background.record_end(entry.tool.background, code=code)
 
-    def settle_open_calls(self, status: ToolStatus) -> None:
-        """Settle the calls of a turn that ended: those without a result will never get one."""
-        for call in self._open.values():
-            put(call, "status", status)
-        self._open.clear()
+    # -- imported threads --------------------------------------------------------------
+
+    def read_imported(self, text: str) -> None:
+        """Read a message of another program's assistant; results come in the order of the calls."""
+        for piece in split_imported(text):
+            if piece.is_result and self._imported:
+                self._finish_imported(self._imported.pop(0), piece)
+            elif piece.name:
+                id, given = f"import-{len(self.entries) + 1}", read_imported_input(piece.text)
+                self._imported.append(self._add(id, piece.name, given))
+            elif not piece.is_result:
+                self.entries.append(self._build_entry("assistant", piece.text))
+
+    def _finish_imported(self, call: ToolCall, piece: ImportedPiece) -> None:
+        refused = piece.is_error and piece.text.startswith("The user doesn't want")
+        status: ToolStatus = "refused" if refused else "error" if piece.is_error else "ok"
+        code = parse_exit_code(piece.text) if piece.is_error else 0
+        code = code if call.kind == "shell" else None
+        self.finish(call, piece.text, status, code, is_known=True)
+
+    # -- scripts -----------------------------------------------------------------------
+
+    def _finish_script(self, id: str, calls: list[ToolCall], parts: Sequence[str]) -> None:
+        """Put what a script printed into its calls, as far as it shows whose each part is."""
+        head = _SCRIPT.match(parts[0]) if parts else None
+        state, cell = (head[1], head[2]) if head else ("completed", "")
+        parts = [rest for rest in (parts[0][head.end() :], *parts[1:]) if rest] if head else parts
+        if state == "running":
+            self.scripts[f"cell {cell}"] = calls
+            return
+        left = [call for call in calls if call.id in self.open]
+        shown = ["\n".join(parts)] if len(left) == 1 else _split_parts(parts, len(left))
+        if len(shown) != len(left):
+            if left and parts:
+                text = "\n".join(parse_result(part).output for part in parts)
+                whole = self._add(f"{id}/output", "exec", {}, "other")
+                self.finish(whole, text, "error" if state == "failed" else "ok")
+            shown = [""] * len(left)
+        for call, text in zip(left, shown, strict=True):
+            self.finish(call, text, "unknown")
+            if state == "failed" and len(left) == 1:
+                put(call, "status", "error")
+                put(call, "todos", None)
+
+    def read_exec_end(self, line: bytes) -> None:
+        """Read the exit code alone: the rest of the line repeats the result."""
+        code_start = line.rfind(b'"exit_code":')
+        id = _EXEC_END.search(line, 0, 600)
+        code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
+        if id and code:
+            self.record_exit(id[1].decode(), int(code[1]))
+
+    def read_item(self, line: bytes) -> None:
+        """Read an event about the outcome of a call."""
+        match = _ITEM_TYPE.search(line, 0, 600)
+        is_call = match and match[1] in (b"CommandExecution", b"FileChange")
+        if is_call and (event := decode_payload(ITEM, line)):
+            self.record_item(event.item)
+
+    def read_patch_end(self, line: bytes) -> None:
+        """Read what a patch changed, as 0.144 says it of a script's."""
+        if self.scripts and (item := decode_payload(PATCH, line)):
+            self.record_item(item)
+
+    def record_item(self, item: CodexItem) -> None:
+        """Record what an event says of a call: of one by its id, or of the next of a script."""
+        if item.type == "CommandExecution":
+            self._record_command(item)
+        elif item.changes:
+            self._record_changes(item)
+
+    def _record_command(self, item: CodexItem) -> None:
+        if item.id in self.calls:
+            if item.exit_code is not None:
+                self.record_exit(item.id, item.exit_code)
+            return
+        command = tools.join_command(item.command)
+        if self.background.find_item(process := str(item.process_id or "")):
+            self.background.record_end(process, failed=item.status == "failed", code=item.exit_code)
+            return
+        call = self._find_open("shell", lambda c: c.command == command)
+        call = call or self._find_open("shell", lambda c: not c.command)
+        if call is None and (not self.scripts or item.source.startswith("user")):
+            return
+        if call is None or not call.command:
+            call = call or self._add(item.id, "exec_command", {"command": command})
+            put(call, "command", command)
+        if item.exit_code is not None or item.status in ("failed", "declined"):
+            status: ToolStatus = "ok" if item.exit_code == 0 else "error"
+            output = item.aggregated_output or ""
+            self.finish(call, output, status, item.exit_code, is_known=True)
+
+    def _record_changes(self, item: CodexItem) -> None:
+        changes = tuple(_list_changes(item))
+        paths = tuple(c.path for c in changes)
+        if item.id in self.calls:
+            return
+        call = self._find_open("edit", lambda c: all(_is_same(p, paths) for p in c.paths))
+        if call is None and not self.scripts:
+            return
+        call = call or self._add(item.id, "apply_patch", {})
+        if not call.changes:
+            put(call, "changes", changes)
+            put(call, "paths", paths)
+        text = item.stderr or item.stdout or ""
+        status: ToolStatus = "ok" if item.status in ("completed", "") else "error"
+        self.finish(call, text, status, is_known=True)
+
+    def _find_open(self, kind: str, fits: Callable[[ToolCall], bool]) -> ToolCall | None:
+        """Find the first call of a script that waits for its outcome."""
+        waiting = (call for calls in self.scripts.values() for call in calls)
+        return next((c for c in waiting if c.kind == kind and c.id in self.open and fits(c)), None)
+
+    def settle(self, status: ToolStatus) -> None:
+        """Settle open calls at the end of a turn; only cells go on beyond it."""
+        super().settle(status)
+        self.scripts = {id: calls for id, calls in self.scripts.items() if id.startswith("cell ")}
+
+    # -- sub-agents --------------------------------------------------------------------
+
+    def record_agent(self, event: CodexAgentActivity) -> None:
+        """Record the thread of a sub-agent that a call spawned (multi-agent v2)."""
+        id = event.agent_thread_id
+        if event.event_id in self.calls and id not in self.agents:
+            self.agents.append(id)
+            self.background.add_alias(event.agent_path, id)
 
     def record_ended_agents(self, text: str) -> None:
         """Record the sub-agents whose end a result or a notification reports."""
         for id, state in _AGENT_STATE.findall(text):
             self.background.record_end(id, failed=state == "errored")
 
-    def _record_poll(self, session: str, code: int | None, output: str) -> None:
-        """Record more output, and perhaps the end, of a running command."""
-        call = self._sessions.get(session)
-        if call is None or output.startswith("write_stdin fail"):
+    def _read_agent_result(self, call: ToolCall, output: str) -> None:
+        plain = tools.find_tool(call.name).plain
+        if plain == "spawnagent":
+            match = _AGENT_ID.search(output)
+            if match and not match[1].startswith("/"):
+                self.agents.append(match[1])
+            self.background.rename(call.id, match[1] if match else "")
+            put(call, "background", match[1] if match else "")
             return
-        text = f"{call.output}\n{output}" if call.output else output
-        put(call, "output", clip(text, self._keep))
-        put(call, "output_size", call.output_size + len(output))
-        if code is not None:
-            self._record_end(call, code)
-
-    def _record_end(self, call: ToolCall, code: int) -> None:
-        if call.status == "running" and call.background:
-            self.background.record_end(call.background, failed=bool(code))
-            put(call, "exit_code", code)
-            put(call, "status", "error" if code else "ok")
-
-    def _record_agent_result(self, call: ToolCall, output: str, ref: int) -> None:
-        if call.name == "spawn_agent" and (match := _AGENT_ID.search(output)):
-            self.agents.append(match[1])
-            self.background.record_start(match[1], "agent", call.detail, ref)
-            put(call, "background", match[1])
-            return
-        if call.name == "close_agent" and call.status == "ok":
-            self.background.record_end(call.background)
+        target = self._targets.get(call.id, "")
+        if plain == "followuptask":
+            target = target if target.startswith("/") else f"/root/{target}"
+            self.background.rename(target, target)
+        elif plain == "closeagent" and call.status == "ok":
+            self.background.record_end(target)
         self.record_ended_agents(output)
-        put(call, "background", "")
 
 
-def build_tool_call(call: CodexCall) -> ToolCall:
-    """Build what a call asks for, before its result is known.
-
-    A poll of a running command carries no command of its own, so that nothing is counted twice.
-    """
-    name = call.name
-    arguments = _parse_arguments(call.arguments)
-    command = _find_command(call, arguments)
-    kind = "shell" if call.action else tools.find_kind(name)
-    patch = call.input if name == "apply_patch" else ""
-    if "apply_patch" in command:
-        patch = _find_patch(command)
-    changes: tuple[FileChange, ...] = ()
-    if patch:
-        kind, command, changes = "edit", "", tools.parse_patch(patch)
-    return ToolCall(
-        call.call_id or "",
-        f"{call.namespace}__{name}" if call.namespace else name or "local_shell",
-        kind,
-        command if kind == "shell" else "",
-        ""
-        if kind in _PLAIN_KINDS and name != "write_stdin"
-        else _find_detail(call, arguments, kind),
-        _list_paths(changes, arguments) if changes or arguments.path else (),
-        changes,
-        tools.build_todos((s.step, s.status) for s in arguments.plan)
-        if name == "update_plan"
-        else None,
-        "",
-        0,
-        "running",
-        None,
-        _find_target(name, arguments) if name in _POINTING else "",
-        arguments.workdir or (call.action.working_directory or "" if call.action else ""),
-    )
+def _list_changes(item: CodexItem) -> list[FileChange]:
+    found = []
+    for path, change in item.changes.items():
+        kind = _CHANGE_KINDS.get(change.type, "edit")
+        hunks = parse_diff(path, change.unified_diff.split("\n"))
+        new = change.content if kind == "create" else hunks.new
+        found.append(FileChange(path, kind, hunks.old, new))  # type: ignore[arg-type]
+        if change.move_path:
+            found[-1] = FileChange(path, "delete")
+            found.append(FileChange(change.move_path, "rename", hunks.old, hunks.new))
+    return found
 
 
-def _find_patch(command: str) -> str:
-    """Find the patch that a shell command passes to `apply_patch`, empty if there is none."""
-    if match := _HEREDOC.search(command):
-        return match[2]
-    return command if command.startswith("apply_patch ") and "*** Begin" in command else ""
+def _is_same(path: str, others: Sequence[str]) -> bool:
+    return any(other == path or other.endswith(f"/{path}") for other in others)
 
 
-def _parse_arguments(text: str) -> _CodexArguments:
-    try:
-        return decode_nested(_ARGUMENTS, text) if text else _CodexArguments()
-    except UNDECODABLE:
-        return _CodexArguments()
+def _split_parts(parts: Sequence[str], count: int) -> Sequence[str]:
+    """Return one text for each of several calls, where what a script printed shows which is whose."""
+    if len(parts) == 1 and parts[0].startswith("["):
+        try:
+            return [bytes(raw).decode() for raw in decode_nested(_LISTED, parts[0])]
+        except UNDECODABLE:
+            return parts
+    ends = [_EXITED.match(part) for part in parts[1::2]]
+    codes = [f"Process exited with code {end[1]}" for end in ends if end]
+    if len(parts) == 2 * count == 2 * len(codes):
+        return [f"{code}\nOutput:\n{out}" for code, out in zip(codes, parts[::2], strict=True)]
+    return parts
 
 
-def _find_command(call: CodexCall, arguments: _CodexArguments) -> str:
-    words = call.action.command if call.action else arguments.cmd or arguments.command
-    if isinstance(words, str):
-        return words
-    if len(words) == 3 and words[1] in ("-lc", "-c", "-ic", "-lic"):
-        return words[2]
-    return shlex.join(words)
-
-
-def _find_detail(call: CodexCall, arguments: _CodexArguments, kind: str) -> str:
-    if call.name == "write_stdin":
-        return arguments.chars or ""
-    if kind == "agent":
-        return arguments.message or ""
-    return cut_text(call.arguments, 300) if kind not in _PLAIN_KINDS else ""
-
-
-def _list_paths(changes: tuple[FileChange, ...], arguments: _CodexArguments) -> tuple[str, ...]:
-    paths = dict.fromkeys(c.path for c in changes)
-    if arguments.path:
-        paths[arguments.path] = None
-    return tuple(paths)
-
-
-def _find_target(name: str, arguments: _CodexArguments) -> str:
-    """Return what a poll or a close refers to, until its result is there."""
-    if name == "write_stdin":
-        return str(arguments.session_id or "")
-    return arguments.target or "" if name == "close_agent" else ""
+_EXITED = compile_pattern(r"\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9})\W*\Z")
+_LISTED = msgspec.json.Decoder(list[Raw])
 
 
 def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
@@ -247,42 +309,3 @@ def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
     if isinstance(output, CodexOutput):
         return output.content or ""
     return extract_text(output)
-
-
-def _parse_output(text: str) -> tuple[int | None, str, str]:
-    """Parse a result: exit code, output without the harness's header, id of a running session."""
-    if text.startswith('{"output":'):
-        code, output = parse_shell_result(text)
-        return code, output, ""
-    header_end = text.find(_BODY)
-    match = (
-        _STATE.search(text, max(header_end - 200, 0), header_end)
-        if header_end >= 0
-        else _STATE.match(text)
-    )
-    output = text[header_end + len(_BODY) :] if header_end >= 0 else ""
-    if match:
-        return int(match[1]) if match[1] else None, output, match[2] or ""
-    return None, output if output and text.startswith("Wall time: ") else text, ""
-
-
-def parse_shell_result(text: str) -> tuple[int | None, str]:
-    """Parse exit code and output of the older form, a JSON object inside the text."""
-    try:
-        result = decode_nested(_SHELL_RESULT, text)
-        return result.metadata.exit_code, result.output
-    except UNDECODABLE:
-        code, output, _ = _parse_output(text) if not text.startswith("{") else (None, text, "")
-        return code, output
-
-
-def _find_status(call: ToolCall, code: int | None, output: str) -> ToolStatus:
-    if code is not None:
-        return "error" if code else "ok"
-    if output.startswith("aborted"):
-        return "aborted"
-    if _REFUSED.match(output):
-        return "refused"
-    if _FAILED.match(output):
-        return "error"
-    return "unknown" if call.kind == "shell" else "ok"

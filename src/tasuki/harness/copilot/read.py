@@ -6,7 +6,6 @@ from pathlib import Path
 
 from msgspec import Raw
 from msgspec.structs import force_setattr as put
-from msgspec.structs import replace
 
 from tasuki.harness.copilot.format import (
     LINE,
@@ -30,19 +29,18 @@ from tasuki.harness.copilot.format import (
 )
 from tasuki.harness.copilot.tool_calls import (
     CopilotTodoTable,
-    build_tool_call,
     extract_answer,
     is_todo_change,
     parse_shell_result,
 )
-from tasuki.harness.reading import tools
+from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    clip,
     mark_compacted,
 )
+from tasuki.harness.reading.tools import build_tool_call, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -85,7 +83,7 @@ class CopilotReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines = ThreadLines(path)
-        self.keep = choose_keep_limit(path)
+        self.log = CallLog(choose_keep_limit(path))
         self.start: CopilotStart | None = None
         self.place = CopilotContext()
         self.entries: list[Entry] = []
@@ -93,19 +91,11 @@ class CopilotReader:
         """The number of entries before each event, by the event's id."""
         self.left: set[int] = set()
         """Entries that a rewind removed, by index."""
-        self.calls: dict[str, Entry] = {}
-        self.open: dict[str, Entry] = {}
-        """Calls that have no result yet."""
         self.refused: dict[str, str] = {}
         """What the user said when they refused a call."""
-        self.agents: set[str] = set()
-        """Calls whose sub-agents have events of their own."""
         self.notices: list[Notice] = []
-        self.background = tools.BackgroundLog()
         self.limit = LimitRecord()
         self.todos = CopilotTodoTable()
-        self.skills: list[str] = []
-        self.tool_names: dict[str, None] = {}
         self.name = self.model = self.thinking = self.updated = self.parent = ""
         self.context_tokens: int | None = None
         self.context_window: int | None = None
@@ -245,7 +235,7 @@ class CopilotReader:
 
     def _on_skill(self, line: CopilotEvent) -> None:
         if name := decode_data(line, CopilotStatement).name:
-            self.skills.append(name)
+            self.log.skills.append(name)
 
     # -- what was said -----------------------------------------------------------------
 
@@ -267,7 +257,7 @@ class CopilotReader:
         if message.content and message.content.strip():
             self._add_entry("assistant", message.content)
         for request in message.toolRequests or ():
-            if request.toolCallId not in self.calls:
+            if request.toolCallId not in self.log.calls:
                 self._add_call(request.toolCallId, request.name, request.arguments)
 
     def _on_compaction(self, line: CopilotEvent) -> None:
@@ -295,23 +285,21 @@ class CopilotReader:
     # -- tools -------------------------------------------------------------------------
 
     def _add_call(self, id: str, name: str, arguments: Raw) -> None:
-        call = build_tool_call(id, name, arguments)
-        self.tool_names[call.name] = None
-        entry = self._add_entry("tool", tool=call)
-        self.calls[id] = self.open[id] = entry
-        if name == "task":
-            self.background.record_start(id, "agent", call.detail, entry.ref)
+        given = read_input(arguments)
+        call = build_tool_call(id, name, given)
+        self.log.add(self._add_entry("tool", tool=call), given)
 
     def _on_tool_start(self, line: CopilotEvent) -> None:
         start = decode_data(line, CopilotToolStart)
-        if start.toolCallId not in self.calls:
+        if start.toolCallId not in self.log.calls:
             self._add_call(start.toolCallId, start.toolName, start.arguments)
 
     def _on_user_command(self, line: CopilotEvent) -> None:
         start = decode_data(line, CopilotToolStart)
-        call = replace(build_tool_call(start.toolCallId, "bash", start.arguments), name="!")
+        given = read_input(start.arguments)
+        call = build_tool_call(start.toolCallId, "!", given, kind="shell")
         entry = self._add_entry("tool", origin="command", tool=call)
-        self.calls[call.id] = self.open[call.id] = entry
+        self.log.calls[call.id], self.log.open[call.id] = entry, call
 
     def _on_permission(self, line: CopilotEvent) -> None:
         permission = decode_data(line, CopilotPermission)
@@ -320,11 +308,10 @@ class CopilotReader:
 
     def _on_tool_complete(self, line: CopilotEvent) -> None:
         completed = decode_data(line, CopilotToolComplete)
-        entry = self.calls.get(completed.toolCallId)
+        entry = self.log.calls.get(completed.toolCallId)
         if entry is None or entry.tool is None:
             self.lines.unknown["tool.execution_complete without a call"] += 1
             return
-        self.open.pop(completed.toolCallId, None)
         call = entry.tool
         error = completed.error if completed.error and not completed.success else None
         output = (
@@ -333,75 +320,56 @@ class CopilotReader:
         status: ToolStatus = "ok" if completed.success else "error"
         if error and (error.code in ("denied", "rejected") or completed.toolCallId in self.refused):
             status = "refused"
-        if call.kind == "shell":
-            output, status = self._read_shell_result(entry, call, completed, output, status)
-        size = len(output)
-        put(call, "output", output if size <= self.keep else clip(output, self.keep))
-        put(call, "output_size", size)
-        put(call, "status", status)
+        code = None
+        if call.kind in ("shell", "background"):
+            code, output, session, ended = parse_shell_result(output)
+            if completed.shellExecution and completed.shellExecution.exitCode is not None:
+                code = completed.shellExecution.exitCode
+            self.log.background.record_end(ended, code=code)
+            if session and call.command:
+                status = self.log.start_job(call, session)
+            elif call.kind == "shell" and status == "ok" and code != 0:
+                status = "error" if code else "unknown"
+        self.log.finish(call, output, status, code)
         self._apply_effects(call, completed.success, output)
         if status == "refused" and (words := self.refused.pop(completed.toolCallId, "").strip()):
             self._add_entry("user", words, "answer")
 
-    def _read_shell_result(
-        self,
-        entry: Entry,
-        call: ToolCall,
-        completed: CopilotToolComplete,
-        text: str,
-        status: ToolStatus,
-    ) -> tuple[str, ToolStatus]:
-        result = parse_shell_result(text)
-        code = completed.shellExecution.exitCode if completed.shellExecution else None
-        code = result.exit_code if code is None else code
-        put(call, "exit_code", code)
-        if result.ended:
-            self.background.record_end(result.ended, failed=bool(code))
-        if result.background and call.command:
-            put(call, "background", result.background)
-            self.background.record_start(result.background, "command", call.command, entry.ref)
-            return result.output, "running"
-        if status == "ok" and code != 0:
-            status = "error" if code else "unknown"
-        return result.output, status
-
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
-        if call.kind == "agent" and call.id not in self.agents:
-            self.background.record_end(call.id, failed=not success)
-        elif call.name in ("stop_bash", "stop_powershell") and success:
-            self.background.record_end(call.detail)
-        elif call.name == "sql" and success and is_todo_change(call.detail):
+        if call.name == "sql" and success and is_todo_change(call.detail):
             self.todos.run_statements(call.detail)
             put(call, "kind", "todo")
             put(call, "todos", self.todos.list_todos())
-        elif call.kind == "ask" and success and (words := extract_answer(call.detail, output)):
+        elif (
+            call.id in self.log.questions
+            and success
+            and (words := extract_answer(call.detail, output))
+        ):
             self._add_entry("user", words, "answer")
 
     def _settle_open_calls(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""
-        for entry in self.open.values():
-            if call := entry.tool:
-                put(call, "status", "refused" if call.id in self.refused else status)
-                if call.id not in self.agents:
-                    self.background.record_end(call.id, failed=True)
-        self.open.clear()
+        refused = [call for id, call in self.log.open.items() if id in self.refused]
+        self.log.settle(status)
+        for call in refused:
+            put(call, "status", "refused")
 
     def _on_agent_started(self, line: CopilotEvent) -> None:
         agent = decode_data(line, CopilotAgent)
-        self.agents.add(agent.toolCallId)
+        self.log.reported.add(agent.toolCallId)
         label = agent.agentDescription or agent.agentDisplayName or ""
-        ref = entry.ref if (entry := self.calls.get(agent.toolCallId)) else len(self.entries)
-        self.background.record_start(agent.toolCallId, "agent", label, ref)
+        ref = entry.ref if (entry := self.log.calls.get(agent.toolCallId)) else len(self.entries)
+        self.log.background.record_start(agent.toolCallId, "agent", label, ref)
 
     def _on_agent_ended(self, line: CopilotEvent) -> None:
         agent = decode_data(line, CopilotAgent)
         failed = line.type == "subagent.failed" or agent.cancelled
-        self.background.record_end(agent.toolCallId, failed=failed)
+        self.log.background.record_end(agent.toolCallId, failed=failed)
 
     def _on_notification(self, line: CopilotEvent) -> None:
         kind = decode_data(line, CopilotNotification).kind
         if kind.type in ("shell_completed", "shell_detached_completed") and kind.shellId:
-            self.background.record_end(kind.shellId, failed=bool(kind.exitCode))
+            self.log.background.record_end(kind.shellId, code=kind.exitCode)
 
     # -- the whole ---------------------------------------------------------------------
 
@@ -424,7 +392,7 @@ class CopilotReader:
             model=self.model,
             thinking=self.thinking,
             version=start.copilotVersion,
-            tools=tuple(self.tool_names),
+            tools=tuple(self.log.names),
             name=choose_name(fields, words) or self.name,
             parent=self.parent,
             started=start.startTime,
@@ -433,8 +401,8 @@ class CopilotReader:
             context_window=self.context_window,
             entries=tuple(mark_compacted(live)),
             notices=tuple(self.notices),
-            background=self.background.list_items(),
-            skills=tuple(self.skills),
+            background=self.log.background.list_items(),
+            skills=tuple(self.log.skills),
             aborted=bool(self.notices)
             and self.notices[-1].kind == "interrupted"
             and self.notices[-1].after == count,

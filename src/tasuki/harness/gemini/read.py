@@ -34,9 +34,9 @@ from tasuki.harness.gemini.view import (
     ViewedMessage,
     parse_message,
 )
-from tasuki.harness.reading import tools
-from tasuki.harness.reading.answers import OfferedQuestion
-from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, clip, mark_compacted
+from tasuki.harness.reading.calls import CallLog
+from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, mark_compacted
+from tasuki.harness.reading.tools import read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
@@ -53,7 +53,7 @@ class GeminiReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines = ThreadLines(path)
-        self.keep = choose_keep_limit(path)
+        self.calls = CallLog(choose_keep_limit(path))
         self.fields = GeminiSessionFields()
         self.entries: list[Entry] = []
         self.left: set[int] = set()
@@ -62,17 +62,10 @@ class GeminiReader:
         self.view = MessageView()
         self.replay: CopyFinder | None = None
         """A search through the view while Gemini CLI writes the whole history again."""
-        self.calls: dict[str, Entry] = {}
-        self.open: dict[str, Entry] = {}
-        """Calls that have no result yet."""
         self.settled: set[str] = set()
         """Calls that have their result."""
         self.notices: list[Notice] = []
-        self.background = tools.BackgroundLog()
         self.limit = LimitRecord()
-        self.questions: dict[str, list[OfferedQuestion]] = {}
-        self.skills: list[str] = []
-        self.tool_names: dict[str, None] = {}
         self.labels: dict[str, str] = {}
         """The task of each sub-agent, by its id."""
         self.model = self.updated = self.parent = self.last_prompt = ""
@@ -205,7 +198,9 @@ class GeminiReader:
             self._add_entry("compaction", parsed.text.strip(), "harness")
             self.after_summary = True
             return
-        if (call := made.parse_user_command(self.message.id, parsed.text, self.keep)) is not None:
+        if (
+            call := made.parse_user_command(self.message.id, parsed.text, self.calls.keep)
+        ) is not None:
             self._add_entry("tool", origin="command", tool=call)
             return
         displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
@@ -215,7 +210,7 @@ class GeminiReader:
         origin, text = self.lines.gate.judge(text, "" if own else "program")
         if own:
             self.last_prompt = displayed or text
-            self._settle_open_calls()
+            self.calls.settle("unknown")
         node.prompt = own
         self._add_entry("user", text, origin)
 
@@ -238,7 +233,7 @@ class GeminiReader:
             last = self.entries[-1].tool if self.entries else None
             if requested.id or last is None or last.name != requested.name:
                 id = requested.id or f"{message.id}:{requested.name}"
-                if id not in self.calls:
+                if id not in self.calls.calls:
                     self._add_call(
                         GeminiToolCall(id, requested.name, requested.args, status="executing")
                     )
@@ -264,17 +259,11 @@ class GeminiReader:
     def _add_call(self, call: GeminiToolCall) -> None:
         if not call.id:
             call.id = f"{self.message.id}:{len(self.entries)}"
-        entry = self.calls.get(call.id)
+        entry = self.calls.calls.get(call.id)
         if entry is None:
-            tool = made.build_tool_call(call)
-            entry = self.calls[call.id] = self.open[call.id] = self._add_entry("tool", tool=tool)
-            self.tool_names[tool.name] = None
-            if tool.kind == "agent":
-                self.background.record_start(call.id, "agent", tool.detail, entry.ref)
-            if tool.kind == "skill" and tool.detail:
-                self.skills.append(tool.detail)
-            if tool.kind == "ask":
-                self.questions[call.id] = made.list_questions(call)
+            given = read_input(call.args)
+            entry = self._add_entry("tool", tool=made.build_tool_call(call, given))
+            self.calls.add(entry, given)
         if call.agentId and entry.tool:
             self.labels[call.agentId] = " ".join(entry.tool.detail.split())[:200]
         if call.result is not None or call.status:
@@ -283,7 +272,7 @@ class GeminiReader:
 
     def _add_result(self, finished: GeminiToolCall, status: ToolStatus, output: str) -> None:
         """Add the result of a call, from the call itself or from what the model was given."""
-        entry = self.calls.get(finished.id)
+        entry = self.calls.calls.get(finished.id)
         if entry is None or (call := entry.tool) is None:
             self.lines.unknown["result without a call"] += 1
             return
@@ -292,50 +281,32 @@ class GeminiReader:
             return
         if status == "unknown":
             status = "error" if made.has_failed(finished) else "ok"
-        if call.kind == "shell":
-            output, status = self._read_shell_result(entry, call, output, status)
-        size = len(output)
-        put(call, "output", output if size <= self.keep else clip(output, self.keep))
-        put(call, "output_size", size)
-        put(call, "status", status)
-        if not settled and (status != "running" or call.background):
+        code = None
+        if call.kind == "shell" and status in ("ok", "error"):
+            result = made.parse_shell_result(output)
+            code = result.code if status == "ok" else result.code or None
+            status, output = "error" if result.code else status, result.output
+            if result.session:
+                status, code = self.calls.start_job(call, result.session), None
+        is_open = status == "running" and not call.background
+        was_open = finished.id in self.calls.open
+        self.calls.finish(call, output, status, code)
+        if call.kind == "agent" and made.has_agent_failed(output):
+            self.calls.background.record_end(call.id, failed=True)
+        if is_open and was_open:
+            self.calls.open[finished.id] = call
+        elif not settled and not is_open:
             self.settled.add(finished.id)
-            self.open.pop(finished.id, None)
             self._apply_effects(call, status, output)
 
-    def _settle_open_calls(self) -> None:
-        """Settle open calls when the conversation goes on: they will never get a result."""
-        for entry in self.open.values():
-            if call := entry.tool:
-                put(call, "status", "unknown")
-                self.background.record_end(call.id, failed=True)
-        self.open.clear()
-
-    def _read_shell_result(
-        self, entry: Entry, call: ToolCall, text: str, status: ToolStatus
-    ) -> tuple[str, ToolStatus]:
-        if status not in ("ok", "error"):
-            return text, status
-        result = made.parse_shell_result(text)
-        if result.background:
-            put(call, "background", result.background)
-            self.background.record_start(result.background, "command", call.command, entry.ref)
-            return result.output, "running"
-        put(call, "exit_code", result.exit_code if status == "ok" else result.exit_code or None)
-        return result.output, "error" if result.exit_code else status
-
     def _apply_effects(self, call: ToolCall, status: ToolStatus, output: str) -> None:
-        if call.kind == "agent":
-            self.background.record_end(
-                call.id, failed=status != "ok" or made.has_agent_failed(output)
-            )
-        elif call.name == "list_background_processes":
-            for process, failed in made.find_ended_processes(output):
-                self.background.record_end(process, failed=failed)
+        if call.name == "list_background_processes":
+            for process, code in made.find_ended_processes(output):
+                self.calls.background.record_end(process, code=code)
         elif (
             call.kind == "ask"
             and status == "ok"
-            and (words := made.find_answer(self.questions.get(call.id, ()), output))
+            and (words := made.find_answer(self.calls.questions.get(call.id, ()), output))
         ):
             self._add_entry("user", words, "answer")
 
@@ -436,7 +407,7 @@ class GeminiReader:
             path=str(self.path),
             cwd=find_folder(self.path, self.first, fields),
             model=self.model,
-            tools=tuple(self.tool_names),
+            tools=tuple(self.calls.names),
             name=" ".join((fields.summary or "").split()),
             parent=self.parent,
             started=fields.startTime or "",
@@ -444,9 +415,9 @@ class GeminiReader:
             context_tokens=self.context_tokens,
             entries=tuple(mark_compacted(live)),
             notices=tuple(self.notices),
-            background=self.background.list_items(),
+            background=self.calls.background.list_items(),
             sidechains=list_sidechains(self.path, fields.sessionId, self.labels),
-            skills=tuple(self.skills),
+            skills=tuple(self.calls.skills),
             aborted=bool(self.notices)
             and self.notices[-1].kind == "interrupted"
             and self.notices[-1].after == count,

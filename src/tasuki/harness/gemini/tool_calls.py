@@ -5,21 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
-from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
+from tasuki.harness.reading.calls import build_user_command
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.results import WordedResult
+from tasuki.model import ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
-from tasuki.text_safety import cut_text
 
-KINDS: dict[str, ToolKind] = {
-    "grep_search": "search", "search_file_content": "search", "invoke_agent": "agent",
-    "codebase_investigator": "agent", "delegate_to_agent": "agent", "cli_help": "agent",
-    "list_background_processes": "other", "read_background_output": "other",
-}  # fmt: skip
 _STATUS: dict[str, ToolStatus] = {
     "success": "ok", "error": "error", "cancelled": "aborted", "executing": "running",
     "scheduled": "running", "validating": "running", "awaiting_approval": "running",
@@ -46,34 +42,6 @@ _USER_COMMAND = compile_pattern(
 _USER_CODE = compile_pattern(r"\ACommand exited with code (-?\d{1,9})\.?(?:\n|\Z)")
 
 
-class _GeminiTodo(Struct, gc=False):
-    description: str = ""
-    status: str = "pending"
-
-
-class _GeminiArguments(Struct, gc=False):
-    command: str = ""
-    file_path: str = ""
-    absolute_path: str = ""
-    path: str = ""
-    dir_path: str = ""
-    directory: str = ""
-    old_string: str = ""
-    new_string: str = ""
-    content: str = ""
-    include: str | list[str] | None = None
-    paths: list[str] | None = None
-    pattern: str = ""
-    query: str = ""
-    prompt: str = ""
-    objective: str = ""
-    description: str = ""
-    fact: str = ""
-    name: str = ""
-    todos: list[_GeminiTodo] | None = None
-    questions: list[OfferedQuestion] = []
-
-
 class _GeminiDisplay(Struct, gc=False):
     isNewFile: bool = True
 
@@ -88,42 +56,20 @@ class _GeminiAnswers(Struct, gc=False):
     answers: dict[str, Any] = {}
 
 
-class GeminiShellResult(Struct, gc=False):
-    """What the result of a command shows besides its output."""
-
-    output: str
-    exit_code: int | None = None
-    background: str = ""
-
-
-_ARGUMENTS = msgspec.json.Decoder(_GeminiArguments)
 _DISPLAY = msgspec.json.Decoder(_GeminiDisplay)
 _RESPONSE = msgspec.json.Decoder(_GeminiResponse)
 _ANSWERED = msgspec.json.Decoder(_GeminiAnswers)
 
 
-def build_tool_call(call: GeminiToolCall) -> ToolCall:
+def build_tool_call(call: GeminiToolCall, given: tools.ToolInput) -> ToolCall:
     """Build what a call asks for, before its result is known."""
     try:
-        arguments = decode_nested(_ARGUMENTS, call.args)
+        creates = decode_nested(_DISPLAY, call.resultDisplay).isNewFile
     except UNDECODABLE:
-        arguments = _GeminiArguments()
-    name = call.name or "(no name)"
-    kind = "agent" if call.agentId else KINDS.get(name.lower()) or tools.find_kind(name)
-    changes = _build_changes(kind, arguments, call.resultDisplay)
-    return ToolCall(
-        call.id,
-        name,
-        kind,
-        arguments.command if kind == "shell" else "",
-        _find_detail(kind, arguments, call.args),
-        _list_paths(kind, arguments),
-        changes,
-        tools.build_todos((t.description, t.status) for t in arguments.todos)
-        if kind == "todo" and arguments.todos is not None
-        else None,
-        status="running",
-        workdir=(arguments.dir_path or arguments.directory) if kind == "shell" else "",
+        creates = True
+    kind: ToolKind | None = "agent" if call.agentId else None
+    return tools.build_tool_call(
+        call.id, call.name or "(no name)", given, kind=kind, creates=creates
     )
 
 
@@ -172,15 +118,15 @@ def find_status(call: GeminiToolCall, output: str) -> ToolStatus:
     return status
 
 
-def parse_shell_result(text: str) -> GeminiShellResult:
+def parse_shell_result(text: str) -> WordedResult:
     """Parse output without the lines that Gemini CLI adds, and what those lines show."""
     if match := _FENCE.match(text):
         text = match[1]
     if match := _BACKGROUND.search(text[:200]):
-        return GeminiShellResult(text, background=match[1])
+        return WordedResult(None, text, match[1])
     start = _OUTPUT.search(text[:4000])
     if start is None:
-        return GeminiShellResult(text)
+        return WordedResult(None, text)
     fields: dict[str, str] = {}
     body = text
     while match := _FIELD.search(body, max(body.rfind("\n"), 0)):
@@ -191,7 +137,7 @@ def parse_shell_result(text: str) -> GeminiShellResult:
     if fields.get("Signal", "(none)") not in ("(none)", "0", ""):
         code = None
     output = body[start.end() :]
-    return GeminiShellResult("" if output == "(empty)" else output, code)
+    return WordedResult(code, "" if output == "(empty)" else output)
 
 
 def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
@@ -202,24 +148,7 @@ def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
     output, code = match[2], 0
     if exit_line := _USER_CODE.match(output):
         output, code = output[exit_line.end() :], int(exit_line[1])
-    return ToolCall(
-        id=id,
-        name="!",
-        kind="shell",
-        command=match[1],
-        output=clip(output, keep),
-        output_size=len(output),
-        exit_code=code,
-        status="error" if code else "ok",
-    )
-
-
-def list_questions(call: GeminiToolCall) -> list[OfferedQuestion]:
-    """List the questions that a call asks the user."""
-    try:
-        return decode_nested(_ARGUMENTS, call.args).questions
-    except UNDECODABLE:
-        return []
+    return build_user_command(id, match[1], output, keep, code)
 
 
 def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
@@ -234,12 +163,10 @@ def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
     return format_answers(questions, texts)
 
 
-def find_ended_processes(output: str) -> list[tuple[str, bool]]:
-    """Find background processes that a list shows as ended, and whether they failed."""
+def find_ended_processes(output: str) -> list[tuple[str, int]]:
+    """Find background processes that a list shows as ended, and their exit codes."""
     return [
-        (pid, code not in ("", "0"))
-        for pid, state, code in _PROCESS.findall(output)
-        if state != "RUNNING"
+        (pid, int(code or 0)) for pid, state, code in _PROCESS.findall(output) if state != "RUNNING"
     ]
 
 
@@ -247,55 +174,3 @@ def has_agent_failed(output: str) -> bool:
     """Tell whether a sub-agent returned without having done what it was asked."""
     match = _TERMINATION.search(output[:2000])
     return match is not None and match[1] != "GOAL"
-
-
-def _build_changes(
-    kind: ToolKind, arguments: _GeminiArguments, display: Raw
-) -> tuple[FileChange, ...]:
-    path = arguments.file_path or arguments.absolute_path or arguments.path
-    if not path:
-        return ()
-    if kind == "edit":
-        change = FileChange(
-            path=path, kind="edit", old=arguments.old_string, new=arguments.new_string
-        )
-        return (change,)
-    if kind != "write":
-        return ()
-    try:
-        new = decode_nested(_DISPLAY, display).isNewFile
-    except UNDECODABLE:
-        new = True
-    return (FileChange(path=path, kind="create" if new else "edit", new=arguments.content),)
-
-
-def _list_paths(kind: ToolKind, arguments: _GeminiArguments) -> tuple[str, ...]:
-    path = arguments.file_path or arguments.absolute_path or arguments.path
-    if path:
-        return (path,)
-    if kind == "read" and isinstance(arguments.include, list):
-        return tuple(arguments.include)
-    if arguments.paths:
-        return tuple(arguments.paths)
-    return (arguments.dir_path,) if arguments.dir_path and kind == "search" else ()
-
-
-def _find_detail(kind: ToolKind, arguments: _GeminiArguments, args: Raw) -> str:
-    if kind == "agent":
-        return arguments.prompt or arguments.objective or arguments.query or arguments.description
-    if kind == "ask":
-        return "\n".join(q.question for q in arguments.questions)
-    detail = arguments.pattern or arguments.query or arguments.prompt or arguments.fact
-    if kind == "skill":
-        return arguments.name
-    if detail or kind in ("shell", "edit", "write", "read", "todo", "search"):
-        return detail
-    return cut_text(_format_compact(args), 300)
-
-
-def _format_compact(raw: Raw) -> str:
-    try:
-        raw = Raw(msgspec.json.format(bytes(raw), indent=-1))
-    except UNDECODABLE:
-        pass
-    return bytes(raw).decode("utf-8", "replace")

@@ -125,6 +125,8 @@ class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     title: str = ""
     version: str = ""
     revert: OpencodeRevert | None = None
+    location: Raw = Raw(b"")
+    """Only opencode 2 writes it."""
     time: OpencodeSessionTime = OpencodeSessionTime()
 
 

@@ -7,12 +7,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
+from msgspec.structs import replace
 
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
-from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, find_skill
-from tasuki.harness.reading import tools
+from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
+from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import (
     KEEP_HUGE,
     UNDECODABLE,
@@ -21,6 +22,7 @@ from tasuki.harness.reading.jsonl import (
     decode_nested,
     mark_compacted,
 )
+from tasuki.harness.reading.tools import read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
@@ -33,6 +35,10 @@ out here.
 """
 LARGE = 64 << 20
 """Bytes of a thread above which less is kept of each result."""
+_GOES_ON = (
+    "opencode 2 went on with this thread in tables of its own, which are not read: newer words and "
+    "work are not in this brief."
+)
 _USER_SHELL = "The following tool was executed by the user"
 
 
@@ -68,7 +74,7 @@ class OpencodeReader:
         self.session, self.rows = stored.session, stored.rows
         self.lines = ThreadLines(path)
         self.lines.bytes = sum(len(row.data) for row in self.rows)
-        self.keep = KEEP_HUGE if self.lines.bytes > LARGE else KEEP
+        self.log = CallLog(KEEP_HUGE if self.lines.bytes > LARGE else KEEP)
         self.messages: dict[str, _OpenMessage] = {}
         self.slots: list[_EntrySlot] = []
         self.tails: dict[str, str] = {}
@@ -77,12 +83,9 @@ class OpencodeReader:
         """The same of a compaction that has no summary yet."""
         self.answers: list[tuple[int, OpencodeRow, str]] = []
         self.reverted = False
-        self.background = tools.BackgroundLog()
         self.limit = LimitRecord()
         self.agents: dict[str, str] = {}
         """Calls of sub-agents that work in the background, by the id of their session."""
-        self.skills: list[str] = []
-        self.tool_names: dict[str, None] = {}
         self.model = self.thinking = ""
         self.context: int | None = None
         self.replied: _OpenMessage | None = None
@@ -238,7 +241,7 @@ class OpencodeReader:
             return
         text, skill = record.restore_skill_call(text)
         if skill:
-            self.skills.append(skill)
+            self.log.skills.append(skill)
         origin, text = self.lines.gate.judge(text, queued=self._is_at_work(message.row))
         message.entry = self._add_entry("user", row, text, origin)
 
@@ -250,35 +253,30 @@ class OpencodeReader:
         if text.startswith("<task id="):
             head = text[: text.find(">")]
             call = self.agents.get(head.partition('"')[2].partition('"')[0], "")
-            self.background.record_end(call, failed='state="error"' in head)
-        self._add_entry("user", row, clip(text, self.keep), "harness")
+            self.log.background.record_end(call, failed='state="error"' in head)
+        self._add_entry("user", row, clip(text, self.log.keep), "harness")
 
     def _add_call(self, message: _OpenMessage, row: OpencodeRow, part: OpencodePart) -> None:
-        call, metadata = build_tool_call(part, self.keep)
+        state = part.state or record.OpencodeToolState()
+        given = read_input(state.input)
+        call, metadata = build_tool_call(part, given)
+        output, status, code = read_result(call, state, metadata)
         if message.by_user:
             put(call, "name", "!")
-            if call.status == "ok" and call.exit_code is None:
-                put(call, "status", "unknown")  # opencode does not record how it ended.
+            if status == "ok" and code is None:
+                status = "unknown"  # opencode does not record how it ended.
             self._add_entry("tool", row, origin="command", tool=call)
+            self.log.finish(call, output, status, code)
             return
-        self.tool_names[call.name] = None
-        entry = self._add_entry("tool", row, tool=call)
-        if call.kind == "skill" and (skill := find_skill(part.state)):
-            self.skills.append(skill)
-        elif call.kind == "agent":
-            self._record_agent(entry, call, metadata.sessionId)
-        if part.state and (words := find_answer(call, part.state, metadata)):
-            ended = part.state.time.end
+        self.log.add(self._add_entry("tool", row, tool=call), given)
+        if call.kind == "agent" and status == "ok" and 'state="running"' in output[:200]:
+            put(call, "background", metadata.sessionId)
+            self.agents[metadata.sessionId] = call.id
+        self.log.finish(call, output, status, code)
+        if words := find_answer(call, self.log.questions.get(call.id, ()), metadata):
+            ended = state.time.end
             moment = int(ended) << 12 if ended else row.moment
             self.answers.append((moment, row, words))
-
-    def _record_agent(self, entry: Entry, call: ToolCall, session: str) -> None:
-        self.background.record_start(call.id, "agent", call.detail, entry.ref)
-        if call.status == "ok" and 'state="running"' in call.output[:200]:
-            put(call, "background", session)
-            self.agents[session] = call.id
-        elif call.status != "running":
-            self.background.record_end(call.id, failed=call.status != "ok")
 
     # -- the whole ---------------------------------------------------------------------
 
@@ -289,7 +287,7 @@ class OpencodeReader:
             call = slot.entry.tool
             if call and call.status == "running" and self._find_start(slot.message) < last:
                 put(call, "status", "unknown")
-                self.background.record_end(call.id, failed=True)
+                self.log.background.record_end(call.id, failed=True)
 
     def _build_notices(self) -> tuple[Notice, ...]:
         ends: dict[str, int] = {}
@@ -327,7 +325,7 @@ class OpencodeReader:
             model=self.model,
             thinking=self.thinking,
             version=session.version,
-            tools=tuple(self.tool_names),
+            tools=tuple(self.log.names),
             name=record.choose_name(session.title),
             parent=session.parent,
             started=format_iso(started),
@@ -336,18 +334,20 @@ class OpencodeReader:
             entries=tuple(mark_compacted(live)),
             keeps_from=self._find_first_ref(self.tail_of_next) if self.tail_of_next else 0,
             notices=notices,
-            background=self.background.list_items(),
+            background=self.log.background.list_items(),
             sidechains=tuple(
                 Sidechain(id=id, path=str(self.source / id), label=title)
                 for id, title in session.children
             ),
-            skills=tuple(self.skills),
+            skills=tuple(self.log.skills),
             aborted=bool(notices)
             and notices[-1].kind == "interrupted"
             and notices[-1].after >= last,
             abandoned=len(self.slots) - len(live),
             sources=(str(self.source),),
-            report=self.lines.build_report(),
+            report=replace(
+                self.lines.build_report(), lacks_end=_GOES_ON if session.goes_on else ""
+            ),
             limit=self.limit.choose(live),
         )
 

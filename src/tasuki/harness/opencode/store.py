@@ -18,7 +18,13 @@ from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode import format as record
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_nested, repair_line
+from tasuki.harness.reading.jsonl import (
+    BYTE_ORDER_MARK,
+    UNDECODABLE,
+    decode_nested,
+    note_unread,
+    repair_line,
+)
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -49,6 +55,8 @@ class OpencodeSession(Struct):
     revert: record.OpencodeRevert | None = None
     children: tuple[tuple[str, str], ...] = ()
     """Ids and titles of the sessions of its sub-agents."""
+    goes_on: bool = False
+    """opencode 2 went on with it, in tables of its own."""
 
 
 class OpencodeRow(Struct, gc=False):
@@ -192,9 +200,26 @@ def has_session_tables(path: Path) -> bool:
 
     def has_tables(db: "Connection") -> bool:
         names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+        _note_newer_sessions(db, path)
         return names >= TABLES
 
     return query_database(path, path, has_tables)
+
+
+def _note_newer_sessions(db: "Connection", path: Path) -> None:
+    """Note the sessions of opencode 2, which has tables of its own."""
+    if count := _count_newer(db, "SELECT count(*) FROM session_v2"):
+        threads = "a thread" if count == 1 else f"{count} threads"
+        note_unread(f"{path} holds {threads} of opencode 2, whose tables are not read.")
+
+
+def _count_newer(db: "Connection", query: str, *values: str) -> int:
+    import sqlite3
+
+    try:
+        return parse_number(db.execute(query, values).fetchone()[0])
+    except sqlite3.OperationalError:  # There is no such table.
+        return 0
 
 
 def list_sessions(path: Path) -> list[tuple[str, float, int]]:
@@ -207,7 +232,12 @@ def list_sessions(path: Path) -> list[tuple[str, float, int]]:
         "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
         " FROM session s WHERE parent_id IS NULL"
     )
-    rows = query_database(path, path, lambda db: db.execute(query).fetchall())
+
+    def list_rows(db: "Connection") -> list[Any]:
+        _note_newer_sessions(db, path)
+        return db.execute(query).fetchall()
+
+    rows = query_database(path, path, list_rows)
     return [
         (decode_text(id), parse_number(updated) / 1000, parse_number(n)) for id, updated, n in rows
     ]
@@ -241,6 +271,7 @@ def load_session(db: "Connection", id: str) -> OpencodeSession | None:
         updated=parse_number(row.get("time_updated")),
         revert=_parse_revert(row.get("revert")),
         children=tuple((decode_text(child), decode_text(title)) for child, title in children),
+        goes_on=_count_newer(db, "SELECT count(*) FROM session_v2 WHERE id = ?", id) > 0,
     )
 
 
@@ -391,6 +422,10 @@ def load_export(path: Path) -> StoredSession:
             "export SESSION > thread.json"
         ) from exc
     info = export.info
+    if bytes(info.location):
+        raise ThreadUnreadable(
+            f"{path} is an export of opencode 2: it is not a thread of a known harness."
+        )
     return StoredSession(
         session=OpencodeSession(
             id=info.id,

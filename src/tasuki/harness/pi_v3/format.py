@@ -18,8 +18,11 @@ from msgspec import Raw, Struct
 from tasuki.harness.plans import MAX_ARGUMENT, TOO_LONG
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
 
+_WALL_TIME = compile_pattern(r"\nWall time: [\d.]+ seconds\s*\Z")
+_EXITED = compile_pattern(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
@@ -117,6 +120,16 @@ def extract_text(content: str | list[PiBlock] | None) -> str:
         return content[0].text
     texts = (b.text or ("[image]" if b.type == "image" else "") for b in content or ())
     return "\n".join(t for t in texts if t)
+
+
+def parse_shell_result(text: str, failed: bool) -> tuple[str, int | None]:
+    """Parse output without the harness's own last lines, and the exit code in those lines."""
+    code = None if failed else 0
+    if match := _EXITED.search(text, max(len(text) - 60, 0)):
+        text, code = text[: match.start()].rstrip("\n"), int(match[1])
+    if match := _WALL_TIME.search(text, max(len(text) - 60, 0)):
+        text = text[: match.start()].rstrip("\n")
+    return text, code
 
 
 # -- writing ---------------------------------------------------------------------------

@@ -15,7 +15,11 @@ from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, list_thread_f
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.patterns import compile_pattern
 
-_SESSION = compile_pattern(rb'\A\s*(?:\{"type": ?"title".*\n\s*)?\{"type": ?"session"[,}]')
+_SESSION = compile_pattern(
+    rb'\A\s*(?:\{"type": ?"title".*\n\s*)?\{"type": ?(?:"session"[,}]'
+    rb'|"(?:message|model_change|thinking_level_change|session_info|custom|compaction)", ?"id": ?"[^"]*", ?"parentId":)'
+)
+"""How a session begins, also one that has lost its header."""
 _OMP = compile_pattern(
     rb'\A\s*\{"type": ?"title"|"titleSource":|"attribution": ?"|"resolvedModelIsFallback":'
     rb'|"type": ?"model_change",[^\n]{0,200}"model": ?"|"type": ?"service_tier_change"'

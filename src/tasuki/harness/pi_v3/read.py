@@ -20,16 +20,16 @@ from tasuki.harness.pi_v3.format import (
     build_model_name,
     count_context_tokens,
     extract_text,
+    parse_shell_result,
 )
-from tasuki.harness.pi_v3.tool_calls import build_tool_call, parse_shell_result, parse_todos
-from tasuki.harness.reading import tools
+from tasuki.harness.reading.calls import CallLog, build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    clip,
     mark_compacted,
 )
+from tasuki.harness.reading.tools import build_tool_call, list_todos, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -94,21 +94,16 @@ class PiReader:
         self.path = path
         self.harness = harness
         self.lines = ThreadLines(path, follows=follows)
-        self.keep = choose_keep_limit(path)
+        self.log = CallLog(choose_keep_limit(path))
         self.tree = _PiTree()
         self.header: PiLine | None = None
         self.slots: list[_PiEntrySlot] = []
-        self.calls: dict[str, int] = {}
-        self.open: dict[str, int] = {}
-        """Calls of the last assistant message that have no result yet."""
         self.removed: set[int] = set()
         self.numbered: list[int] = []
         """Node of each line of the file, for the indexes that old compactions hold."""
         self.notices: list[tuple[int, Notice]] = []
-        self.background = tools.BackgroundLog()
         self.limit = LimitRecord()
         self.skills: list[tuple[int, str]] = []
-        self.tool_names: dict[str, None] = {}
         self.name = self.model = self.thinking = self.updated = ""
         self.usage: PiUsage | None = None
         self.node = -1
@@ -208,7 +203,7 @@ class PiReader:
             self._add_result(message)
             return
         if message.role in ("user", "assistant"):
-            self._settle_open_calls("unknown")
+            self.log.settle("unknown")
         if message.role == "user":
             self._add_user_text(line, extract_text(message.content), message.attribution == "agent")
         elif message.role == "assistant":
@@ -245,68 +240,41 @@ class PiReader:
         if message.usage and message.usage.input + message.usage.output:
             self.usage = message.usage
         if message.stopReason == "aborted":
-            self._settle_open_calls("aborted")
+            self.log.settle("aborted")
             self._add_notice("interrupted", message.errorMessage or "")
         elif message.stopReason == "error":
-            self._settle_open_calls("aborted")
+            self.log.settle("aborted")
             text = message.errorMessage or ""
             self._add_notice("error", text)
             self.limit.note_error(text, line.timestamp, len(self.slots))
 
     def _add_call(self, line: PiLine, block: PiBlock) -> None:
-        call = build_tool_call(block)
-        self.tool_names[call.name] = None
+        given = read_input(block.arguments)
+        call = build_tool_call(block.id, block.name, given)
         index = self._add_entry(self._build_entry("tool", line, tool=call))
-        self.calls[block.id] = self.open[block.id] = index
-        if call.kind == "agent":
-            self.background.record_start(block.id, "agent", call.detail, index + 1)
+        self.log.add(self.slots[index].entry, given)
 
     def _add_result(self, message: PiMessage) -> None:
-        index = self.calls.get(message.toolCallId)
-        if index is None:
+        entry = self.log.calls.get(message.toolCallId)
+        if entry is None or (call := entry.tool) is None:
             self.lines.unknown["toolResult without a call"] += 1
             return
-        self.open.pop(message.toolCallId, None)
-        entry = self.slots[index].entry
-        call = entry.tool
-        assert call is not None
         output, code = extract_text(message.content), None
         status: ToolStatus = "error" if message.isError else "ok"
         if message.isError and output.rstrip().endswith(_ABORTED):
             status = "aborted"
         elif call.kind == "shell":
             output, code = parse_shell_result(output, message.isError)
-        size = len(output)
-        put(call, "output", output if size <= self.keep else clip(output, self.keep))
-        put(call, "output_size", size)
-        put(call, "exit_code", code)
-        put(call, "status", status)
+        self.log.finish(call, output, status, code)
         if call.kind == "todo":
-            put(call, "todos", parse_todos(message.details) or call.todos)
-        if call.kind == "agent":
-            self.background.record_end(call.id, failed=message.isError)
+            put(call, "todos", list_todos(read_input(message.details)) or call.todos)
 
     def _add_user_command(self, line: PiLine, message: PiMessage) -> None:
-        status: ToolStatus = "error" if message.exitCode else "ok"
-        call = ToolCall(
-            id=line.id,
-            name="!",
-            kind="shell",
-            command=message.command,
-            output=clip(message.output, self.keep),
-            output_size=len(message.output),
-            exit_code=message.exitCode,
-            status="aborted" if message.cancelled else status,
+        status: ToolStatus = "aborted" if message.cancelled else "ok"
+        call = build_user_command(
+            line.id, message.command, message.output, self.log.keep, message.exitCode, status
         )
         self._add_entry(self._build_entry("tool", line, origin="command", tool=call))
-
-    def _settle_open_calls(self, status: ToolStatus) -> None:
-        """Settle open calls when the conversation goes on: they will never get a result."""
-        for index in self.open.values():
-            if call := self.slots[index].entry.tool:
-                put(call, "status", status)
-                self.background.record_end(call.id, failed=True)
-        self.open.clear()
 
     def _on_custom_message(self, line: PiLine) -> None:
         text = extract_text(line.content)
@@ -352,8 +320,11 @@ class PiReader:
 
     def _build_thread(self) -> Thread:
         header = self.header
-        if header is None:
+        if header is None and not self.slots:
             raise self.lines.build_error("header of a pi session", "pi session")
+        if header is None:  # It is lost; the name of the file holds the id.
+            header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
+            self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
         live = [s for s in self.slots if active[s.node] and s.node not in self.removed]
         notices = [n for node, n in self.notices if node < 0 or active[node]]
@@ -366,7 +337,7 @@ class PiReader:
             model=self.model,
             thinking=self.thinking,
             version=str(header.version or 1),
-            tools=tuple(self.tool_names),
+            tools=tuple(self.log.names),
             name=self.name,
             parent=header.parentSession or header.branchedFrom or "",
             started=header.timestamp,
@@ -374,7 +345,7 @@ class PiReader:
             context_tokens=count_context_tokens(usage) if usage else None,
             entries=tuple(mark_compacted([s.entry for s in live])),
             notices=tuple(notices),
-            background=self.background.list_items(),
+            background=self.log.background.list_items(),
             skills=tuple(name for node, name in self.skills if active[node]),
             aborted=bool(notices)
             and notices[-1].kind == "interrupted"

@@ -413,7 +413,7 @@ def find_occurring(
     texts = {n for n in needles if n}
     found: set[str] = set()
     for path in paths:
-        plain = path.endswith(".md")
+        plain = path.endswith((".md", ".txt"))
         wanted = {
             n: (n.encode("utf-8", "replace"),) if plain else _list_escapes(n) for n in texts - found
         }

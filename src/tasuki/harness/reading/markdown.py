@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
-from tasuki.harness.reading import tools
+from tasuki.harness.reading.patches import parse_patch
 from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import FileChange, ReadReport
 from tasuki.patterns import compile_pattern
@@ -142,7 +142,7 @@ def parse_edits(text: str) -> list[FileChange]:
     These are SEARCH/REPLACE, diffs and patches.
     """
     if "*** Begin Patch" in text:
-        return list(tools.parse_patch(text[text.index("*** Begin Patch") :]))
+        return list(parse_patch(text[text.index("*** Begin Patch") :]))
     lines = text.split("\n")
     return list(_parse_replacements(lines)) or list(_parse_diffs(lines))
 

@@ -107,3 +107,26 @@ def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) ->
     _OUTPUT_SIZE.__set__(call, size)
     if isinstance(call, UnreadToolCall):
         _PLACE.__set__(call, 0)
+
+
+def add_output(call: ToolCall, text: str, keep: int) -> None:
+    """Add to the output of a call what its command printed later."""
+    size = call.output_size + len(text)
+    put_output(call, f"{call.output}\n{text}" if call.output else text, keep)
+    _OUTPUT_SIZE.__set__(call, size)
+
+
+def read_both(path: Path, most: int = 4 << 20) -> str:
+    """Read a text file, of a long one both ends; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = os.pread(file.fileno(), most, 0)
+            data += (
+                os.pread(file.fileno(), min(most, size - most), max(most, size - most))
+                if size > most
+                else b""
+            )
+    except OSError:
+        return ""
+    return data.decode("utf-8", "replace")

@@ -12,7 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.reading import markdown, tools
+from tasuki.harness.reading import markdown
+from tasuki.harness.reading.calls import BackgroundLog
 from tasuki.harness.reading.jsonl import mark_compacted
 from tasuki.harness.reading.speakers import INTERRUPTED
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
@@ -59,7 +60,7 @@ class SpecStoryReader:
         self.turns = 0
         self.detailed = False
         """Headings show a time or a model: one that does not is a quotation, inside code."""
-        self.background = tools.BackgroundLog()
+        self.background = BackgroundLog()
         self.tool_names: dict[str, None] = {}
         self.turn = _SpeakerTurn()
         self.body: list[str] = []

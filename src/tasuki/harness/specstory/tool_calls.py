@@ -3,12 +3,13 @@
 import html
 import re
 from collections.abc import Iterator
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tasuki.harness.reading import markdown, tools
-from tasuki.harness.reading.jsonl import KEEP_WHOLE, UNDECODABLE, clip
+from tasuki.harness.reading.jsonl import KEEP_WHOLE, clip
+from tasuki.harness.reading.patches import parse_patch
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
@@ -43,39 +44,6 @@ _CANCELLED = compile_pattern(r"^Cancelled\s*$|Status: \*\*cancelled\*\*", re.MUL
 _TYPES: dict[str, ToolKind] = {
     "read": "read", "write": "edit", "search": "search", "shell": "shell", "task": "todo",
 }  # fmt: skip
-_KINDS: dict[str, ToolKind] = {
-    "readfile": "read", "listdirectory": "search", "listdir": "search", "findtextinfiles": "search",
-    "findfiles": "search", "codebasesearch": "search", "grepsearch": "search", "filesearch": "search",
-    "replacestring": "edit", "replacestringinfile": "edit", "multireplacestring": "edit",
-    "searchreplace": "edit", "editfile": "edit", "codeedit": "edit", "inserteditintofile": "edit",
-    "insertedit": "edit", "applypatch": "edit", "createfile": "write", "deletefile": "edit",
-    "runinterminal": "shell", "runterminalcmd": "shell", "runterminalcommand": "shell",
-    "command": "shell", "execcommand": "shell", "shellcommand": "shell", "managetodolist": "todo",
-    "todowrite": "todo", "fetchwebpage": "web", "runsubagent": "agent",
-}  # fmt: skip
-_NO_COMMANDS = frozenset({"taskoutput", "killshell", "bashoutput", "ls", "listdirectory"})
-
-
-class _SpecstoryParameters(Struct):
-    """Parameters in a JSON block, and the new text that Copilot records with its result."""
-
-    command: str = ""
-    file_path: str = ""
-    filePath: str = ""
-    path: str = ""
-    old_string: str = ""
-    oldString: str = ""
-    new_string: str = ""
-    newString: str = ""
-    content: str = ""
-    textEditContent: str = ""
-    query: str = ""
-    pattern: str = ""
-    url: str = ""
-    description: str = ""
-
-
-_GIVEN = msgspec.json.Decoder(_SpecstoryParameters)
 
 
 class _CodeFence(Struct):
@@ -93,8 +61,8 @@ class _ToolBlock(Struct):
     summary: str
     body: str
     fences: list[_CodeFence]
-    bullets: dict[str, str]
-    given: _SpecstoryParameters
+    given: dict[str, Any]
+    """Its parameters, from blocks of JSON and bullets."""
 
 
 def build_tool_call(lines: list[str], id: str) -> ToolCall:
@@ -132,12 +100,11 @@ def _parse_block(kind: str, name: str, text: str) -> _ToolBlock:
     if used := _USED.search(summary):
         name, summary = name or used[1], used[2].strip()
     fences = list(_list_fences(text))
-    parameters = _SpecstoryParameters()
-    for block in fences:
+    given: dict[str, Any] = dict(tools.fold_input({m[1]: m[2] for m in _BULLET.finditer(text)}))
+    for block in reversed(fences):
         if block.language == "json":
-            parameters = _merge_parameters(parameters, block.text)
-    bullets = {m[1]: m[2] for m in _BULLET.finditer(text)}
-    return _ToolBlock(kind, name, summary, text, fences, bullets, parameters)
+            given |= {k: v for k, v in tools.read_input(block.text).items() if k != "patch" and v}
+    return _ToolBlock(kind, name, summary, text, fences, given)
 
 
 def _list_fences(text: str) -> Iterator[_CodeFence]:
@@ -153,15 +120,6 @@ def _list_fences(text: str) -> Iterator[_CodeFence]:
             language, fence_lines = line.strip().strip("`~").partition(":")[0].strip(), []
     if mark:
         yield _CodeFence(language, "\n".join(fence_lines))
-
-
-def _merge_parameters(parameters: _SpecstoryParameters, text: str) -> _SpecstoryParameters:
-    try:
-        parsed = _GIVEN.decode(text.encode("utf-8", "replace"))
-    except UNDECODABLE:
-        return parameters
-    names = _SpecstoryParameters.__struct_fields__
-    return _SpecstoryParameters(**{n: getattr(parameters, n) or getattr(parsed, n) for n in names})
 
 
 def _build_call(block: _ToolBlock, id: str, last_path: str = "") -> ToolCall:
@@ -190,11 +148,10 @@ def _build_call(block: _ToolBlock, id: str, last_path: str = "") -> ToolCall:
 
 
 def _find_kind(block: _ToolBlock) -> ToolKind:
-    plain = re.sub(r"[_\W]|v\d+\Z", "", block.name.removeprefix("copilot_")).lower()
-    if plain in _NO_COMMANDS and block.type == "shell":
-        return "search" if plain in ("ls", "listdirectory") else "other"
-    kind = _KINDS.get(plain) or tools.find_kind(block.name)
-    return kind if kind != "other" else _TYPES.get(block.type, "other")
+    tool = tools.find_tool(block.name)
+    if tool.kind == "background" and block.type != "shell":
+        return "other"
+    return tool.kind or _TYPES.get(block.type, "mcp" if tool.is_foreign else "other")
 
 
 def _find_status(block: _ToolBlock, kind: ToolKind, code: int | None) -> ToolStatus:
@@ -214,8 +171,8 @@ def _find_command(block: _ToolBlock) -> str:
             return fenced.text.strip()
     if match := _RAN.match(block.summary):
         return (match[1] or match[2]).strip()
-    if bullet := block.bullets.get("command") or block.bullets.get("cmd") or block.given.command:
-        return bullet
+    if command := tools.join_command(block.given.get("command", "")):
+        return command
     match = re.search(r"^`([^`\n].*)`\s*$", block.body, re.MULTILINE)
     return match[1] if match else ""
 
@@ -228,36 +185,31 @@ def _find_output(block: _ToolBlock, kind: str, command: str) -> str:
 
 
 def _find_path(block: _ToolBlock) -> str:
-    parameters = block.given
-    if path := parameters.file_path or parameters.filePath or block.bullets.get("file_path", ""):
-        return path
-    for text in (block.summary, block.body):
+    path = tools.get_text(block.given, "path")
+    for text in () if path else (block.summary, block.body):
         if match := _NAMED.search(text) or _LINK.search(text):
             return match[1].strip().strip("`")
-    if match := _RESULT.search(block.body):
+    if not path and (match := _RESULT.search(block.body)):
         return match[1] or match[2]
-    if match := _BARE.search(block.body):
+    if not path and (match := _BARE.search(block.body)):
         return match[1]
-    return parameters.path or block.bullets.get("path", "")
+    return path
 
 
 def _build_changes(
     block: _ToolBlock, kind: str, path: str, last_path: str
 ) -> tuple[FileChange, ...]:
-    parameters, bullets = block.given, block.bullets
+    given = block.given
     if "*** Begin Patch" in block.body:
-        return tools.parse_patch(block.body[block.body.index("*** Begin Patch") :])
+        return parse_patch(block.body[block.body.index("*** Begin Patch") :])
     path = path or last_path
     diffs = [f for f in block.fences if f.language == "diff"]
     if diffs:
         lines = (f.text.split("\n") for f in diffs)
         return tuple(markdown.parse_diff(path, some) for some in lines)
-    old = parameters.old_string or parameters.oldString or bullets.get("old_string", "")
-    new = parameters.new_string or parameters.newString or bullets.get("new_string", "")
-    whole = (
-        html.unescape(parameters.textEditContent)
-        or parameters.content
-        or bullets.get("content", "")
+    old, new = tools.get_text(given, "old"), tools.get_text(given, "new")
+    whole = html.unescape(tools.get_text(given, "texteditcontent")) or tools.get_text(
+        given, "content"
     )
     if not (old or new):
         shown = [f.text for f in block.fences if f.language not in ("json", "text")]
@@ -273,18 +225,7 @@ def _parse_todos(body: str) -> tuple[Todo, ...] | None:
 
 
 def _find_detail(block: _ToolBlock, kind: str) -> str:
-    parameters, bullets = block.given, block.bullets
     if kind in ("edit", "write", "read", "todo", "shell"):
         return ""
-    detail = parameters.query or parameters.pattern or parameters.url or bullets.get("query") or ""
-    detail = (
-        detail
-        or bullets.get("pattern")
-        or bullets.get("url")
-        or block.summary
-        or parameters.description
-        or bullets.get("description")
-        or bullets.get("prompt")
-        or ""
-    )
-    return cut_text(detail, 300)
+    detail = tools.get_text(block.given, "query", "pattern", "url") or block.summary
+    return cut_text(detail or tools.get_text(block.given, "description", "prompt"), 300)

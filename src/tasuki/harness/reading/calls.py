@@ -1,0 +1,339 @@
+"""What calls and their results do beside the conversation: todos, questions, skills, background work."""
+
+import re
+from itertools import islice
+
+from msgspec.structs import force_setattr as put
+from msgspec.structs import replace
+
+from tasuki.harness.reading.answers import OfferedQuestion
+from tasuki.harness.reading.jsonl import clip
+from tasuki.harness.reading.results import find_status, is_worded, parse_result
+from tasuki.harness.reading.tools import (
+    ToolInput,
+    find_tool,
+    get_text,
+    is_own_tool,
+    list_nested_calls,
+    list_questions,
+    parse_todo_status,
+)
+from tasuki.harness.reading.unread import add_output, put_output
+from tasuki.model import Background, Entry, Todo, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import cut_text
+
+_CONTROLS_AGENT = frozenset(
+    "waitagent closeagent readagent writeagent listagents sendinput followuptask resumeagent interruptagent "
+    "agentoutput".split()
+)
+"""Tools that start no sub-agent, and speak with one that runs."""
+_JOB_FIELDS = ("sessionid", "shellid", "bashid", "taskid", "processid", "pid", "id")
+_STATUS = compile_pattern(r"<status>(\w+)</status>")
+_CODE = compile_pattern(r"<exit_code>(-?\d+)</exit_code>")
+_SHOWN = compile_pattern(r"<(output|stdout|stderr)>\n?(.*?)\n?</\1>", re.DOTALL)
+_STOPS = ("stop", "kill", "taskstop")
+_WHERE = compile_pattern(
+    r"\bhttps?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d{2,5})?[^\s\"'<>)\]]*"
+    r"|\b(?:port|PORT)[ :=]{1,2}\d{2,5}\b"
+)
+_LOG = compile_pattern(
+    r"(?:[Oo]utput is being written to: |[Ll]og(?: file)?: |<output-file>)([^\s<>]+[^\s<>.,])"
+)
+MOST_PLACES = 3
+LAUNCHED = ("Async agent launched", "Command running in background", "Monitor started (task ")
+"""Beginnings of results of what goes on in the background."""
+SERVER = compile_pattern(
+    r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
+    r"|(?:npm|pnpm|yarn|bun|deno|make|just|mise)(?: run| task)? (?:dev|start|serve|preview)|rails s(?:erver)?|compose up)\b"
+)
+"""Commands that serve until somebody ends them."""
+_DETACHED = compile_pattern(r"(?m)(?:^|[^&>|<])&(?=\s|$|\))(?!.*\b(?:wait|kill)\b)")
+_KILLS = compile_pattern(r"\b(?:p?kill|killall|fuser -k|taskkill|Stop-Process)\b")
+_REDIRECTED = compile_pattern(r"(?<![\d&])(?:1|&)?>{1,2} ?([^\s;&|]+)")
+
+
+class BackgroundLog:
+    """Sub-agents and background commands as they start and end while a thread is read."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Background] = {}
+        self._aliases: dict[str, str] = {}
+        self._calls: dict[str, ToolCall] = {}
+
+    def add_alias(self, id: str, alias: str) -> None:
+        """Record that a running item has another id from now on; its end may carry either."""
+        self._aliases[alias] = id
+
+    def find_item(self, id: str) -> Background | None:
+        """Return what has this id, also by another of its ids."""
+        return self._items.get(self._aliases.get(id, id))
+
+    def record_start(
+        self, id: str, kind: str, label: str, ref: int, call: ToolCall | None = None
+    ) -> None:
+        """Record that something began to run in the background; `call` is the command that did."""
+        if id and id not in self._items:
+            label = cut_text(" ".join(label.split()), 200)
+            of = "agent" if kind == "agent" else "command"
+            self._items[id] = Background(id, of, label, "running", ref)  # type: ignore[arg-type]
+            if call:
+                self._calls[id] = call
+
+    def record_output(self, id: str, text: str, keep: int = 0) -> None:
+        """Record where a command serves and logs, as far as it was printed.
+
+        With `keep`, the text is more output of the command, and is added to its call.
+        """
+        item = self.find_item(id) if text else None
+        if item is None or item.kind == "agent":
+            return
+        printed = text[:20_000]
+        found = [
+            place.rstrip("/.,") for place in (*_WHERE.findall(printed), *_LOG.findall(printed))
+        ]
+        places = tuple(dict.fromkeys((*item.places, *found)))[:MOST_PLACES]
+        self._items[item.id] = replace(item, places=places)
+        if keep and (call := self._calls.get(item.id)):
+            add_output(call, text, keep)
+
+    def record_end(self, id: str, failed: bool = False, code: int | None = None) -> None:
+        """Record that it ended, and how: `code` is the exit code of a command."""
+        if item := self.find_item(id):
+            failed = bool(code) if code is not None else failed
+            self._items[item.id] = replace(item, state="failed" if failed else "done")
+            if (call := self._calls.get(item.id)) and call.status == "running":
+                put(call, "status", "error" if failed else "ok" if code == 0 else "unknown")
+                put(call, "exit_code", code)
+                if call.output.startswith(LAUNCHED):  # These words are not the command's.
+                    put_output(call, call.output.partition("\n")[2], len(call.output))
+
+    def rename(self, id: str, name: str) -> None:
+        """Record the name under which something that runs is known; without one it never began."""
+        item = self._items.pop(id, None)
+        if item and name:
+            self._items[name] = replace(item, id=name, state="running")
+
+    def record_stop(self, id: str) -> None:
+        """Record that the agent or the user ended it before its own end."""
+        if item := self.find_item(id):
+            self._items[item.id] = replace(item, state="done")
+            if (call := self._calls.get(item.id)) and call.status == "running":
+                put(call, "status", "aborted")
+
+    def list_items(self) -> tuple[Background, ...]:
+        """Return all of them, in the order they began."""
+        return tuple(self._items.values())
+
+
+_CREATED = compile_pattern(r"\ATask #(\w+) created")
+
+
+class TaskList:
+    """The todo list of tools that add and change one item each, by the ids that the program gives."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Todo] = {}
+        """By the call that added it."""
+        self._calls: dict[str, str] = {}
+        """That call, by the id that its result names."""
+
+    def update(self, call: ToolCall, given: ToolInput) -> tuple[Todo, ...] | None:
+        """Return the list after a call; that of the call itself where it states it whole."""
+        plain = find_tool(call.name).plain
+        if plain not in ("taskcreate", "taskupdate"):
+            return call.todos
+        subject, status = get_text(given, "subject"), get_text(given, "status")
+        if plain == "taskcreate":
+            self._tasks[call.id] = Todo(text=subject, status="pending")
+        elif task := self._tasks.get(key := self._find_key(get_text(given, "taskid", "id"))):
+            state = parse_todo_status(status) if status else task.status
+            self._tasks[key] = Todo(text=subject or task.text, status=state)
+        return tuple(self._tasks.values())
+
+    def _find_key(self, id: str) -> str:
+        """Find the call that added an item; without ids in the results they are counted."""
+        if self._calls or not id.isdecimal():
+            return self._calls.get(id, "")
+        return next(islice(self._tasks, int(id) - 1, None), "") if id != "0" else ""
+
+    def read_result(self, call_id: str, output: str) -> None:
+        """Take the id of an added item from the result of its call."""
+        if call_id in self._tasks and (named := _CREATED.match(output)):
+            self._calls[named[1]] = call_id
+
+
+def build_user_command(
+    id: str, command: str, output: str, keep: int, code: int | None, status: ToolStatus = "ok"
+) -> ToolCall:
+    """Build the call of a command that the user ran in the program."""
+    return ToolCall(
+        id=id,
+        name="!",
+        kind="shell",
+        command=command,
+        output=clip(output, keep),
+        output_size=len(output),
+        exit_code=code,
+        status="error" if code and status == "ok" else status,
+    )
+
+
+def _leaves_behind(command: str) -> bool:
+    if "&" not in command:
+        return False
+    return command[-1] == "&" or "&\n" in command or command.count("& ") > command.count("&& ")
+
+
+class CallLog:
+    """The calls of a thread; results are joined to them as they come in.
+
+    Entries are frozen everywhere else: only here and in the readers results are put into calls.
+    """
+
+    all_worded = False
+    """Its records never say how a call ended: only the words of the results do."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        """Characters of each output that are kept."""
+        self.background = BackgroundLog()
+        self.questions: dict[str, list[OfferedQuestion]] = {}
+        self.skills: list[str] = []
+        self.names: dict[str, None] = {}
+        """Every tool that was called, in order."""
+        self.calls: dict[str, Entry] = {}
+        self.open: dict[str, ToolCall] = {}
+        """Calls that have no result yet."""
+        self.reported: set[str] = set()
+        """Calls whose sub-agents have records of their own, also of their ends."""
+        self._tasks = TaskList()
+        self._detached: list[str] = []
+        self._jobs: dict[str, str] = {}
+        """The background jobs that calls ask about or end."""
+
+    def add(self, entry: Entry, given: ToolInput) -> None:
+        """Add a call; its result is still to come."""
+        if (call := entry.tool) is not None:
+            self.calls[call.id], self.open[call.id] = entry, call
+            self.note_call(call, given, entry.ref)
+
+    def note_call(self, call: ToolCall, given: ToolInput, ref: int) -> None:
+        """Note what a call does beside the conversation."""
+        kind = call.kind
+        self.names[call.name] = None
+        if kind == "shell":
+            if "kill" in call.command or _leaves_behind(call.command):
+                self._note_detached(call, ref)
+        elif kind == "todo":
+            put(call, "todos", self._tasks.update(call, given))
+        elif kind == "ask" and is_own_tool(call.name):
+            self.questions[call.id] = list_questions(given)
+        elif kind == "skill" and call.detail:
+            self.skills.append(call.detail)
+        elif kind == "agent" and find_tool(call.name).plain not in _CONTROLS_AGENT:
+            self.background.record_start(call.id, "agent", call.detail, ref)
+        elif kind == "background":
+            inner = list_nested_calls(find_tool(call.name), given)
+            given = inner[0][1] if len(inner) == 1 else given
+            numbers = (str(given[f]) for f in _JOB_FIELDS if isinstance(given.get(f), int))
+            self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
+
+    def _note_detached(self, call: ToolCall, ref: int) -> None:
+        """Note a server that a shell leaves behind (`&`); whatever ends processes may end it."""
+        command = call.command.replace("&&", ";")
+        if _KILLS.search(command):
+            for id in self._detached:
+                self.background.record_stop(id)
+            self._detached.clear()
+        elif _DETACHED.search(command) and SERVER.search(command):
+            self._detached.append(id := f"{call.id}&")
+            self.background.record_start(id, "command", command, ref)
+            log = _REDIRECTED.search(command)
+            self.background.record_output(id, f"{command}\nLog: {log[1]}" if log else command)
+
+    def finish(
+        self,
+        call: ToolCall,
+        output: str,
+        status: ToolStatus,
+        code: int | None = None,
+        *,
+        is_known: bool = False,
+    ) -> None:
+        """Put a result into its call; where only its words show how it ended, these count.
+
+        `is_known`: the record says how it ended, whatever its words are.
+        """
+        self.open.pop(call.id, None)
+        if not is_known:
+            status, code, output = self.judge(call, output, status, code)
+        size = len(output)
+        put(call, "output", output if size <= self.keep else clip(output, self.keep))
+        put(call, "output_size", size)
+        put(call, "status", status)
+        put(call, "exit_code", code)
+        self.note_result(call, output)
+
+    def judge(
+        self, call: ToolCall, output: str, status: ToolStatus, code: int | None
+    ) -> tuple[ToolStatus, int | None, str]:
+        """Return how a call ended, and its output, by its words where its record says too little."""
+        needs_words = self.all_worded or is_worded(call.name)
+        if status not in ("ok", "unknown") or not (needs_words or call.name == "shell"):
+            return status, code, output
+        worded = parse_result(output)
+        if worded.code is None and not needs_words:  # `shell` is Codex's, and may be anybody's.
+            return status, code, output
+        if worded.code is not None or (call.kind == "shell" and status == "ok"):
+            code = worded.code
+        if worded.session and code is None and call.kind == "shell":
+            return self.start_job(call, worded.session), None, worded.output
+        if call.kind != "shell" and output.startswith("Script failed"):
+            return "error", code, worded.output
+        return find_status(call.kind, code, worded.output), code, worded.output
+
+    def start_job(self, call: ToolCall, session: str) -> ToolStatus:
+        """Note that the command of a call goes on in the background; return how the call is then."""
+        ref = self.calls[call.id].ref
+        self.background.record_start(session, "command", call.command, ref, call)
+        put(call, "background", session)
+        return "running"
+
+    def note_result(self, call: ToolCall, output: str) -> None:
+        """Note what the result of a call says of todos and of background work."""
+        if call.kind == "shell":
+            detached = f"{call.id}&"
+            self.background.record_output(call.background or detached, output)
+            if call.status in ("error", "refused") and detached in self._detached:
+                self.background.record_end(detached, failed=True)
+        elif call.kind == "todo":
+            self._tasks.read_result(call.id, output)
+        elif call.kind == "background" and (call.status == "ok" or call.exit_code is not None):
+            job = self._jobs.get(call.id, "")
+            if find_tool(call.name).plain.startswith(_STOPS):
+                self.background.record_stop(job)
+            else:
+                self._read_job(call, job, output)
+        elif call.kind == "agent" and not call.background and call.status != "running":
+            self._end_agent(call, failed=call.status != "ok")
+
+    def _read_job(self, call: ToolCall, job: str, output: str) -> None:
+        """Read what a call printed of a job in the background, and whether it ended."""
+        status, tagged = _STATUS.search(output), _CODE.search(output)
+        code = int(tagged[1]) if tagged else call.exit_code
+        shown = "\n".join(text for _, text in _SHOWN.findall(output))
+        self.background.record_output(job, output if is_worded(call.name) else shown, self.keep)
+        if code is not None or (status and status[1] != "running"):
+            self.background.record_end(job, status is None or status[1] != "completed", code)
+
+    def settle(self, status: ToolStatus) -> None:
+        """Settle open calls when the conversation goes on: they will never get a result."""
+        for call in self.open.values():
+            put(call, "status", status)
+            self._end_agent(call, failed=True)
+        self.open.clear()
+
+    def _end_agent(self, call: ToolCall, *, failed: bool) -> None:
+        if call.id not in self.reported:
+            self.background.record_end(call.id, failed=failed)

@@ -1,0 +1,66 @@
+"""What a patch does to files: `*** Begin Patch`, unified diffs, the anchored edits of omp."""
+
+import re
+
+from tasuki.model import FileChange
+from tasuki.patterns import compile_pattern
+
+_FILE = compile_pattern(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
+_OLD = compile_pattern(r"\n-(.*)")
+_NEW = compile_pattern(r"\n(?:\+|@@ )(.*)")
+_MOVE = compile_pattern(r"\A\n\*\*\* Move to: (.+)")
+_ANCHOR = compile_pattern(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
+_ANCHORED = compile_pattern(r"^\s*\+(.*)$", re.MULTILINE)
+_HEREDOC = compile_pattern(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
+
+
+def find_patch(command: str) -> str:
+    """Find the patch that a shell command passes to `apply_patch`, empty if there is none."""
+    if match := _HEREDOC.search(command):
+        return match[2]
+    return command if command.startswith("apply_patch ") and "*** Begin" in command else ""
+
+
+def parse_patch(patch: str) -> tuple[FileChange, ...]:
+    """Parse the file changes of a patch in the `*** Begin Patch` form (Codex `apply_patch`)."""
+    patch = "\n" + patch.replace("\r\n", "\n")
+    heads = list(_FILE.finditer(patch))
+    ends = [head.start() for head in heads[1:]] + [len(patch)]
+    return tuple(
+        change
+        for head, end in zip(heads, ends[: len(heads)], strict=True)
+        for change in _parse_file_changes(head[1], head[2].strip(), patch[head.end() : end])
+    )
+
+
+def _parse_file_changes(action: str, path: str, body: str) -> list[FileChange]:
+    if action == "Delete":
+        return [FileChange(path=path, kind="delete")]
+    old, new = "\n".join(_OLD.findall(body)), "\n".join(_NEW.findall(body))
+    if moved := _MOVE.search(body):
+        renamed = FileChange(path=moved[1].strip(), kind="rename", old=old, new=new)
+        return [FileChange(path=path, kind="delete"), renamed]
+    return [FileChange(path=path, kind="create" if action == "Add" else "edit", old=old, new=new)]
+
+
+def parse_anchored_edits(patch: str) -> tuple[FileChange, ...]:
+    """Parse the changes of an omp hashline edit.
+
+    It has one section a file, headed `[PATH#HASH]` or `@PATH`. The removed text is named there
+    by anchors alone, so only the new text is known.
+    """
+    heads = list(_ANCHOR.finditer(patch))
+    ends = [h.start() for h in heads[1:]] + [len(patch)] if heads else []
+    return tuple(
+        FileChange(
+            path=(head[1] or head[2]).strip(),
+            kind="edit",
+            new="\n".join(_ANCHORED.findall(patch[head.end() : end])),
+        )
+        for head, end in zip(heads, ends, strict=True)
+    )
+
+
+def is_patch(text: str) -> bool:
+    """Return whether a text is a patch that names its files."""
+    return "*** Begin Patch" in text[:200]

@@ -1,0 +1,109 @@
+"""How calls ended by the words of their results, for tools of which only these show it."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.tools import find_tool
+from tasuki.model import ToolKind, ToolStatus
+from tasuki.patterns import compile_pattern
+
+_WORDED = frozenset(
+    "exec repl eval execcommand shellcommand localshell unifiedexec applypatch writestdin".split()
+)
+"""Tools of Codex, wherever a converter put them, and those that run a script."""
+_EXIT = compile_pattern(
+    r"\A(?:Error: )?Exit(?:ed with)? code:? (-?\d+)|\b(?:Process|Command) exited with code (-?\d+)"
+)
+_STATE = compile_pattern(
+    r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
+    re.MULTILINE,
+)
+_BODY = "\nOutput:\n"
+_HEADED = ("Wall time: ", "Script completed\n", "Script failed\n")
+_SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
+_FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
+_REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
+
+
+class _ShellMetadata(Struct, frozen=True):
+    exit_code: int | None = None
+
+
+class _ShellResult(Struct):
+    """The result of a command as an object: of older versions, and of calls in scripts."""
+
+    output: str
+    metadata: _ShellMetadata = _ShellMetadata()
+    exit_code: int | None = None
+    session_id: int | str | None = None
+
+
+_SHELL_RESULT = msgspec.json.Decoder(_ShellResult)
+
+
+class WordedResult(NamedTuple):
+    """What the words of a result say beside the output of a command."""
+
+    code: int | None
+    output: str
+    session: str = ""
+    """The session, shell or process in which the command goes on."""
+    ended: str = ""
+    """The one that ended."""
+
+
+@lru_cache(maxsize=4096)
+def is_worded(name: str) -> bool:
+    """Return whether only the words of a tool's results show how its calls ended."""
+    return "__" in name or find_tool(name).plain in _WORDED
+
+
+def parse_result(text: str) -> WordedResult:
+    """Parse a result: exit code, output without the program's header, id of a running session."""
+    if text.startswith("{"):
+        try:
+            result = decode_nested(_SHELL_RESULT, text)
+            code = result.metadata.exit_code if result.exit_code is None else result.exit_code
+            return WordedResult(code, result.output, str(result.session_id or ""))
+        except UNDECODABLE:
+            return WordedResult(None, text)
+    header_end = text.find(_BODY)
+    if header_end < 0:
+        match = _STATE.match(text)
+    else:
+        match = _STATE.search(text, max(header_end - 200, 0), header_end)
+    output = text[header_end + len(_BODY) :] if header_end >= 0 else ""
+    if match:
+        return WordedResult(int(match[1]) if match[1] else None, output, match[2] or "")
+    if output and text.startswith(_HEADED):
+        return (
+            parse_result(output.lstrip("\n"))
+            if output.lstrip().startswith("{")
+            else WordedResult(None, output)
+        )
+    session = _SESSION.search(text[-60:])
+    return WordedResult(parse_exit_code(text), text, session[1] if session else "")
+
+
+def find_status(kind: ToolKind, code: int | None, output: str) -> ToolStatus:
+    """Find how a call ended, by its exit code or the words of its result."""
+    if code is not None:
+        return "error" if code else "ok"
+    if output.startswith(("aborted", "Timed out")):
+        return "aborted"
+    if _REFUSED.match(output):
+        return "refused"
+    if _FAILED.match(output):
+        return "error"
+    return "unknown" if kind == "shell" else "ok"
+
+
+def parse_exit_code(output: str) -> int | None:
+    """Parse the exit code that a program wrote around a command's output; None without one."""
+    match = _EXIT.search(output[:400]) or _EXIT.search(output[-200:])
+    return int(next(g for g in match.groups() if g is not None)) if match else None

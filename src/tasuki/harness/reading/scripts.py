@@ -1,0 +1,247 @@
+"""Calls of tools inside JavaScript, as models write it: `await tools.exec_command({…})`, `await Bash({…})`.
+
+Only what the text itself states is read: literals, constants of literals, and their elements in
+a loop. A call whose arguments are computed is there without them.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.patterns import compile_pattern
+
+_TOKEN = compile_pattern(
+    r"(?s)\s+|//[^\n]*|/\*.*?\*/"
+    r"""|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`"""
+    r"|(?:(?<=[(,=:\[!&|?{};+])|(?<=[(,=:\[!&|?{};+] ))/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
+    r"|[A-Za-z_$][\w$]*|\d[\d_]*(?:\.\d+)?|=>|\.\.\.|."
+)
+_HOLE = compile_pattern(r"(?<!\\)\$\{\s*([^{}]*?)\s*\}")
+_ESCAPE = compile_pattern(
+    r"(?s)\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))"
+)
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": "", "\r\n": "",
+}  # fmt: skip
+_WORDS = {"true": True, "false": False, "null": None, "undefined": None}
+_OPENING, _CLOSING = "([{", ")]}"
+_BARE = frozenset(("Bash", "PowerShell", "Read", "Write", "Edit", "Grep", "Glob"))
+"""Tools of Claude Code, which its scripts call by their names alone."""
+_JSON = msgspec.json.Decoder(str)
+_COMPUTED = object()
+"""Stands for a value that the text does not state."""
+MOST_CALLS = 200
+MOST_DEPTH = 40
+
+
+class ScriptCall(NamedTuple):
+    """One call: its tool, and what it is given; None where that is computed."""
+
+    name: str
+    given: Any
+
+
+class _NotLiteral(Exception):
+    """The text at a place states no value."""
+
+
+def list_script_calls(text: str) -> list[ScriptCall]:
+    """List the calls of a script in the order of its text."""
+    script = _Script(text)
+    return list(islice(script.list_calls(0, len(script.tokens)), MOST_CALLS))
+
+
+class _Script:
+    """The tokens of a script, and the values of its constants as far as they are literals."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = [t for t in _TOKEN.findall(text) if not _is_blank(t)]
+        self.values: dict[str, Any] = {}
+        self.depth = 0
+
+    def peek(self, at: int) -> str:
+        return self.tokens[at] if at < len(self.tokens) else ""
+
+    def list_calls(self, at: int, end: int) -> Iterator[ScriptCall]:
+        """Yield the calls between two places."""
+        while at < end:
+            word = self.tokens[at]
+            if word == "tools" and self.peek(at + 1) == "." and self.peek(at + 3) == "(":
+                value, after = self._try_value(at + 4)
+                yield ScriptCall(self.tokens[at + 2], None if value is _COMPUTED else value)
+                at = after
+            elif word in _BARE and self.peek(at + 1) == "(" and self.peek(at - 1) != ".":
+                value, after = self._try_value(at + 2)
+                yield ScriptCall(word, None if value is _COMPUTED else value)
+                at = after
+            elif loop := self._find_loop(at):
+                names, values, start = loop
+                at = self._find_end(start)
+                yield from self._repeat(names, values, start, at)
+            elif word in ("const", "let", "var") and self.peek(at + 2) == "=":
+                value, after = self._try_value(at + 3)
+                self.values[self.tokens[at + 1]] = value
+                at = after
+            else:
+                at += 1
+
+    def _find_loop(self, at: int) -> tuple[list[str], Any, int] | None:
+        """Return the names, the values and the body of a loop that begins at a place."""
+        if self.tokens[at] == "for" and self.peek(at + 1) == "(":
+            names, after = self._read_names(at + 3)
+            if self.peek(after) != "of":
+                return None
+            values, _ = self._try_value(after + 1)
+            return names, values, self._find_end(after + 1) + 1
+        if self.tokens[at][0] != "[" and self.peek(at + 1) != ".":
+            return None
+        try:
+            values, after = self._read_operand(at, 0)
+        except _NotLiteral:
+            values, after = _COMPUTED, at + 1
+        if self.peek(after) != "." or self.peek(after + 1) not in ("map", "forEach"):
+            return None
+        after += 3 + (self.peek(after + 3) == "async")
+        names, after = self._read_names(after + (self.peek(after) == "("))
+        while self.peek(after) not in ("=>", "(", "{", ""):
+            after += 1
+        return (names, values, after + 1) if self.peek(after) == "=>" else None
+
+    def _read_names(self, at: int) -> tuple[list[str], int]:
+        """Read the name that each value gets, or the names of its parts."""
+        if self.peek(at) != "[":
+            return [self.peek(at)], at + 1
+        end = next((n for n in range(at, len(self.tokens)) if self.tokens[n] == "]"), at)
+        return [name for name in self.tokens[at + 1 : end] if name != ","], end + 1
+
+    def _repeat(self, names: list[str], values: Any, at: int, end: int) -> Iterator[ScriptCall]:
+        """Yield the calls of a loop, once for each value that it goes through."""
+        self.depth += 1
+        for value in values if isinstance(values, list) and self.depth < 4 else (_COMPUTED,):
+            parts: list[Any] = value if len(names) > 1 and isinstance(value, list) else [value]
+            self.values |= dict.fromkeys(names, _COMPUTED) | dict(zip(names, parts, strict=False))
+            yield from self.list_calls(at, end)
+        self.values |= dict.fromkeys(names, _COMPUTED)
+        self.depth -= 1
+
+    # -- values ------------------------------------------------------------------------
+
+    def _try_value(self, at: int) -> tuple[Any, int]:
+        """Read a value; return where to go on, which is the same place if it is computed."""
+        try:
+            return self._read_value(at, 0)
+        except _NotLiteral:
+            return _COMPUTED, at
+
+    def _read_value(self, at: int, depth: int) -> tuple[Any, int]:
+        value, at = self._read_operand(at, depth)
+        while (following := self.peek(at)) in ("+", "."):
+            if following == "+" and isinstance(value, str):
+                more, at = self._read_operand(at + 1, depth)
+                value += str(more)
+            elif self.tokens[at : at + 3] == [".", "join", "("] and isinstance(value, list):
+                joint, at = self._read_operand(at + 3, depth)
+                value, at = str(joint).join(map(str, value)), at + 1
+            elif self.tokens[at : at + 4] == [".", "trim", "(", ")"] and isinstance(value, str):
+                value, at = value.strip(), at + 4
+            else:
+                raise _NotLiteral
+        if following in ("?", "(", "[", "*", "/", "-", "&", "|", "<", ">", "="):
+            raise _NotLiteral
+        return value, at
+
+    def _read_operand(self, at: int, depth: int) -> tuple[Any, int]:
+        word = self.peek(at)
+        if not word or depth > MOST_DEPTH:
+            raise _NotLiteral
+        if word[0] in "\"'" and len(word) > 1:
+            return _unescape(word[1:-1]), at + 1
+        if word[0] == "`" and len(word) > 1:
+            return self._fill_template(word[1:-1]), at + 1
+        if self.tokens[at : at + 3] == ["String", ".", "raw"] and self.peek(at + 3)[:1] == "`":
+            return self.tokens[at + 3][1:-1], at + 4
+        if word == "[":
+            return self._read_list(at + 1, depth)
+        if word == "{":
+            return self._read_object(at + 1, depth)
+        if word[0].isdecimal():
+            number = word.replace("_", "")
+            return (float(number) if "." in number else int(number)), at + 1
+        value = _WORDS[word] if word in _WORDS else self.values.get(word, _COMPUTED)
+        if value is _COMPUTED:
+            raise _NotLiteral
+        return value, at + 1
+
+    def _fill_template(self, text: str) -> str:
+        parts = _HOLE.split(text)
+        values = [self.values.get(name, _COMPUTED) for name in parts[1::2]]
+        if any(value is _COMPUTED for value in values):
+            raise _NotLiteral
+        parts[1::2] = map(str, values)
+        return "".join(p if n % 2 else _unescape(p) for n, p in enumerate(parts))
+
+    def _read_list(self, at: int, depth: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        while self.peek(at) != "]":
+            value, at = self._read_value(at, depth + 1)
+            values.append(value)
+            at = self._skip_comma(at, "]")
+        return values, at + 1
+
+    def _read_object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
+        """Read an object; a field whose value is computed is left out."""
+        values: dict[str, Any] = {}
+        while (name := self.peek(at)) not in ("}", ""):
+            start, is_short = at + 2, self.peek(at + 1) != ":"
+            try:
+                value, at = self._read_value(at if is_short else start, depth + 1)
+                values[name if name[0] not in "\"'" else _unescape(name[1:-1])] = value
+            except _NotLiteral:
+                at = self._find_end(at if is_short else start)
+            at = self._skip_comma(at, "}")
+        return values, at + 1
+
+    def _skip_comma(self, at: int, closing: str) -> int:
+        if self.peek(at) not in (",", closing):
+            raise _NotLiteral
+        return at + (self.tokens[at] == ",")
+
+    def _find_end(self, at: int) -> int:
+        """Return where the expression or block that begins at a place ends: at a comma or bracket."""
+        depth = 0
+        for place in range(at, len(self.tokens)):
+            word = self.tokens[place]
+            if word in _CLOSING:
+                depth -= 1
+                if depth < 0 or (depth == 0 and word == "}"):
+                    return place + (depth == 0)
+            elif word in _OPENING:
+                depth += 1
+            elif depth == 0 and word in ",;":
+                return place
+        return len(self.tokens)
+
+
+def _is_blank(word: str) -> bool:
+    return word[0] in " \n\t\r" or (word[0] == "/" and word[1:2] in ("/", "*"))
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    try:  # Most texts are JSON's, too.
+        return _JSON.decode(f'"{text}"')
+    except UNDECODABLE:
+        return _ESCAPE.sub(_replace_escape, text)
+
+
+def _replace_escape(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if not code:
+        return _ESCAPES.get(match[4], match[4])
+    number = int(code, 16)
+    return chr(number) if number < 0x110000 else ""
