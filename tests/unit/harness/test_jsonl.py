@@ -50,6 +50,36 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path, name: str) -> None:
     assert read[1][5]
 
 
+def damaged(lines: list[bytes], kind: str) -> bytes:
+    """The lines of a file, as programs that were killed or wrote at once leave them."""
+    if kind == "glued":
+        return b"".join(line + b"\n" * (n % 3 == 2) for n, line in enumerate(lines)) + b"\n"
+    if kind == "NULs before":
+        return b"".join(b"\0" * 900 + line + b"\n" for line in lines)
+    if kind == "NULs inside":
+        return b"".join(line[:40] + b"\0\0" + line[40:] + b"\0\n" for line in lines)
+    if kind == "goes on in the next line":
+        return b"".join(line[: len(line) // 2] + b"\n" + line[len(line) // 2 :] + b"\n" for line in lines)
+    return b"".join(line[: n % len(line)] + line + b"\n" for n, line in enumerate(lines, 30))
+
+
+@pytest.mark.parametrize("kind", ["glued", "NULs before", "NULs inside", "goes on in the next line", "cut ones before"])
+@pytest.mark.parametrize("name", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
+def test_whole_records_of_damaged_lines_are_read(tmp_path: Path, name: str, kind: str) -> None:
+    """Whatever damages the lines of a thread, all records that are whole are read, in their order."""
+    path, reader = max(samples(name), key=lambda p: p.stat().st_size), adapter(name)
+    first, *lines = path.read_bytes().splitlines()
+    copy = tmp_path / path.name
+    copy.write_bytes(first + b"\n" + damaged(lines, kind))
+    before, after = reader.read(path), reader.read(copy)
+
+    assert [(e.kind, e.text, e.tool) for e in after.entries] == [
+        (e.kind, e.text, e.tool) for e in before.entries
+    ]
+    assert bool(after.report.broken) == (kind == "cut ones before")
+    assert after.report.broken or any("nothing is lost" in note for note in after.report.notes)
+
+
 def decoded(path: Path) -> tuple[ThreadLines, list[object]]:
     """The lines of a file after all were decoded, and what was decoded."""
     lines = ThreadLines(path)

@@ -38,8 +38,9 @@ from tasuki.harness.claude.format import (
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
+from tasuki.harness.claude.tree import BEGINNING, ClaudeTree, has_only_link, list_sidechains
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
@@ -131,7 +132,7 @@ class ClaudeReader:
             self.offset = offset
             start = line.find(_TYPE) + 8
             fast_path = fast_paths.get(line[start : start + 9])
-            if fast_path is None or not fast_path(line):
+            if fast_path is None or lines.is_recovered or not fast_path(line):
                 self._take_line(line)
         thread = self._build_thread()
         if not lines.follows:
@@ -231,8 +232,13 @@ class ClaudeReader:
         return True
 
     def _find_copy(self, line: bytes, mark: bytes) -> int:
-        """Find where the copy of a result for the screen begins; note what it alone says of the call."""
+        """Find where the copy of a result for the screen begins; note what it alone says of the call.
+
+        0 where another row may begin in the line: then it is decoded as a whole.
+        """
         cut = line.find(mark)
+        if cut > 0 and may_be_damaged(line, BEGINNING, cut):
+            cut = 0
         has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
@@ -264,10 +270,11 @@ class ClaudeReader:
 
     def _parse_line(self, line: bytes) -> ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
+        is_single = not may_be_damaged(line, BEGINNING)
         if line.startswith(b'{"type"'):
-            if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
+            if is_single and (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
-        elif has_only_link(line) and self.tree.read_link_ends(line):
+        elif is_single and has_only_link(line) and self.tree.read_link_ends(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:

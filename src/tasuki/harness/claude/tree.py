@@ -4,6 +4,7 @@ from array import array
 from bisect import bisect_right
 from pathlib import Path
 
+from tasuki.harness.reading.records import may_be_damaged
 from tasuki.model import Sidechain
 from tasuki.patterns import compile_pattern
 
@@ -11,6 +12,8 @@ _UUID = rb'"([0-9a-f-]{36})"'
 _HEAD_PARENT = compile_pattern(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
 _TAIL_UUID = compile_pattern(rb'"uuid": ?' + _UUID)
 _PROGRESS = compile_pattern(rb'"type": ?"progress"')
+BEGINNING = b'{"parentUuid":'
+"""How rows of the conversation begin."""
 _MAIN = b'","isSidechain":false,'
 
 
@@ -42,6 +45,8 @@ class ClaudeTree:
         """
         start = line.rfind(b'"uuid":"') + 8
         if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
+            return False
+        if may_be_damaged(line, BEGINNING):
             return False
         try:
             self.add_line(line[start : start + 36].decode("ascii"), line[15:51].decode("ascii"))

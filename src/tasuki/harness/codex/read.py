@@ -29,11 +29,13 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
+from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
+_BEGINNING = b'{"timestamp":'
 SKIM = compile_pattern(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
     rb'"payload": ?\{(?:"type": ?"(\w+)")?'
@@ -66,6 +68,7 @@ _USER_SHELL = compile_pattern(
     re.DOTALL,
 )
 SUMMARY_PREFACE = compile_pattern(r"\AAnother language model started.*?own analysis:\s*", re.DOTALL)
+
 
 Key = tuple[bytes, bytes | None]
 Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
@@ -178,21 +181,21 @@ class CodexReader:
         for offset, line in self.lines:
             self.offset = offset
             match = skim(line)
+            if match:
+                self.stamp = match[1]
             if match is None or (match[3] is None and match[2] in _TYPED_PAYLOAD):
-                if match:
-                    self.stamp = match[1]
                 self._read_unusual_line(line)
                 continue
-            self.stamp = match[1]
             key: Key = match.group(2, 3)  # type: ignore[assignment]
             if key not in table and key[0] not in _TYPED_PAYLOAD:
                 key = (key[0], None)
-            if step := table.get(key):
+            step = table.get(key)
+            if (step is None or step[0] is None) and may_be_damaged(line, _BEGINNING):
+                self._read_unusual_line(line)
+            elif step:
                 self._take_line(step, line)
             elif key not in table:
                 self._count_unknown(key)
-            elif line[-2:] != b"}\n":
-                self.lines.decode(record.ANY, line)
 
     def _take_line(self, step: Step, line: bytes) -> None:
         decoder, handler = step

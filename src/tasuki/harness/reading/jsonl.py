@@ -1,13 +1,13 @@
 """Threads kept as JSON Lines: tolerant reading, both ends of a file, exact search.
 
-Nothing here writes or locks. A line that cannot be read is skipped and reported with its
-number. A truncated last line is normal in a file that is still being written, and is
-accepted.
+Nothing here writes or locks. Of a damaged line the whole records are read; what was repaired or
+lost is reported with its number. A truncated last line is normal in a file that is still being
+written, and is accepted.
 """
 
 import os
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +20,7 @@ from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.records import split_records
 from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import BrokenLine, Entry, ReadReport
 from tasuki.patterns import compile_pattern
@@ -98,6 +99,12 @@ class ThreadLines:
         self._last = _LastRead()
         self._ends_inside = False
         """The last line had no end, so what follows is the rest of it."""
+        self.is_recovered = False
+        """The current line is a record that was found in a damaged one."""
+        self._recovered: deque[bytes] = deque()
+        self._repaired: list[int] = []
+        self._unfinished = (range(0), b"")
+        """The numbers of the last lines, if they hold the beginning of a record that may go on."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         try:
@@ -123,12 +130,14 @@ class ThreadLines:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if len(line) > 2 or line.strip():
                 yield offset, line
+                if self._recovered:
+                    yield from self._take_recovered(offset)
             offset += size
             self._ends_inside = line[-1:] != b"\n"
             if self._ends_inside:
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
-        if not line.endswith(b"\n") and not _is_json(line):
+        if not line.endswith(b"\n") and split_records(repair_line(line)).is_lossy:
             self.truncated = True
         if self.follows:
             self._last = _LastRead.read(file, offset)
@@ -144,22 +153,51 @@ class ThreadLines:
     def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
         """Decode one line into a struct, repaired if necessary.
 
-        Returns None if it is broken, and notes that.
+        Returns None if it is damaged; the next lines are the whole records that it holds.
         """
         try:
             return decoder.decode(line)
         except UNDECODABLE as first:
-            self._complete = line.endswith(b"\n")
-            return self._decode_repaired(decoder, line, first)
+            repaired = repair_line(line)
+            try:
+                return decoder.decode(repaired)
+            except UNDECODABLE:
+                self._complete = line.endswith(b"\n")
+                self._recover(repaired, first)
+                return None
 
-    def _decode_repaired(
-        self, decoder: msgspec.json.Decoder[T], line: bytes, first: Exception
-    ) -> T | None:
-        try:
-            return decoder.decode(repair_line(line))
-        except UNDECODABLE:
-            self.note_broken(first)
-            return None
+    def _take_recovered(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        self.is_recovered = True
+        while self._recovered:
+            yield offset, self._recovered.popleft()
+        self.is_recovered = False
+
+    def _recover(self, line: bytes, reason: Exception) -> None:
+        """Find the whole records of a damaged line, also together with the rest of the line before it."""
+        if self.is_recovered:
+            self.note_broken(reason)
+            return
+        begun, rest = self._unfinished
+        found = split_records(rest + line) if rest and begun.stop == self.number else None
+        if found and (found.records or found.rest):
+            if not found.is_lossy:
+                self._broken_count -= len(begun)
+                self.broken = [b for b in self.broken if b.line not in begun]
+        else:
+            begun, found = range(self.number, self.number), split_records(line)
+        if found.records == [line.strip() + b"\n"]:  # A whole record, of another kind than expected.
+            self.note_broken(reason)
+            return
+        self._recovered.extend(found.records)
+        goes_on = len(begun) < MAX_BROKEN and not found.records
+        self._unfinished = (
+            range(begun.start if goes_on else self.number, self.number + 1),
+            found.rest if goes_on or found.records else b"",
+        )
+        if found.is_lossy:
+            self.note_broken(reason)
+        else:
+            self._repaired.append(self.number)
 
     def build_error(self, start: str, whole: str) -> ThreadUnreadable:
         """Build the error of a file without a thread: it lacks the start, or it is another's."""
@@ -184,6 +222,9 @@ class ThreadLines:
         notes = [*self.notes, *more_notes, *self.gate.list_notes()]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
+        if self._repaired:
+            numbers = ", ".join(map(str, self._repaired[:6]))
+            notes.append(f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}")
         return ReadReport(
             lines=self.number,
             bytes=self.bytes,
