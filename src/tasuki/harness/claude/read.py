@@ -10,7 +10,6 @@ from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
-    BUILT_IN_COMMANDS,
     HARNESS_TAGS,
     INPUT,
     LEFT_RESULTS,
@@ -24,6 +23,7 @@ from tasuki.harness.claude.format import (
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResultLine,
+    ClaudeSegment,
     ClaudeUsage,
     count_context_tokens,
     decode_text,
@@ -62,8 +62,9 @@ _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL
 _IS_COMMAND = compile_pattern(
     r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
 )
-_ORDERING = ("init", "plan")
+_ORDERING = ("plan", "goal")
 """Built-in commands that are followed by what the user wants to be done."""
+_PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
 _BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
 _BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
 _BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
@@ -99,6 +100,10 @@ class ClaudeReader:
         self.unmarked = 0
         self.senders: dict[str, list[Entry]] = {}
         """The messages of chats, by who wrote them."""
+        self.command: Entry | None = None
+        """The last command with a slash."""
+        self.kept: ClaudeSegment | None = None
+        """What the compaction under way keeps in view."""
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
         self.meta: dict[str, str] = {}
@@ -155,6 +160,8 @@ class ClaudeReader:
             return False
         uuids, message = self.uuids, parsed.message
         if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return True
             self.jumps[len(uuids)] = hash(parsed.parentUuid)
         uuids.append(hash(parsed.uuid))
         content = message.content
@@ -191,6 +198,8 @@ class ClaudeReader:
             return False
         uuids = self.uuids
         if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return True
             self.jumps[len(uuids)] = hash(parsed.parentUuid)
         uuids.append(hash(parsed.uuid))
         self.updated = parsed.timestamp or self.updated
@@ -261,12 +270,16 @@ class ClaudeReader:
         if line is None or line.isSidechain:
             return
         if line.uuid:
-            self.tree.add_line(line.uuid, line.parentUuid or line.logicalParentUuid)
+            parent = line.parentUuid or line.logicalParentUuid
+            is_older = line.timestamp <= self.updated and not self.tree.follows(parent)
+            if is_older and self.tree.is_repeated(line.uuid):
+                return
+            self.tree.add_line(line.uuid, parent)
             self._record_meta(line)
         if (handler := self.handlers.get(line.type)) is not None:
             handler(line)
         elif line.type not in SKIPPED:
-            self.lines.unknown[line.type or "(no type)"] += 1
+            self.lines.count_unknown(line.type, has_words=line.message)
 
     def _parse_line(self, line: bytes) -> ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
@@ -352,7 +365,8 @@ class ClaudeReader:
     def _on_user(self, line: ClaudeLine) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            self._add_entry(self._build_entry("compaction", line, extract_text(content), "harness"))
+            entry = self._build_entry("compaction", line, extract_text(content), "harness")
+            self._add_entry(replace(entry, kept_from=self._find_kept()))
             return
         if isinstance(content, str):
             self._add_user_text(line, content)
@@ -371,6 +385,14 @@ class ClaudeReader:
         if texts:
             self._add_user_text(line, "\n".join(texts), answered)
 
+    def _find_kept(self) -> int:
+        """Find the first entry that a compaction keeps in view; 0 for none."""
+        kept, self.kept = self.kept, None
+        uuids, head = self.uuids, hash(kept.headUuid) if kept else 0
+        first = uuids.index(head) if kept and head in uuids else len(uuids)
+        placed = zip(self.log.entries, self.log.nodes, strict=True)
+        return next((entry.ref for entry, node in placed if node >= first), 0)
+
     def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
         """Add a text of user role: the user's, or one of the many that the program writes."""
         text = remove_paste_marks(text).strip()
@@ -386,6 +408,7 @@ class ClaudeReader:
             self.senders.setdefault(chat.sender, []).append(entry)
             self._add_entry(entry)
         elif line.isMeta:
+            self.command = None
             self._add_notice("context", text[:300])
         elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(line, command[1].strip(), text)
@@ -396,6 +419,8 @@ class ClaudeReader:
         elif text.startswith("<task-notification>") and not is_typed:
             self._end_task(text)
         elif text.startswith(HARNESS_TAGS) and not is_typed:
+            if text.startswith(_PRINTED):
+                self._take_back_command()
             self._add_notice("note", text[:300])
         else:
             self._add_prompt(line, text, answered, is_marked=not (stop or answered))
@@ -418,20 +443,34 @@ class ClaudeReader:
         if answered:
             self.log.add_beside(entry, answered)
         else:
+            if origin != "harness":
+                self.tree.prompts.append(len(self.uuids) - 1)
             self._add_entry(entry)
 
     def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
         args = _COMMAND_ARGS.search(text)
         words = args[1].strip() if args else ""
-        if name in BUILT_IN_COMMANDS:
-            self._add_notice("note", f"/{name} {words}".strip())
+        self.command = self._build_entry("user", line, f"/{name} {words}".strip())
+        self.log.skills.append(name)
+        self.tree.prompts.append(len(self.uuids) - 1)
+        self._add_entry(self.command)
+
+    def _take_back_command(self) -> None:
+        """Take the last command for one of the program itself, which printed something at once.
+
+        The others are prompts: what they stand for comes next, in a row of its own.
+        """
+        log, command = self.log, self.command
+        if command is None or not log.entries or log.entries[-1] is not command:
             return
-        if name not in _ORDERING:
-            self.log.skills.append(name)
-        elif not words:
-            self._add_notice("note", f"/{name}")
-            return
-        self._add_entry(self._build_entry("user", line, f"/{name} {words}".strip()))
+        self.command = None
+        name, _, words = command.text[1:].partition(" ")
+        log.skills.pop()
+        if not words or name not in _ORDERING:
+            self.tree.prompts.pop()
+            for column in (log.entries, log.nodes, log.messages):
+                column.pop()
+            self._add_notice("note", command.text)
 
     def _add_user_command(self, line: ClaudeLine, command: str) -> None:
         call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
@@ -455,9 +494,9 @@ class ClaudeReader:
 
     def _on_system(self, line: ClaudeLine) -> None:
         if line.subtype == "local_command":
-            text = decode_text(line.content)
-            if (match := _COMMAND.search(text)) and match[1].strip() not in BUILT_IN_COMMANDS:
-                self._add_notice("note", text[:300])
+            self._take_back_command()
+        elif line.subtype == "compact_boundary" and line.compactMetadata:
+            self.kept = line.compactMetadata.preservedSegment
         elif line.subtype == "api_error":
             self._add_notice("error", decode_text(line.content)[:300])
 

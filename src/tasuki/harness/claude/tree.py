@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.harness.reading.records import may_be_damaged
@@ -30,13 +31,19 @@ class ClaudeTree:
         self.uuids = array("q")
         self.jumps: dict[int, int] = {}
         """Nodes that may not follow the one before, and their parents."""
+        self.prompts: list[int] = []
+        """Nodes of what the user asked for."""
+        self._known, self._counted = set[int](), 0
+
+    def follows(self, parent: str | None) -> bool:
+        """Tell whether a parent is the last line."""
+        return bool(parent and self.uuids and self.uuids[-1] == hash(parent))
 
     def add_line(self, uuid: str, parent: str | None) -> None:
         """Add a line that was read."""
-        uuids = self.uuids
-        if parent and not (uuids and uuids[-1] == hash(parent)):
-            self.jumps[len(uuids)] = hash(parent)
-        uuids.append(hash(uuid))
+        if parent and not self.follows(parent):
+            self.jumps[len(self.uuids)] = hash(parent)
+        self.uuids.append(hash(uuid))
 
     def read_link_line(self, line: bytes) -> bool:
         """Read a line of which only its place in the tree counts.
@@ -73,18 +80,50 @@ class ClaudeTree:
         """Return whether the first line follows one that is not in the file."""
         return 0 in self.jumps and self.jumps[0] not in set(self.uuids)
 
+    def is_repeated(self, uuid: str) -> bool:
+        """Tell whether a line was read before: Claude Code writes some again at a compaction."""
+        if self._counted < len(self.uuids):
+            self._known, self._counted = set(self.uuids), len(self.uuids)
+        return hash(uuid) in self._known
+
     def find_branch(self) -> bytearray:
-        """Return which nodes lead to the last one, as flags."""
+        """Return as flags which nodes are not on a branch that the user left.
+
+        A branch is left where a later prompt has the same parent as the one that begins it.
+        """
         parents = self._find_parents()
-        begins = sorted(parents)
-        active = bytearray(len(self.uuids))
-        node = len(self.uuids) - 1
-        while node >= 0 and not active[node]:
-            run = bisect_right(begins, node) - 1
-            first = begins[run] if run >= 0 else 0
-            active[first : node + 1] = b"\1" * (node + 1 - first)
-            node = parents[first] if run >= 0 else -1
+        siblings: dict[int, list[int]] = {}
+        for node in self.prompts:
+            siblings.setdefault(parents.get(node, node - 1), []).append(node)
+        forks = [nodes for nodes in siblings.values() if len(nodes) > 1]
+        active = bytearray(b"\1" * len(self.uuids))
+        if not forks:
+            return active
+        begins = sorted({0, *parents, *(node for nodes in forks for node in nodes)})
+        newest = set(self._walk_up(len(self.uuids) - 1, begins, parents))
+        left = {n for nodes in forks for n in nodes if n != _choose_sibling(nodes, newest)}
+        is_left = dict.fromkeys(left, True)
+        for first, after in zip(begins, [*begins[1:], len(self.uuids)], strict=True):
+            path = []
+            for node in self._walk_up(first, begins, parents):
+                path.append(node)
+                if node in is_left:
+                    break
+            is_left.update(dict.fromkeys(path, is_left.get(path[-1], False)))
+            if is_left[first]:
+                active[first:after] = bytes(after - first)
         return active
+
+    def _walk_up(self, node: int, begins: list[int], parents: dict[int, int]) -> Iterator[int]:
+        """Yield where each run of lines begins that leads to a node, the nearest first."""
+        seen: set[int] = set()
+        while node >= 0:
+            node = begins[bisect_right(begins, node) - 1]
+            if node in seen:
+                return
+            seen.add(node)
+            yield node
+            node = parents.get(node, node - 1)
 
     def _find_parents(self) -> dict[int, int]:
         """Find the parents of the nodes that do not follow the one before."""
@@ -101,6 +140,11 @@ class ClaudeTree:
         for node in jumps.keys() - parents.keys():
             parents[node] = index.get(jumps[node], node - 1)
         return parents
+
+
+def _choose_sibling(nodes: list[int], newest: set[int]) -> int:
+    """Return the prompt that was not left: the one that led to the last line, else the last."""
+    return next((node for node in nodes if node in newest), nodes[-1])
 
 
 def has_only_link(line: bytes) -> bool:

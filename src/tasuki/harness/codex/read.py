@@ -226,8 +226,10 @@ class CodexReader:
             self._take_line(step, line)
 
     def _count_unknown(self, key: Key) -> None:
-        name = key[0].decode() or "(no type)"
-        self.lines.unknown[f"{name}/{key[1].decode()}" if key[1] else name] += 1
+        name = key[0].decode()
+        has_words = key[0] == b"response_item"
+        full_name = f"{name}/{key[1].decode()}" if key[1] else name
+        self.lines.count_unknown(full_name, has_words=has_words)
 
     def _build_entry(
         self,

@@ -156,7 +156,7 @@ class CopilotReader:
             self.events[line.id] = len(self.entries)
         if (handler := self.handlers.get(kind)) is None:
             if kind not in SKIPPED and kind.partition(".")[0] not in FAMILIES:
-                self.lines.unknown[kind or "(no type)"] += 1
+                self.lines.count_unknown(kind, has_words=kind.endswith("message"))
             return
         if line.agentId and not kind.startswith("subagent."):
             return  # A sub-agent's own words are in the same file.
@@ -322,7 +322,7 @@ class CopilotReader:
         completed = decode_data(line, CopilotToolComplete)
         entry = self.calls.get(completed.toolCallId)
         if entry is None or entry.tool is None:
-            self.lines.unknown["tool.execution_complete without a call"] += 1
+            self.lines.count_unknown("tool.execution_complete without a call")
             return
         self.open.pop(completed.toolCallId, None)
         call = entry.tool

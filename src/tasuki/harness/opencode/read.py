@@ -145,7 +145,7 @@ class OpencodeReader:
         if message is None:
             return
         if message.role not in ("user", "assistant"):
-            self.lines.unknown[f"message {message.role or '(no role)'}"] += 1
+            self.lines.count_unknown(f"message {message.role or '(no role)'}")
             return
         revert = self.session.revert
         if revert and revert.messageID == row.id and not revert.partID:
@@ -186,9 +186,9 @@ class OpencodeReader:
             self.reverted = True
         message = self.messages.get(row.message)
         if part.type not in record.KNOWN_PARTS:
-            self.lines.unknown[f"part {part.type or '(no type)'}"] += 1
+            self.lines.count_unknown(f"part {part.type or '(no type)'}", has_words=part.text)
         elif message is None:
-            self.lines.unknown["part without a message"] += 1
+            self.lines.count_unknown("part without a message")
         elif part.type == "tool":
             self._add_call(message, row, part)
         elif part.type == "compaction":

@@ -155,7 +155,7 @@ class PiReader:
         if (handler := self.handlers.get(kind)) is not None:
             handler(line)
         elif kind not in SKIPPED:
-            self.lines.unknown[kind or "(no type)"] += 1
+            self.lines.count_unknown(kind, has_words=line.message or line.content)
 
     def _read_header(self, line: PiLine) -> None:
         self.header = line
@@ -264,7 +264,7 @@ class PiReader:
     def _add_result(self, message: PiMessage) -> None:
         index = self.calls.get(message.toolCallId)
         if index is None:
-            self.lines.unknown["toolResult without a call"] += 1
+            self.lines.count_unknown("toolResult without a call")
             return
         self.open.pop(message.toolCallId, None)
         entry = self.slots[index].entry

@@ -90,6 +90,8 @@ class ThreadLines:
         self.number = 0
         self.bytes = 0
         self.unknown: Counter[str] = Counter()
+        self.unheard: Counter[str] = Counter()
+        """Those of unknown lines that hold words or results, which are lost."""
         self.broken: list[BrokenLine] = []
         self.notes: list[str] = []
         self.gate = SpeakerGate()
@@ -199,6 +201,12 @@ class ThreadLines:
         else:
             self._repaired.append(self.number)
 
+    def count_unknown(self, name: str, *, has_words: object = True) -> None:
+        """Count a line of an unknown type, and whether it may belong to what was said."""
+        self.unknown[name or "(no type)"] += 1
+        if has_words:
+            self.unheard[name or "(no type)"] += 1
+
     def build_error(self, start: str, whole: str) -> ThreadUnreadable:
         """Build the error of a file without a thread: it lacks the start, or it is another's."""
         if self.truncated or self.broken:
@@ -220,6 +228,7 @@ class ThreadLines:
     def build_report(self, more_notes: Iterable[str] = ()) -> ReadReport:
         """Return a report of what was read so far, with notes on the whole thread."""
         notes = [*self.notes, *more_notes, *self.gate.list_notes()]
+        notes += [f"{n} line(s) of an unknown type are not read: {t}" for t, n in self.unheard.items()]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
         if self._repaired:
