@@ -231,11 +231,12 @@ def test_words_without_a_mark_of_their_own_are_the_users(
 def test_what_follows_a_command_that_orders_work_is_the_users(
     name: str, words: list[str], tmp_path: Path
 ) -> None:
-    """`/plan` and `/init` begin work; other built-in commands set something."""
+    """`/plan` and `/init` begin work; other commands that print at once set something."""
     row = said(
         f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n<command-args>{RULE}</command-args>"
     )
-    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row))
+    printed = said("<local-command-stdout>Set.</local-command-stdout>")
+    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row, printed))
 
     assert words_of(thread) == ["Go", *words]
     assert thread.skills == ()

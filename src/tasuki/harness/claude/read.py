@@ -62,7 +62,7 @@ _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL
 _IS_COMMAND = compile_pattern(
     r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
 )
-_ORDERING = ("plan", "goal")
+_ORDERING = ("init", "plan", "goal")
 """Built-in commands that are followed by what the user wants to be done."""
 _PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
 _BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
@@ -451,7 +451,8 @@ class ClaudeReader:
         args = _COMMAND_ARGS.search(text)
         words = args[1].strip() if args else ""
         self.command = self._build_entry("user", line, f"/{name} {words}".strip())
-        self.log.skills.append(name)
+        if name not in _ORDERING:
+            self.log.skills.append(name)
         self.tree.prompts.append(len(self.uuids) - 1)
         self._add_entry(self.command)
 
@@ -465,7 +466,8 @@ class ClaudeReader:
             return
         self.command = None
         name, _, words = command.text[1:].partition(" ")
-        log.skills.pop()
+        if name not in _ORDERING:
+            log.skills.pop()
         if not words or name not in _ORDERING:
             self.tree.prompts.pop()
             for column in (log.entries, log.nodes, log.messages):
