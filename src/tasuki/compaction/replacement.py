@@ -109,7 +109,7 @@ def _list_other_words(
     chosen: list[str] = []
     left = limit - len(heading) - 1
     for turn in reversed(split_turns(thread.entries)):
-        words = extract_own_words(extract_user_words(turn.prompt)) if turn.prompt else ""
+        words = extract_own_words(extract_user_words(turn.prompt)).text if turn.prompt else ""
         words = fold_whitespace(words)
         if (
             not words

@@ -150,22 +150,11 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
         words = extract_user_words(entry)
         if not words:
             continue
-        own = _extract_own_words(words[:8_000]) or (words if len(words) < 400 else "")
+        own = extract_own_words(words[:8_000]).text
         for sentence in split_sentences(_drop_quoted(own)):
             is_repeated = len(sentence) >= 40 and sentence in printed
             if not is_repeated and not _is_pasted(sentence, words):
                 yield entry.ref, sentence
-
-
-def _extract_own_words(words: str) -> str:
-    """Return what the user wrote in a message, also behind a log that follows a colon."""
-    own = extract_own_words(words)
-    head, colon, rest = words.partition(":\n\n")
-    if not colon or own != f"{head}:":
-        return own
-    behind = extract_own_words(rest)
-    is_log = len(behind) * 2 < len(rest)
-    return f"{own}\n\n{behind}" if is_log else own
 
 
 def _drop_quoted(text: str) -> str:

@@ -39,7 +39,7 @@ from tasuki.draft.rank.excerpts import (
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
-from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
+from tasuki.draft.text.split import shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
@@ -164,9 +164,8 @@ class DraftComposer:
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
     def _find_own_words(self, prompt: Entry) -> str:
-        """Return what the user wrote in a message, without what looks pasted."""
-        known = self.task.derived.own_words.get(prompt.ref)
-        return extract_own_words(extract_user_words(prompt)) if known is None else known
+        """Return what the user wrote in a message, without the middle of long pastes."""
+        return self.task.derived.own_words.get(prompt.ref) or extract_user_words(prompt)
 
     def _collect_blocks(self) -> list[MessageBlock]:
         whole_list = min(WHOLE_LIST, self.whole // ROOM_PER_LIST_CHARACTER)

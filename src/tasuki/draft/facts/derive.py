@@ -19,7 +19,7 @@ from tasuki.draft.facts.files import (
     select_only_in_thread,
 )
 from tasuki.draft.facts.repository import read_repository
-from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import (
@@ -58,7 +58,9 @@ class DerivedFacts(Struct, frozen=True):
     facts: Facts
     statements: tuple[Statement, ...]
     own_words: dict[int, str] = {}
-    """What the user wrote in each message, without what looks pasted; long messages are left out."""
+    """What the user wrote in each message, without the middle of long pastes."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What of these messages is not in the statements, and why."""
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
@@ -73,8 +75,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     all_runs = commands.list_runs(entries, thread.cwd)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
     own_words: dict[int, str] = {}
+    left_out: list[LeftOut] = []
     stated = [
-        *statements.extract_user_statements(entries, own_words),
+        *statements.extract_user_statements(entries, own_words, left_out),
         *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
     ]
     repository = read_repository(entries, thread.git_branch, thread.cwd)
@@ -119,7 +122,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         ),
         skill=thread.last_skill,
     )
-    return DerivedFacts(facts, tuple(stated), own_words, tuple(all_runs), parent)
+    return DerivedFacts(
+        facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent
+    )
 
 
 def _is_still_changed(file: FileFact) -> bool:

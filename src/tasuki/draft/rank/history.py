@@ -75,7 +75,7 @@ def quote_rulings(
         own, key=lambda s: (-worth[s] / max(len(s.text), MIN_LENGTH) ** LENGTH_POWER, -s.ref)
     ):
         cost = (
-            len(statement.text)
+            len(statement.quote.text)
             + len(statement.answers)
             + len(statement.refuses)
             + (18 if statement.ref not in chosen else 5)
@@ -112,7 +112,9 @@ def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
     """Return the chosen sentences of one message as an item, in their own order."""
     asked, end = turn.prompt, turn.conclusion
     assert asked is not None
-    words = JOINED.join(f"{s.number} {s.text}" if s.number else s.text for s in statements)
+    words = JOINED.join(
+        f"{s.number} {s.quote.text}" if s.number else s.quote.text for s in statements
+    )
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))
