@@ -272,7 +272,7 @@ def _find_most_binding(message: str) -> tuple[int, float]:
 def find_answered(reply: str, before: str) -> str:
     """Return what a short reply answers: the option it picks, else the question just before it.
 
-    It answers a question if it says yes or no, or takes up a word of it.
+    It answers a question if it says yes or no, names a figure that was asked for, or takes up a word of it.
     """
     pick = _PICKED.match(reply)
     if pick and (wanted := pick[1].lower()):
@@ -282,11 +282,14 @@ def find_answered(reply: str, before: str) -> str:
     asked = [s for s in split_sentences(before)[-LAST_SENTENCES:] if s.endswith(("?", "？"))]
     last = asked[-1] if asked else ""
     takes_up = _telling_words(reply) & _telling_words(last) or _YES_OR_NO.match(reply)
-    return last if takes_up and not language_cues.RHETORICAL.search(last.lower()) else ""
+    is_figure = _FIGURE.search(reply) and _ASKS_FOR_FIGURE.match(last)
+    return last if (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower()) else ""
 
 
 LAST_SENTENCES = 3
 """Sentences at the end of a message in which a reply finds its question."""
+_FIGURE = compile_pattern(r"\d")
+_ASKS_FOR_FIGURE = compile_pattern(r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE)
 _TELLING = compile_pattern(r"[^\W\d_]{4,}")
 _YES_OR_NO = compile_pattern(r"\W*(?:yes|yep|yeah|no|nope|sure|ja|nein|sí|oui|non|ok(?:ay)?)\b", re.IGNORECASE)
 
