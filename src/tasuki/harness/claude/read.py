@@ -64,6 +64,8 @@ _IS_COMMAND = compile_pattern(
 )
 _ORDERING = ("init", "plan", "goal")
 """Built-in commands that are followed by what the user wants to be done."""
+MAX_SETTING = 3
+"""Words behind a command that are its arguments; more of them tell something."""
 _PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
 _BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
 _BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
@@ -468,7 +470,8 @@ class ClaudeReader:
         name, _, words = command.text[1:].partition(" ")
         if name not in _ORDERING:
             log.skills.pop()
-        if not words or name not in _ORDERING:
+        is_told = name in _ORDERING or len(words.split()) > MAX_SETTING
+        if not words or not is_told:
             self.tree.prompts.pop()
             for column in (log.entries, log.nodes, log.messages):
                 column.pop()
