@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-ATTACHED = re.compile(r"\s*(?:<context ref=|<system-reminder>|--- Content from referenced files ---)")
+ATTACHED = re.compile(
+    r"\s*(?:<context ref=|<system-reminder>|--- Content from referenced files ---)"
+)
 """How parts of a message begin that a program put beside the words."""
 Row = dict[str, Any]
 PROGRAM = re.compile(
     r"\s*(?:<[A-Za-z][\w-]*[ >]|Caveat: |\[Request interrupted|# AGENTS\.md instructions|Base directory for this skill|This session is being continued"
-    r"|Implement the following plan:|PLEASE IMPLEMENT THIS PLAN:|Review the current code changes|\[SYSTEM NOTIFICATION|Another Claude session)",
+    r"|Implement the following plan:|PLEASE IMPLEMENT THIS PLAN:|Review the current code changes|\[SYSTEM NOTIFICATION|Another Claude session|I ran the following shell command|User has manually exited Plan Mode|System: Potential loop)",
 )
 """How texts begin that a program writes in the user's role."""
 
@@ -54,7 +56,9 @@ def claude_words(path: Path) -> Iterator[str]:
         marks = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
         if row.get("type") != "user" or any(row.get(mark) for mark in marks):
             continue
-        if (row.get("origin") or {}).get("kind", "human") != "human" or row.get("promptSource") == "system":
+        if (row.get("origin") or {}).get("kind", "human") != "human" or row.get(
+            "promptSource"
+        ) == "system":
             continue
         content = (row.get("message") or {}).get("content")
         texts = [t for t in texts_of(content) if not ATTACHED.match(t)]
@@ -78,25 +82,53 @@ def claude_queue(path: Path) -> Iterator[str]:
 
 
 def codex_words(path: Path) -> Iterator[str]:
-    """The events in which Codex says what the user sent; an editor's context is no part of it."""
+    """The events and marked items in which Codex says what the user sent, without an editor's context."""
     rows = read_rows(path)
     source = json.dumps([r["payload"].get("source") for r in rows[:1] if "payload" in r])
     for row in rows:
         payload = row.get("payload") or {}
-        if row.get("type") == "event_msg" and payload.get("type") == "user_message" and "subagent" not in source:
+        if (
+            row.get("type") == "event_msg"
+            and payload.get("type") == "user_message"
+            and "subagent" not in source
+        ):
             text = payload["message"]
             if re.match(r"\s*# (?:Context from my IDE|Files mentioned|Review findings)", text):
                 text = re.split(r"(?m)^## My request.*$", text)[-1]
             if not PROGRAM.match(text):
                 yield text
+        kinds = (payload.get("internal_chat_message_metadata_passthrough") or {}).get(
+            "content_item_kinds"
+        )
+        if payload.get("role") == "user" and "subagent" not in source:
+            for part, kind in zip(payload["content"], kinds or (), strict=False):
+                yield from (
+                    [part["text"]] if (kind or "").startswith("user.") and "text" in part else []
+                )
+
+
+def list_messages(path: Path) -> list[Row]:
+    """The messages of a document; of a log of Gemini CLI those that were not rewound."""
+    if path.suffix == ".json":
+        return list(json.loads(path.read_text(errors="replace"))["messages"])
+    messages: dict[str, Row] = {}
+    for row in read_rows(path):
+        if "$rewindTo" in row:
+            ids = list(messages)
+            for id in ids[ids.index(row["$rewindTo"]) :] if row["$rewindTo"] in ids else ():
+                del messages[id]
+        for message in [row, *((row.get("$set") or {}).get("messages") or ())]:
+            messages |= {message["id"]: message} if message.get("id") else {}
+    return list(messages.values())
 
 
 def json_words(path: Path) -> Iterator[str]:
-    """Gemini CLI and opencode: the messages of a document."""
-    for message in json.loads(path.read_text(errors="replace"))["messages"]:
+    """Gemini CLI and opencode."""
+    for message in list_messages(path):
         if message.get("type") == "user":
             whole = "\n".join(texts_of(message["content"]))
-            yield re.split(r"(?m)^--- Content from referenced files ---$", whole)[0]
+            text = re.split(r"(?m)^--- Content from referenced files ---$", whole)[0]
+            yield from [text] if not PROGRAM.match(text) else []
         elif message.get("info", {}).get("role") == "user":
             for part in message["parts"]:
                 if part["type"] == "text" and not part.get("synthetic") and not part.get("ignored"):
@@ -111,8 +143,15 @@ def copilot_words(path: Path) -> Iterator[str]:
 
 
 def pi_words(path: Path) -> Iterator[str]:
-    """Messages of the user's role."""
-    for row in read_rows(path):
+    """Messages of the user's role that lead to the last line."""
+    rows = {
+        row["id"]: row for row in read_rows(path) if row.get("id") and row.get("type") != "session"
+    }
+    branch, leaf = [], next(reversed(rows), None)
+    while leaf in rows and rows[leaf] not in branch:
+        branch.append(rows[leaf])
+        leaf = rows[leaf].get("parentId")
+    for row in branch[::-1] or read_rows(path):
         message = row.get("message") or {}
         if row.get("type") == "message" and message.get("role") == "user":
             yield from (t for t in texts_of(message["content"]) if not PROGRAM.match(t))
@@ -120,7 +159,11 @@ def pi_words(path: Path) -> Iterator[str]:
 
 def specstory_words(path: Path) -> Iterator[str]:
     """What is below a heading of the user, up to the next heading."""
-    for turn in re.split(r"(?m)^_\*\*(?=(?:User|Agent|Assistant)\b)", path.read_text(errors="replace"))[1:]:
+    text = path.read_text(errors="replace")
+    detail = r" \(" if "\n_**User (" in text else ""
+    for turn in re.split(rf"(?m)^_\*\*(?=(?:User|Agent|Assistant)\b[^(\n]*?{detail}|\*\*_)", text)[
+        1:
+    ]:
         heading, _, body = turn.partition("\n")
         if heading.startswith("User") and "sidechain" not in heading:
             body = re.split(r"(?m)^---\s*\Z", body.rstrip())[0]
@@ -129,7 +172,7 @@ def specstory_words(path: Path) -> Iterator[str]:
 
 def aider_words(path: Path) -> Iterator[str]:
     """Lines behind four hashes, each with two blanks at its end."""
-    lines = re.findall(r"(?m)^#### (.*)  $", path.read_text(errors="replace"))
+    lines = re.findall(r"(?m)^#### (?!!|/(?:run|test) )(.*)  $", path.read_text(errors="replace"))
     yield "\n".join(line for line in lines if line != "<blank>")
 
 

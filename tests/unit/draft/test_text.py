@@ -8,7 +8,6 @@ from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 from tasuki.draft.rank.excerpts import weigh_telling_words
 from tasuki.draft.text.entries import join_entry_text
 from tasuki.draft.text.split import (
-    OwnWords,
     PATH,
     OwnWords,
     extract_own_words,
@@ -80,7 +79,9 @@ def test_a_short_message_is_whole_whatever_it_looks_like(message: str) -> None:
 
 def test_the_ends_of_a_long_paste_stay_with_a_mark_between_them() -> None:
     """What is around it is whole, and so is the last message."""
-    log = "\n".join(f"2026-11-01 10:00:{n:02} INFO the worker started with {n} jobs" for n in range(20))
+    log = "\n".join(
+        f"2026-11-01 10:00:{n:02} INFO the worker started with {n} jobs" for n in range(20)
+    )
     prose = "The queue stops over night, always after the same job of the exporter.\n\nKeep it slow"
     own = extract_own_words(f"{prose}:\n\n{log}\n\nNobody restarts it")
 

@@ -59,11 +59,15 @@ def damaged(lines: list[bytes], kind: str) -> bytes:
     if kind == "NULs inside":
         return b"".join(line[:40] + b"\0\0" + line[40:] + b"\0\n" for line in lines)
     if kind == "goes on in the next line":
-        return b"".join(line[: len(line) // 2] + b"\n" + line[len(line) // 2 :] + b"\n" for line in lines)
+        return b"".join(
+            line[: len(line) // 2] + b"\n" + line[len(line) // 2 :] + b"\n" for line in lines
+        )
     return b"".join(line[: n % len(line)] + line + b"\n" for n, line in enumerate(lines, 30))
 
 
-@pytest.mark.parametrize("kind", ["glued", "NULs before", "NULs inside", "goes on in the next line", "cut ones before"])
+@pytest.mark.parametrize(
+    "kind", ["glued", "NULs before", "NULs inside", "goes on in the next line", "cut ones before"]
+)
 @pytest.mark.parametrize("name", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
 def test_whole_records_of_damaged_lines_are_read(tmp_path: Path, name: str, kind: str) -> None:
     """Whatever damages the lines of a thread, all records that are whole are read, in their order."""

@@ -226,7 +226,8 @@ def test_words_without_a_mark_of_their_own_are_the_users(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("compact", [f"/compact {RULE}"])]
+    ("name", "words"),
+    [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("compact", [f"/compact {RULE}"])],
 )
 def test_what_follows_a_command_that_orders_work_is_the_users(
     name: str, words: list[str], tmp_path: Path
@@ -237,7 +238,9 @@ def test_what_follows_a_command_that_orders_work_is_the_users(
     )
     setting = said("<command-name>/model</command-name>\n<command-args>opus</command-args>")
     printed = said("<local-command-stdout>Set.</local-command-stdout>")
-    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row, printed, setting, printed))
+    thread = adapter("claude").read(
+        claude_thread(tmp_path, said("Go", **TYPED), row, printed, setting, printed)
+    )
 
     assert words_of(thread) == ["Go", *words]
     assert thread.skills == ()

@@ -122,9 +122,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         ),
         skill=thread.last_skill,
     )
-    return DerivedFacts(
-        facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent
-    )
+    return DerivedFacts(facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent)
 
 
 def _is_still_changed(file: FileFact) -> bool:

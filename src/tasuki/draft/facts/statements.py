@@ -116,7 +116,10 @@ def extract_user_statements(
     What is left of each message goes into `own_words`, by its ref, and what is not into `left_out`.
     """
     result: list[Statement] = []
-    own_words, left_out = {} if own_words is None else own_words, [] if left_out is None else left_out
+    own_words, left_out = (
+        {} if own_words is None else own_words,
+        [] if left_out is None else left_out,
+    )
     printed: deque[str] = deque(maxlen=COPY_WINDOW)
     refused, asked = "", ""
     last = next((e.ref for e in reversed(entries) if extract_user_words(e)), 0)
@@ -156,7 +159,7 @@ def _split_own_words(
         left_out.append(LeftOut(entry.ref, words, "the message is too long to be read whole"))
     own = extract_own_words(read, is_last=is_last)
     left_out += (LeftOut(entry.ref, line, "it is pasted") for line in own.left_out)
-    if len(words) < WHOLE_MESSAGE or is_last and len(words) <= MAX_OWN_QUOTE:
+    if len(words) < WHOLE_MESSAGE or (is_last and len(words) <= MAX_OWN_QUOTE):
         pieces = [fold_whitespace(own.text)]
     else:
         pieces = split_sentences(own.text, whole=True)
@@ -283,15 +286,23 @@ def find_answered(reply: str, before: str) -> str:
     last = asked[-1] if asked else ""
     takes_up = _telling_words(reply) & _telling_words(last) or _YES_OR_NO.match(reply)
     is_figure = _FIGURE.search(reply) and _ASKS_FOR_FIGURE.match(last)
-    return last if (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower()) else ""
+    return (
+        last
+        if (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower())
+        else ""
+    )
 
 
 LAST_SENTENCES = 3
 """Sentences at the end of a message in which a reply finds its question."""
 _FIGURE = compile_pattern(r"\d")
-_ASKS_FOR_FIGURE = compile_pattern(r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE)
+_ASKS_FOR_FIGURE = compile_pattern(
+    r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE
+)
 _TELLING = compile_pattern(r"[^\W\d_]{4,}")
-_YES_OR_NO = compile_pattern(r"\W*(?:yes|yep|yeah|no|nope|sure|ja|nein|sí|oui|non|ok(?:ay)?)\b", re.IGNORECASE)
+_YES_OR_NO = compile_pattern(
+    r"\W*(?:yes|yep|yeah|no|nope|sure|ja|nein|sí|oui|non|ok(?:ay)?)\b", re.IGNORECASE
+)
 
 
 def _telling_words(text: str) -> frozenset[str]:

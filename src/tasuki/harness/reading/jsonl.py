@@ -187,7 +187,9 @@ class ThreadLines:
                 self.broken = [b for b in self.broken if b.line not in begun]
         else:
             begun, found = range(self.number, self.number), split_records(line)
-        if found.records == [line.strip() + b"\n"]:  # A whole record, of another kind than expected.
+        if found.records == [
+            line.strip() + b"\n"
+        ]:  # A whole record, of another kind than expected.
             self.note_broken(reason)
             return
         self._recovered.extend(found.records)
@@ -228,12 +230,16 @@ class ThreadLines:
     def build_report(self, more_notes: Iterable[str] = ()) -> ReadReport:
         """Return a report of what was read so far, with notes on the whole thread."""
         notes = [*self.notes, *more_notes, *self.gate.list_notes()]
-        notes += [f"{n} line(s) of an unknown type are not read: {t}" for t, n in self.unheard.items()]
+        notes += [
+            f"{n} line(s) of an unknown type are not read: {t}" for t, n in self.unheard.items()
+        ]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
         if self._repaired:
             numbers = ", ".join(map(str, self._repaired[:6]))
-            notes.append(f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}")
+            notes.append(
+                f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}"
+            )
         return ReadReport(
             lines=self.number,
             bytes=self.bytes,
