@@ -85,11 +85,7 @@ def test_only_the_users_own_words_are_quoted(harness: str, tmp_path: Path) -> No
     builder.user(f"{option}\n\n{FILLER}\n\nBut no threads").assistant("Fine.").user("Go on then")
     texts = " ".join(text for text, _ in asked(thread_of(builder, tmp_path)))
 
-    assert (
-        "never log its keys" in texts
-        and "You must rename Foo." in texts
-        and "But no threads" in texts
-    )
+    assert all(own in texts for own in ("never log its keys", "You must rename Foo.", "But no threads"))
     assert not [foreign for foreign in ("tabs", "Must") if foreign in texts]
     assert texts.count("keep the whole") == 1
 
