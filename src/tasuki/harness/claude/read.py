@@ -70,6 +70,10 @@ _PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
 _BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
 _BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
 _BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
+_PLAN_SOURCE = compile_pattern(
+    r"\s*If you need specific details from before exiting plan mode [^\n]*\bread the full transcript at: \S*?([0-9a-f-]{36})\.jsonl\s*\Z"
+)
+"""What Claude Code writes below a plan that begins a thread: where the plan was made."""
 _TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
@@ -109,7 +113,7 @@ class ClaudeReader:
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
         self.meta: dict[str, str] = {}
-        self.branch = self.version = self.updated = ""
+        self.branch = self.version = self.updated = self.parent = ""
         self.model = ""
         self.usage: ClaudeUsage | None = None
         self.limit = LimitRecord()
@@ -440,6 +444,8 @@ class ClaudeReader:
             evidence = "program"
         queued = line.promptSource == "queued" or bool(answered)
         origin, words = self.lines.gate.judge(text, evidence, queued=queued)
+        if source := _PLAN_SOURCE.search(words) if origin == "plan" else None:
+            self.parent, words = source[1], words[: source.start()].rstrip()
         self.queued = [q for q in self.queued if q[0] != text]
         entry = self._build_entry("user", line, words, origin)
         if answered:
@@ -598,6 +604,7 @@ class ClaudeReader:
             thinking=meta.get("thinking", ""),
             version=self.version,
             tools=tuple(log.kinds),
+            parent=self.parent,
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
             updated=self.updated,
