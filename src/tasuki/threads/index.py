@@ -287,7 +287,7 @@ class ThreadIndex:
             redactor.learn_values(find_given_secrets(thread.entries))
             texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
             problem, count, files = "", len(thread.entries), list_touched_paths(thread)
-            self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)
+            self._put_blocks(key, list(split_blocks(thread.readable)), said, redactor)
         shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
         shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
         self._db.execute(

@@ -85,7 +85,9 @@ def test_only_the_users_own_words_are_quoted(harness: str, tmp_path: Path) -> No
     builder.user(f"{option}\n\n{FILLER}\n\nBut no threads").assistant("Fine.").user("Go on then")
     texts = " ".join(text for text, _ in asked(thread_of(builder, tmp_path)))
 
-    assert all(own in texts for own in ("never log its keys", "You must rename Foo.", "But no threads"))
+    assert all(
+        own in texts for own in ("never log its keys", "You must rename Foo.", "But no threads")
+    )
     assert not [foreign for foreign in ("tabs", "Must") if foreign in texts]
     assert texts.count("keep the whole") == 1
 

@@ -80,6 +80,11 @@ class ClaudeAttachment(Struct):
     origin: ClaudeOrigin | None = None
     context: Raw = Raw(b"{}")
     planFilePath: str = ""
+    planContent: str = ""
+    filename: str = ""
+    path: str = ""
+    snippet: str = ""
+    content: Raw = Raw(b'""')
 
 
 class ClaudeSegment(Struct):
@@ -90,6 +95,15 @@ class ClaudeSegment(Struct):
 
 class ClaudeCompaction(Struct):
     preservedSegment: ClaudeSegment | None = None
+
+
+class ClaudeFile(Struct):
+    """What was read of a file, or a memory."""
+
+    filePath: str = ""
+    path: str = ""
+    content: str = ""
+    file: "ClaudeFile | None" = None
 
 
 class ClaudeThinking(Struct):
@@ -283,6 +297,7 @@ RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
 LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
 INPUT = msgspec.json.Decoder(ClaudeInput)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
+FILE = msgspec.json.Decoder(ClaudeFile)
 TEXT = msgspec.json.Decoder(str)
 _COPY = msgspec.json.Decoder(ClaudeCopy)
 _RESULT = msgspec.json.Decoder(ClaudeResult)

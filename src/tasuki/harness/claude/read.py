@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
+    FILE,
     HARNESS_TAGS,
     INPUT,
     LEFT_RESULTS,
@@ -18,7 +19,9 @@ from tasuki.harness.claude.format import (
     REPLY,
     RESULTS,
     SKIPPED,
+    ClaudeAttachment,
     ClaudeBlock,
+    ClaudeFile,
     ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
@@ -64,7 +67,7 @@ _IS_COMMAND = compile_pattern(
 )
 _ORDERING = ("init", "plan", "goal")
 """Built-in commands that are followed by what the user wants to be done."""
-MAX_SETTING = 3
+MAX_SETTING = 5
 """Words behind a command that are its arguments; more of them tell something."""
 _PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
 _BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
@@ -74,6 +77,8 @@ _PLAN_SOURCE = compile_pattern(
     r"\s*If you need specific details from before exiting plan mode [^\n]*\bread the full transcript at: \S*?([0-9a-f-]{36})\.jsonl\s*\Z"
 )
 """What Claude Code writes below a plan that begins a thread: where the plan was made."""
+_DOCUMENTS = ("file", "nested_memory", "edited_text_file")
+"""Attachments that hold one."""
 _TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
@@ -387,6 +392,8 @@ class ClaudeReader:
                 texts.append(block.text)
             elif block.type in ("image", "document"):
                 texts.append(f"[{block.type}]")
+        for text in filter(is_inserted, texts):
+            self.lines.gate.log.find(text)
         texts = [t for t in texts if not is_inserted(t)]
         if texts:
             self._add_user_text(line, "\n".join(texts), answered)
@@ -415,6 +422,7 @@ class ClaudeReader:
             self._add_entry(entry)
         elif line.isMeta:
             self.command = None
+            self.lines.gate.log.find(text)
             self._add_notice("context", text[:300])
         elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(line, command[1].strip(), text)
@@ -528,6 +536,19 @@ class ClaudeReader:
                 self.meta["head"] = match[1]
         elif attachment.planFilePath:
             self.log.artifacts[attachment.planFilePath] = None
+            self.lines.gate.log.add(attachment.planFilePath, attachment.planContent)
+        elif attachment.type in _DOCUMENTS:
+            self._keep_document(attachment)
+
+    def _keep_document(self, attachment: ClaudeAttachment) -> None:
+        """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
+        try:
+            file = decode_nested(FILE, attachment.content)
+        except UNDECODABLE:
+            file = ClaudeFile(content=decode_text(attachment.content))
+        file = file.file or file
+        path = attachment.filename or file.filePath or file.path or attachment.path
+        self.lines.gate.log.add(path, attachment.snippet or file.content)
 
     def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
         self.queued = [q for q in self.queued if q[0] != text]
@@ -620,6 +641,7 @@ class ClaudeReader:
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
+            documents=tuple(self.lines.gate.log.documents),
             report=replace(
                 self.lines.build_report(notes), lacks_beginning=self.tree.lacks_beginning()
             ),

@@ -485,6 +485,7 @@ class CodexReader:
                 lacks_beginning=bool(self.missing),
             ),
             limit=self.limit.choose(kept),
+            documents=tuple(d for lines in self.passes for d in lines.gate.log.documents),
         )
 
     def _resolve_unconfirmed(self) -> list[Entry]:

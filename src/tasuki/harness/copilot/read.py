@@ -442,4 +442,5 @@ class CopilotReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )

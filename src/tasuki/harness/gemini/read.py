@@ -208,6 +208,7 @@ class GeminiReader:
         if (call := made.parse_user_command(self.message.id, parsed.text, self.keep)) is not None:
             self._add_entry("tool", origin="command", tool=call)
             return
+        self.lines.gate.log.find(parsed.text)
         displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
         text, own = extract_user_text(parsed.text, displayed, self.last_prompt)
         if not text:
@@ -454,4 +455,5 @@ class GeminiReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )

@@ -247,6 +247,7 @@ class OpencodeReader:
         if text.startswith(_USER_SHELL):
             message.by_user = True
             return
+        self.lines.gate.log.find(text)
         if text.startswith("<task id="):
             head = text[: text.find(">")]
             call = self.agents.get(head.partition('"')[2].partition('"')[0], "")
@@ -349,6 +350,7 @@ class OpencodeReader:
             sources=(str(self.source),),
             report=self.lines.build_report(),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )
 
 

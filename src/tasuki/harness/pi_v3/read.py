@@ -383,4 +383,5 @@ class PiReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(s.entry for s in live),
+            documents=tuple(self.lines.gate.log.documents),
         )
