@@ -84,6 +84,25 @@ def test_whole_records_of_damaged_lines_are_read(tmp_path: Path, name: str, kind
     assert after.report.broken or any("nothing is lost" in note for note in after.report.notes)
 
 
+@pytest.mark.parametrize("name", ["claude", "pi", "omp", "gemini", "copilot"])
+def test_what_a_program_writes_twice_counts_once(tmp_path: Path, name: str) -> None:
+    """Rows with known ids that come again, as after a second compaction, change nothing."""
+    path, reader = max(samples(name), key=lambda p: p.stat().st_size), adapter(name)
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    copy = tmp_path / path.name
+    copy.write_bytes(
+        b"".join(
+            (
+                first,
+                *lines,
+                *(line for line in lines if b"rewind" not in line and not line.startswith(b'{"$')),
+            )
+        )
+    )
+
+    assert reader.read(copy).entries == reader.read(path).entries
+
+
 def decoded(path: Path) -> tuple[ThreadLines, list[object]]:
     """The lines of a file after all were decoded, and what was decoded."""
     lines = ThreadLines(path)

@@ -152,6 +152,8 @@ class CopilotReader:
         self.line = line
         kind = line.type
         self.updated = line.timestamp or self.updated
+        if line.id and line.id in self.events:
+            return  # It was written twice.
         if line.id:
             self.events[line.id] = len(self.entries)
         if (handler := self.handlers.get(kind)) is None:

@@ -352,7 +352,7 @@ class PiReader:
 
     def _build_thread(self) -> Thread:
         header = self.header
-        if header is None:
+        if header is None or not (header.id or self.slots):
             raise self.lines.build_error("header of a pi session", "pi session")
         active = self.tree.find_branch()
         live = [s for s in self.slots if active[s.node] and s.node not in self.removed]

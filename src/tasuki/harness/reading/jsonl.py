@@ -213,7 +213,7 @@ class ThreadLines:
         """Build the error of a file without a thread: it lacks the start, or it is another's."""
         if self.truncated or self.broken:
             return ThreadUnreadable(f"{self.path} holds no {start}: it is cut off or damaged.")
-        return ThreadUnreadable(f"{self.path} holds no {whole}.")
+        return ThreadUnreadable(f"{self.path} is no thread of a known harness: it holds no {whole}.")
 
     def note_broken(self, reason: Exception) -> None:
         """Note the current line as broken, or as the truncated tail of an unfinished file."""
