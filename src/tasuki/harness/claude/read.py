@@ -1,17 +1,12 @@
 """Read threads of Claude Code (2.0 and 2.1): one JSON object a line, linked into a tree."""
 
-import re
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
-    FILE,
-    HARNESS_TAGS,
     INPUT,
     LEFT_RESULTS,
     LINE,
@@ -19,37 +14,27 @@ from tasuki.harness.claude.format import (
     REPLY,
     RESULTS,
     SKIPPED,
-    ClaudeAttachment,
     ClaudeBlock,
-    ClaudeFile,
     ClaudeInput,
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResultLine,
-    ClaudeSegment,
     ClaudeUsage,
     count_context_tokens,
-    decode_text,
     extract_text,
     find_error_code,
-    find_evidence,
-    find_queued_evidence,
     find_quota_reset,
-    parse_version,
-    read_channel_message,
     read_copied_facts,
-    remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import BEGINNING, ClaudeTree, has_only_link, list_sidechains
+from tasuki.harness.claude.tree import BEGINNING, has_only_link, list_sidechains
+from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.records import may_be_damaged
-from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
 from tasuki.harness.reading.usage_limits import LimitRecord
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
+from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
-NoticeKind = Literal["interrupted", "error", "context", "note"]
 NO_INPUT = ClaudeInput()
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
@@ -60,37 +45,10 @@ _COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"', b'"answers"')
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
-_COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
-_COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_IS_COMMAND = compile_pattern(
-    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
-)
-_ORDERING = ("init", "plan", "goal")
-"""Built-in commands that are followed by what the user wants to be done."""
-MAX_SETTING = 5
-"""Words behind a command that are its arguments; more of them tell something."""
-_PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
-_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
-_BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
-_BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
-_PLAN_SOURCE = compile_pattern(
-    r"\s*If you need specific details from before exiting plan mode [^\n]*\bread the full transcript at: \S*?([0-9a-f-]{36})\.jsonl\s*\Z"
-)
-"""What Claude Code writes below a plan that begins a thread: where the plan was made."""
-_DOCUMENTS = ("file", "nested_memory", "edited_text_file")
-"""Attachments that hold one."""
-_TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
-_TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
-_TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
-_HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
-ALWAYS = -1
-"""Node of entries without a tree line: it means the last line, which is active."""
-_RECORDS_DELIVERY = (2, 1, 100)
-"""Version from which on a queued prompt that was delivered has a row of its own."""
 _UNMARKED = "message(s) without a mark of who wrote them are not taken for the user's words"
 
 
-class ClaudeReader:
+class ClaudeReader(ClaudeUserRows):
     """One pass over one file; with `follows` one more for what was appended.
 
     A fast path each reads lines of the three kinds that are most of a thread. What it refuses,
@@ -98,32 +56,17 @@ class ClaudeReader:
     """
 
     def __init__(self, path: Path, *, leaves_outputs: bool = False, follows: bool = False) -> None:
-        self.lines = ThreadLines(path, follows=follows)
-        self.log = ClaudeCallLog(path, leaves_outputs=leaves_outputs)
-        self.tree = ClaudeTree()
-        self.uuids, self.jumps = self.tree.uuids, self.tree.jumps
+        super().__init__(
+            ThreadLines(path, follows=follows), ClaudeCallLog(path, leaves_outputs=leaves_outputs)
+        )
+        self.jumps = self.tree.jumps
         self.ready = False
         """The first lines are decoded as a whole until id and folder are known."""
-        self.notices: list[Notice] = []
-        self.queued: list[tuple[str, str]] = []
-        self.marks_prompts = False
-        """Its program marks what was typed: a text without a mark is not the user's."""
-        self.unmarked = 0
-        self.senders: dict[str, list[Entry]] = {}
-        """The messages of chats, by who wrote them."""
-        self.command: Entry | None = None
-        """The last command with a slash."""
-        self.kept: ClaudeSegment | None = None
-        """What the compaction under way keeps in view."""
-        self.user_command: Entry | None = None
-        """A command that the user ran and whose output is still to come."""
-        self.meta: dict[str, str] = {}
-        self.branch = self.version = self.updated = self.parent = ""
+        self.branch = self.updated = ""
         self.model = ""
         self.usage: ClaudeUsage | None = None
         self.limit = LimitRecord()
         self.summaries: list[tuple[str, str]] = []
-        self.offset = 0
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
@@ -321,23 +264,6 @@ class ClaudeReader:
         if line.thinkingMetadata and line.thinkingMetadata.level:
             self.meta["thinking"] = line.thinkingMetadata.level
 
-    def _build_entry(
-        self,
-        kind: EntryKind,
-        line: ClaudeLine,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        ref = len(self.log.entries) + 1
-        return Entry(ref, kind, text, line.timestamp, line.uuid, origin, tool, offset=self.offset)
-
-    def _add_entry(self, entry: Entry, message: str = "") -> None:
-        self.log.add_entry(entry, len(self.uuids) - 1, message)
-
-    def _add_notice(self, kind: NoticeKind, text: str) -> None:
-        self.notices.append(Notice(len(self.log.entries), kind, text))
-
     # -- lines by type -----------------------------------------------------------------
 
     def _on_assistant(self, line: ClaudeLine) -> None:
@@ -373,212 +299,6 @@ class ClaudeReader:
         node = len(self.uuids) - 1
         self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
 
-    def _on_user(self, line: ClaudeLine) -> None:
-        content = line.message.content if line.message else None
-        if line.isCompactSummary:
-            entry = self._build_entry("compaction", line, extract_text(content), "harness")
-            self._add_entry(replace(entry, kept_from=self._find_kept()))
-            return
-        if isinstance(content, str):
-            self._add_user_text(line, content)
-            return
-        texts, answered = [], ""
-        for block in content or ():
-            if block.type == "tool_result":
-                output = extract_text(block.content)
-                self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
-                answered = block.tool_use_id
-            elif block.type == "text":
-                texts.append(block.text)
-            elif block.type in ("image", "document"):
-                texts.append(f"[{block.type}]")
-        for text in filter(is_inserted, texts):
-            self.lines.gate.log.find(text)
-        texts = [t for t in texts if not is_inserted(t)]
-        if texts:
-            self._add_user_text(line, "\n".join(texts), answered)
-
-    def _find_kept(self) -> int:
-        """Find the first entry that a compaction keeps in view; 0 for none."""
-        kept, self.kept = self.kept, None
-        uuids, head = self.uuids, hash(kept.headUuid) if kept else 0
-        first = uuids.index(head) if kept and head in uuids else len(uuids)
-        placed = zip(self.log.entries, self.log.nodes, strict=True)
-        return next((entry.ref for entry, node in placed if node >= first), 0)
-
-    def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
-        """Add a text of user role: the user's, or one of the many that the program writes."""
-        text = remove_paste_marks(text).strip()
-        stop = INTERRUPTED.match(text)
-        if stop:
-            self._add_notice("interrupted", stop[0].strip())
-            text = text[stop.end() :]
-        if not text:
-            return
-        is_typed = find_evidence(line) == "user"
-        if chat := read_channel_message(line.origin, text):
-            entry = self._build_entry("user", line, chat.words, "channel")
-            self.senders.setdefault(chat.sender, []).append(entry)
-            self._add_entry(entry)
-        elif line.isMeta:
-            self.command = None
-            self.lines.gate.log.find(text)
-            self._add_notice("context", text[:300])
-        elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
-            self._add_slash_command(line, command[1].strip(), text)
-        elif match := _BASH_INPUT.match(text):
-            self._add_user_command(line, match[1])
-        elif text.startswith(_BASH_OUTPUTS):
-            self._finish_user_command(text)
-        elif text.startswith("<task-notification>") and not is_typed:
-            self._end_task(text)
-        elif text.startswith(HARNESS_TAGS) and not is_typed:
-            if text.startswith(_PRINTED):
-                self._take_back_command()
-            self._add_notice("note", text[:300])
-        else:
-            self._add_prompt(line, text, answered, is_marked=not (stop or answered))
-
-    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
-        """Add a prompt; `answered` is the call whose result is in the same row.
-
-        Beside a result, and behind an interruption, the program marks nothing.
-        """
-        evidence = find_evidence(line)
-        self.marks_prompts |= evidence == "user" or bool(line.promptSource)
-        is_marked = is_marked and line.promptSource != "sdk"
-        if self.marks_prompts and is_marked and not evidence:
-            self.unmarked += 1
-            evidence = "program"
-        queued = line.promptSource == "queued" or bool(answered)
-        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
-        if source := _PLAN_SOURCE.search(words) if origin == "plan" else None:
-            self.parent, words = source[1], words[: source.start()].rstrip()
-        self.queued = [q for q in self.queued if q[0] != text]
-        entry = self._build_entry("user", line, words, origin)
-        if answered:
-            self.log.add_beside(entry, answered)
-        else:
-            if origin != "harness":
-                self.tree.prompts.append(len(self.uuids) - 1)
-            self._add_entry(entry)
-
-    def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
-        args = _COMMAND_ARGS.search(text)
-        words = args[1].strip() if args else ""
-        self.command = self._build_entry("user", line, f"/{name} {words}".strip())
-        if name not in _ORDERING:
-            self.log.skills.append(name)
-        self.tree.prompts.append(len(self.uuids) - 1)
-        self._add_entry(self.command)
-
-    def _take_back_command(self) -> None:
-        """Take the last command for one of the program itself, which printed something at once.
-
-        The others are prompts: what they stand for comes next, in a row of its own.
-        """
-        log, command = self.log, self.command
-        if command is None or not log.entries or log.entries[-1] is not command:
-            return
-        self.command = None
-        name, _, words = command.text[1:].partition(" ")
-        if name not in _ORDERING:
-            log.skills.pop()
-        is_told = name in _ORDERING or len(words.split()) > MAX_SETTING
-        if not words or not is_told:
-            self.tree.prompts.pop()
-            for column in (log.entries, log.nodes, log.messages):
-                column.pop()
-            self._add_notice("note", command.text)
-
-    def _add_user_command(self, line: ClaudeLine, command: str) -> None:
-        call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self._build_entry("tool", line, origin="command", tool=call)
-        self._add_entry(self.user_command)
-
-    def _finish_user_command(self, text: str) -> None:
-        if self.user_command is not None and (call := self.user_command.tool):
-            self.log.finish(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
-            put(call, "status", "unknown")  # Its exit code is not recorded.
-            put(call, "exit_code", None)
-        self.user_command = None
-
-    def _end_task(self, text: str) -> None:
-        status = _TASK_STATUS.search(text)
-        failed = bool(status and status[1] not in ("completed", "success"))
-        for pattern in (_TASK, _TASK_TOOL):
-            if status and (match := pattern.search(text)):
-                self.log.background.record_end(match[1].strip(), failed=failed)
-        self._add_notice("note", text[:300])
-
-    def _on_system(self, line: ClaudeLine) -> None:
-        if line.subtype == "local_command":
-            self._take_back_command()
-        elif line.subtype == "compact_boundary" and line.compactMetadata:
-            self.kept = line.compactMetadata.preservedSegment
-        elif line.subtype == "api_error":
-            self._add_notice("error", decode_text(line.content)[:300])
-
-    def _on_attachment(self, line: ClaudeLine) -> None:
-        attachment = line.attachment
-        if attachment is None:
-            return
-        if attachment.type == "queued_command":
-            text = remove_paste_marks(decode_text(attachment.prompt))
-            if text.startswith("<task-notification>"):
-                self._end_task(text)
-            elif text:
-                self._add_queued_prompt(line, text, find_queued_evidence(attachment))
-        elif attachment.type == "session_context":
-            if match := _HEAD_COMMIT.search(
-                bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
-            ):
-                self.meta["head"] = match[1]
-        elif attachment.planFilePath:
-            self.log.artifacts[attachment.planFilePath] = None
-            self.lines.gate.log.add(attachment.planFilePath, attachment.planContent)
-        elif attachment.type in _DOCUMENTS:
-            self._keep_document(attachment)
-
-    def _keep_document(self, attachment: ClaudeAttachment) -> None:
-        """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
-        try:
-            file = decode_nested(FILE, attachment.content)
-        except UNDECODABLE:
-            file = ClaudeFile(content=decode_text(attachment.content))
-        file = file.file or file
-        path = attachment.filename or file.filePath or file.path or attachment.path
-        self.lines.gate.log.add(path, attachment.snippet or file.content)
-
-    def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
-        self.queued = [q for q in self.queued if q[0] != text]
-        origin, words = self.lines.gate.judge(text, evidence, queued=True)
-        self._add_entry(self._build_entry("user", line, words, origin))
-
-    def _on_queue_operation(self, line: ClaudeLine) -> None:
-        """Track words typed while the agent worked.
-
-        Before 2.1.100 `remove` is the only record that they went into the turn; since then
-        they have a row of their own, and what was removed without one was taken back.
-        """
-        text = remove_paste_marks(decode_text(line.content)).strip()
-        if line.operation == "enqueue" and text:
-            if text.startswith("<task-notification>"):
-                self._end_task(text)
-            else:
-                self.queued.append((text, line.timestamp))
-        elif line.operation == "popAll":
-            self.queued.clear()
-        elif line.operation == "remove" and self.queued:
-            text, timestamp = self.queued.pop(0)
-            version = parse_version(self.version) or _RECORDS_DELIVERY
-            if not text.startswith("/") and version < _RECORDS_DELIVERY:
-                line.timestamp = line.timestamp or timestamp
-                origin, words = self.lines.gate.judge(text, queued=True)
-                self.log.add_entry(self._build_entry("user", line, words, origin), ALWAYS)
-        elif line.operation == "dequeue" and self.queued:
-            self.queued.pop(0)
-
     def _on_title(self, line: ClaudeLine) -> None:
         own = line.type == "custom-title"
         self.meta["title" if own else "ai_title"] = line.customTitle if own else line.aiTitle
@@ -596,12 +316,6 @@ class ClaudeReader:
         return next(own, "")
 
     # -- the whole ---------------------------------------------------------------------
-
-    def _settle_senders(self) -> None:
-        """Take no message of a chat for the user's where several people write in it."""
-        if len(self.senders) > 1:
-            for entry in chain.from_iterable(self.senders.values()):
-                put(entry, "origin", "harness")
 
     def _build_thread(self) -> Thread:
         path, meta, log = self.lines.path, self.meta, self.log
