@@ -11,8 +11,8 @@ import click
 from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import ThreadHead, format_ref
+from tasuki.typed_prompts import is_handoff_prompt
 
 if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex

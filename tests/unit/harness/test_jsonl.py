@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
 
+from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import registry
 from tasuki.harness.reading.jsonl import (
@@ -19,7 +20,6 @@ from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip,
     decode_block,
-    find_occurring,
     read_both_ends,
     repair_line,
 )

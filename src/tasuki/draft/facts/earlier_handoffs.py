@@ -16,9 +16,9 @@ from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, UNQUOTED
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
 from tasuki.model import Entry, Quote, Thread, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki.typed_prompts import HANDOFF_CLOSING, find_named_document
 
 SectionKind = Literal["", "line", "ruled", "decided", "open"]
 """What the items of a section are: lines of a brief as they are, or items of another document."""

@@ -21,10 +21,10 @@ from tasuki.errors import TasukiError
 from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.harness.reading.typed_prompts import is_document_request
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 from tasuki.threads import catalog
+from tasuki.typed_prompts import is_document_request
 
 if TYPE_CHECKING:
     from tasuki.draft.facts.statements import Statement

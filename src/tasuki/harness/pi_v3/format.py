@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 
 from tasuki.harness.plans import MAX_ARGUMENT, TOO_LONG
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.text_safety import cut_text
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 

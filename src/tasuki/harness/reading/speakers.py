@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from tasuki.harness.reading.documents import DocumentLog
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Origin
 from tasuki.patterns import compile_pattern
+from tasuki.typed_prompts import is_handoff_prompt
 
 Evidence = Literal["user", "program", ""]
 """What the format itself says of a row: a person typed it, a program wrote it, or nothing."""
