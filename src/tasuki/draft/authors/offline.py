@@ -233,7 +233,7 @@ class DraftComposer:
 
         These are the last message, and before it the last that concludes.
         """
-        items = [*self._list_in_hand(), *self._list_unanswered()]
+        items = [*self._list_in_hand(), *self._list_unanswered(max(WHOLE, room * 2 // 3))]
         room = min(room, MAX_STOPPED) - sum(len(_format_line(item)) + 1 for item in items)
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
@@ -294,8 +294,8 @@ class DraftComposer:
         ]:
             yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
-    def _list_unanswered(self) -> Iterator[Item]:
-        """Yield the user's last message if the agent did not answer it."""
+    def _list_unanswered(self, limit: int) -> Iterator[Item]:
+        """Yield the user's last message if the agent did not answer it, whole if it fits `limit`."""
         turn = self.turns[-1] if self.turns else None
         if (
             turn
@@ -303,7 +303,7 @@ class DraftComposer:
             and not turn.messages
             and (words := self._find_own_words(turn.prompt))
         ):
-            text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
+            text = f'"{shorten(" ".join(words.split()), limit)}"'
             yield Item(
                 text=text,
                 refs=(turn.prompt.ref,),
