@@ -277,7 +277,7 @@ def find_answered(reply: str, before: str) -> str:
 
     It answers a question if it says yes or no, names a figure that was asked for, or takes up a word of it.
     """
-    pick = _PICKED.match(reply)
+    pick = None if _OWN_LIST.match(reply) else _PICKED.match(reply)
     if pick and (wanted := pick[1].lower()):
         for line in before.split("\n"):
             if (option := _OPTION.match(line)) and option[1].lower() == wanted:
@@ -295,6 +295,10 @@ def find_answered(reply: str, before: str) -> str:
 
 LAST_SENTENCES = 3
 """Sentences at the end of a message in which a reply finds its question."""
+_OWN_LIST = compile_pattern(
+    r"\W*(?:1[.)]\s.*\s2[.)]\s|a[.)]\s.*\sb[.)]\s)", re.IGNORECASE | re.DOTALL
+)
+"""A list of the user's own, which picks nothing."""
 _FIGURE = compile_pattern(r"\d")
 _ASKS_FOR_FIGURE = compile_pattern(
     r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE
