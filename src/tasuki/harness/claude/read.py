@@ -27,7 +27,7 @@ from tasuki.harness.claude.format import (
     read_copied_facts,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import BEGINNING, has_only_link, list_sidechains
+from tasuki.harness.claude.tree import has_only_link, list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.records import may_be_damaged
@@ -200,7 +200,7 @@ class ClaudeReader(ClaudeUserRows):
         0 where another row may begin in the line: then it is decoded as a whole.
         """
         cut = line.find(mark)
-        if cut > 0 and may_be_damaged(line, BEGINNING, cut):
+        if cut > 0 and may_be_damaged(line, cut):
             cut = 0
         has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
@@ -237,11 +237,11 @@ class ClaudeReader(ClaudeUserRows):
 
     def _parse_line(self, line: bytes) -> ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
-        is_single = not may_be_damaged(line, BEGINNING)
         if line.startswith(b'{"type"'):
-            if is_single and (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
+            skim = _SKIM_TYPE.match(line)
+            if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
                 return None
-        elif is_single and has_only_link(line) and self.tree.read_link_ends(line):
+        elif has_only_link(line) and not may_be_damaged(line) and self.tree.read_link_ends(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:

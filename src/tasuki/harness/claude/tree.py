@@ -13,8 +13,6 @@ _UUID = rb'"([0-9a-f-]{36})"'
 _HEAD_PARENT = compile_pattern(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
 _TAIL_UUID = compile_pattern(rb'"uuid": ?' + _UUID)
 _PROGRESS = compile_pattern(rb'"type": ?"progress"')
-BEGINNING = b'{"parentUuid":'
-"""How rows of the conversation begin."""
 _MAIN = b'","isSidechain":false,'
 
 
@@ -53,7 +51,7 @@ class ClaudeTree:
         start = line.rfind(b'"uuid":"') + 8
         if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
             return False
-        if may_be_damaged(line, BEGINNING):
+        if may_be_damaged(line):
             return False
         try:
             self.add_line(line[start : start + 36].decode("ascii"), line[15:51].decode("ascii"))

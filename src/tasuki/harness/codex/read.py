@@ -29,13 +29,13 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
-from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 _BEGINNING = b'{"timestamp":'
+"""How a record begins: a line that is not decoded may hold another one."""
 SKIM = compile_pattern(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
     rb'"payload": ?\{(?:"type": ?"(\w+)")?'
@@ -190,7 +190,8 @@ class CodexReader:
             if key not in table and key[0] not in _TYPED_PAYLOAD:
                 key = (key[0], None)
             step = table.get(key)
-            if (step is None or step[0] is None) and may_be_damaged(line, _BEGINNING):
+            is_left = step is None or step[0] is None
+            if is_left and (line[-2:] != b"}\n" or line.find(_BEGINNING, 1) > 0):
                 self._read_unusual_line(line)
             elif step:
                 self._take_line(step, line)

@@ -9,15 +9,21 @@ from tasuki.patterns import compile_pattern
 _PLACE = compile_pattern(r"\(byte (\d+)\)")
 _SPACE = compile_pattern(rb"\s*")
 _BEGINS = compile_pattern(rb'\{"(\$\w+|parentUuid|type|timestamp|id|sessionId|uuid)":')
+SHORT_RECORD = 600
 MOST_TRIES, TRIED_BYTES = 200, 64 << 20
 """Places of a line at which a record behind a cut one is looked for, and the bytes read for that."""
 
 
-def may_be_damaged(line: bytes, beginning: bytes, start: int = 0) -> bool:
-    """Tell whether a line that is not decoded may be cut, or hold another record behind `start`."""
+def may_be_damaged(line: bytes, start: int = 0) -> bool:
+    """Tell whether a line that is not decoded may be cut, or hold another record behind `start`.
+
+    Another one begins with the same key, or is a short one at the end.
+    """
     if line[-1:] == b"\n" and line[-2:] != b"}\n":
         return True
-    return line.find(b'}{"', start) >= 0 or line.find(beginning, start + 1) > 0
+    key = line[: line.find(b":", 0, 40) + 1]
+    tail = max(start, len(line) - SHORT_RECORD)
+    return line.find(key, start + 1) > 0 or line.find(b'}{"', tail) >= 0
 
 
 class SplitLine(NamedTuple):
