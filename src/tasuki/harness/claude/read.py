@@ -41,7 +41,7 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"', b'"answers"')
+_COPY_KEYS, _DENIAL_KEY = (b'"backgroundTaskId"', b'"answers"'), b'"toolDenialKind"'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
@@ -202,7 +202,9 @@ class ClaudeReader(ClaudeUserRows):
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
+        behind = max(cut, len(line) - 600) if cut > 0 else 0
+        has_facts = line.find(_DENIAL_KEY, behind) > 0
+        has_facts = has_facts or any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
 
