@@ -165,9 +165,7 @@ def _split_own_words(
         pieces = split_sentences(own.text, whole=True)
     before, kept = "" if is_last else "\n".join(printed), list[str]()
     for piece in pieces:
-        if language_cues.is_small_talk(piece):
-            left_out.append(LeftOut(entry.ref, piece, "it only takes leave or thanks"))
-        elif len(pieces) > 1 and _is_printed(piece, before):
+        if len(pieces) > 1 and _is_printed(piece, before):
             left_out.append(LeftOut(entry.ref, piece, "the agent had printed it before"))
         elif piece:
             kept.append(piece)

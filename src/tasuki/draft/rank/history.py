@@ -8,7 +8,7 @@ from tasuki.draft.facts.files import find_symbols, is_noise, make_relative
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import ThreadTurn
-from tasuki.draft.text.language_cues import is_approval
+from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.patterns import compile_pattern
@@ -74,7 +74,7 @@ def quote_rulings(
         - INSIDE_PENALTY * (s in inside)
         - ANSWERED_PENALTY * (is_only_question(s) and bool(by_ref[s.ref].messages))
         for s in own
-        if s.ref == last or s.ref in forms or s.answers or not is_approval(s.text)
+        if s.ref == last or s.ref in forms or s.answers or not says_nothing(s.text)
     }
     own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}
