@@ -9,12 +9,12 @@ from fleet_rows import ID, agent, handoff
 
 import tasuki.draft.prompts
 import tasuki.fleet.prompts
+from tasuki import typed_prompts
 from tasuki.draft.authors.session_document import render_document_request
 from tasuki.draft.facts import statements
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki import typed_prompts
 from tasuki.model import Entry
 from tasuki.testing import ThreadBuilder
 from tasuki.typed_prompts import (

@@ -27,7 +27,7 @@ from tasuki.harness.claude.format import (
     read_copied_facts,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import has_only_link, list_sidechains
+from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.records import may_be_damaged
@@ -71,7 +71,7 @@ class ClaudeReader(ClaudeUserRows):
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
             b'user","me': self._leave_result_line if leaves_outputs else self._read_result_line,
-            b'progress"': self.tree.read_link_line,
+            b'progress"': self._skip_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
         self.handlers: dict[str, Callable[[ClaudeLine], None]] = {
@@ -137,6 +137,10 @@ class ClaudeReader(ClaudeUserRows):
             elif block.type == "text" and block.text.strip():
                 log.add_reply(parsed, block.text, offset, len(uuids) - 1, message.id)
         return True
+
+    def _skip_line(self, line: bytes) -> bool:
+        """Skip a line that says nothing of the conversation."""
+        return self.ready and not may_be_damaged(line)
 
     def _read_result_line(self, line: bytes) -> bool:
         """Read a line of results alone.
@@ -239,11 +243,8 @@ class ClaudeReader(ClaudeUserRows):
 
     def _parse_line(self, line: bytes) -> ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
-        if line.startswith(b'{"type"'):
-            skim = _SKIM_TYPE.match(line)
-            if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
-                return None
-        elif has_only_link(line) and not may_be_damaged(line) and self.tree.read_link_ends(line):
+        skim = _SKIM_TYPE.match(line)
+        if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:

@@ -5,15 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasuki.harness.reading.records import may_be_damaged
 from tasuki.model import Sidechain
-from tasuki.patterns import compile_pattern
-
-_UUID = rb'"([0-9a-f-]{36})"'
-_HEAD_PARENT = compile_pattern(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
-_TAIL_UUID = compile_pattern(rb'"uuid": ?' + _UUID)
-_PROGRESS = compile_pattern(rb'"type": ?"progress"')
-_MAIN = b'","isSidechain":false,'
 
 
 class ClaudeTree:
@@ -21,16 +13,16 @@ class ClaudeTree:
 
     Nodes are numbered in the order of their lines, and nearly all follow the one before. So
     besides the uuids only the parents of the others are kept. Parallel calls may be written
-    before their parents; a line whose parent never turns up follows the line before it. Of each
-    uuid the hash of 64 bits is kept: a million texts would take a tenth of a gigabyte.
+    before their parents; a line whose parent is not read, such as progress, or never turns up
+    follows the line before it. Of each uuid the hash of 64 bits is kept: a million texts would take a tenth of a gigabyte.
     """
 
     def __init__(self) -> None:
         self.uuids = array("q")
         self.jumps: dict[int, int] = {}
         """Nodes that may not follow the one before, and their parents."""
-        self.prompts: list[int] = []
-        """Nodes of what the user asked for."""
+        self.prompts: list[tuple[int, int]] = []
+        """Nodes of what the user asked for, each with its parent's hash."""
         self._known, self._counted = set[int](), 0
 
     def follows(self, parent: str | None) -> bool:
@@ -43,36 +35,11 @@ class ClaudeTree:
             self.jumps[len(self.uuids)] = hash(parent)
         self.uuids.append(hash(uuid))
 
-    def read_link_line(self, line: bytes) -> bool:
-        """Read a line of which only its place in the tree counts.
-
-        It begins with `{"parentUuid":"<36 characters>"…`.
-        """
-        start = line.rfind(b'"uuid":"') + 8
-        if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
-            return False
-        if may_be_damaged(line):
-            return False
-        try:
-            self.add_line(line[start : start + 36].decode("ascii"), line[15:51].decode("ascii"))
-        except UnicodeDecodeError:
-            return False
-        return True
-
-    def read_link_ends(self, line: bytes) -> bool:
-        """Read the link of a line from both its ends.
-
-        False if they are not where they should be.
-        """
-        parent = _HEAD_PARENT.match(line)
-        start = line.rfind(b'"uuid":')
-        uuid = _TAIL_UUID.match(line, start) if start >= 0 else None
-        if not parent or not uuid:
-            return False
-        head = line[:600]
-        if b'"isSidechain":true' not in head and b'"isSidechain": true' not in head:
-            self.add_line(uuid[1].decode(), parent[1].decode() if parent[1] else None)
-        return True
+    def add_prompt(self) -> None:
+        """Note that the last line is what the user asked for."""
+        node = len(self.uuids) - 1
+        before = self.uuids[node - 1] if node > 0 else 0
+        self.prompts.append((node, self.jumps.get(node, before)))
 
     def lacks_beginning(self) -> bool:
         """Return whether the first line follows one that is not in the file."""
@@ -91,8 +58,8 @@ class ClaudeTree:
         """
         parents = self._find_parents()
         siblings: dict[int, list[int]] = {}
-        for node in self.prompts:
-            siblings.setdefault(parents.get(node, node - 1), []).append(node)
+        for node, parent in self.prompts:
+            siblings.setdefault(parent, []).append(node)
         forks = [nodes for nodes in siblings.values() if len(nodes) > 1]
         active = bytearray(b"\1" * len(self.uuids))
         if not forks:
@@ -143,19 +110,6 @@ class ClaudeTree:
 def _choose_sibling(nodes: list[int], newest: set[int]) -> int:
     """Return the prompt that was not left: the one that led to the last line, else the last."""
     return next((node for node in nodes if node in newest), nodes[-1])
-
-
-def has_only_link(line: bytes) -> bool:
-    """Tell whether only the link of a tree line counts.
-
-    That is so for progress, and for a reply that only thinks.
-    """
-    head = line[:600]
-    if b'"progress"' in head:
-        return bool(_PROGRESS.search(head))
-    if b'"thinking","thinking"' not in head and b'"thinking", "thinking"' not in head:
-        return False
-    return b'"text"' not in line and b'"tool_use"' not in line
 
 
 def list_sidechains(path: Path) -> tuple[Sidechain, ...]:

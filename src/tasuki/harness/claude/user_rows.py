@@ -187,7 +187,7 @@ class ClaudeUserRows:
             self.log.add_beside(entry, answered)
         else:
             if origin != "harness":
-                self.tree.prompts.append(len(self.uuids) - 1)
+                self.tree.add_prompt()
             self._add_entry(entry)
 
     def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
@@ -196,7 +196,7 @@ class ClaudeUserRows:
         self.command = self._build_entry("user", line, f"/{name} {words}".strip())
         if name not in _ORDERING:
             self.log.skills.append(name)
-        self.tree.prompts.append(len(self.uuids) - 1)
+        self.tree.add_prompt()
         self._add_entry(self.command)
 
     def _take_back_command(self) -> None:
