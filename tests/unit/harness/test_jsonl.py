@@ -23,6 +23,7 @@ from tasuki.harness.reading.jsonl import (
     read_both_ends,
     repair_line,
 )
+from tasuki.harness.reading.records import split_records
 from tasuki.model import BrokenLine
 from tasuki.testing import ThreadBuilder
 from tasuki.testing.forms import JsonDocument, OpencodeDatabase
@@ -82,6 +83,19 @@ def test_whole_records_of_damaged_lines_are_read(tmp_path: Path, name: str, kind
     ]
     assert bool(after.report.broken) == (kind == "cut ones before")
     assert after.report.broken or any("nothing is lost" in note for note in after.report.notes)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":' * 50_000, b'{"type":1,' * 200_000, b'[{"id":1},' * 100_000, b'{"type":"x{"type":"x' * 20_000,
+        b"\0" * 1_000_000, b'{"a":"' + b"x" * 1_000_000, b"}{" * 100_000, b'{"timestamp":{"timestamp":' * 20_000 + b"}",
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_no_line_is_too_damaged_to_be_given_up(line: bytes) -> None:
+    """Nothing is found in lines that are made to break a reader, and the search ends."""
+    assert split_records(line).records == []
 
 
 @pytest.mark.parametrize("name", ["claude", "pi", "omp", "gemini", "copilot"])
