@@ -280,9 +280,10 @@ def find_answered(reply: str, before: str) -> str:
         for line in before.split("\n"):
             if (option := _OPTION.match(line)) and option[1].lower() == wanted:
                 return next(iter(split_sentences(option[2].replace("**", ""))), "")
-    asked = [s for s in split_sentences(before)[-LAST_SENTENCES:] if s.endswith(("?", "？"))]
-    last = asked[-1] if asked else ""
-    takes_up = _telling_words(reply) & _telling_words(last) or _YES_OR_NO.match(reply)
+    said = split_sentences(before)[-LAST_SENTENCES:]
+    last = next((s for s in reversed(said) if s.endswith(("?", "？")) or _CHOICE.search(s)), "")
+    takes_up = bool(_telling_words(reply) & _telling_words(last))
+    takes_up = takes_up or (last.endswith(("?", "？")) and bool(_YES_OR_NO.match(reply)))
     is_figure = _FIGURE.search(reply) and _ASKS_FOR_FIGURE.match(last)
     return (
         last
@@ -298,6 +299,8 @@ _OWN_LIST = compile_pattern(
 )
 """A list of the user's own, which picks nothing."""
 _FIGURE = compile_pattern(r"\d")
+_CHOICE = compile_pattern(r", or \w|\beither \w|\bentweder \w")
+"""What offers a choice without a question mark."""
 _ASKS_FOR_FIGURE = compile_pattern(
     r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE
 )
