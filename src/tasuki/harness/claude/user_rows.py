@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
     FILE,
-    HARNESS_TAGS,
     ClaudeAttachment,
     ClaudeFile,
     ClaudeLine,
@@ -159,7 +158,7 @@ class ClaudeUserRows:
             self._finish_user_command(text)
         elif text.startswith("<task-notification>") and not is_typed:
             self._end_task(text)
-        elif text.startswith(HARNESS_TAGS) and not is_typed:
+        elif is_inserted(text):
             if text.startswith(_PRINTED):
                 self._take_back_command()
             self._add_notice("note", text[:300])
