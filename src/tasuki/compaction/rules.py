@@ -101,8 +101,6 @@ _ADDRESSES = compile_pattern(
 )
 PASTED_MESSAGE = 2_000
 """Characters of a message whose middle makes no rules: nothing proves that the user wrote it."""
-MAX_UNADDRESSED, LONG_MESSAGE = 100, 300
-"""Characters of a sentence that speaks to nobody, in a message from which on it may be pasted."""
 _ONE_OFF = compile_pattern(
     r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well|actually)[,. ]+)*"
     r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:find out|explain|check|show|look|investigate|figure out|describe|list|compare|analy[sz]e)\b|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
@@ -186,9 +184,7 @@ def _is_pasted(sentence: str, message: str) -> bool:
     """
     if _LOG.search(sentence):
         return True
-    is_long = len(sentence) > MAX_UNADDRESSED and len(message) > LONG_MESSAGE
-    is_long = is_long or len(message) >= WHOLE_MESSAGE
-    return is_long and not _ADDRESSES.search(sentence)
+    return len(message) >= WHOLE_MESSAGE and not _ADDRESSES.search(sentence)
 
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
