@@ -87,7 +87,7 @@ def test_the_ends_of_a_long_paste_stay_with_a_mark_between_them() -> None:
 
     assert [line for line in own.text.split("\n") if line] == [
         "The queue stops over night, always after the same job of the exporter.", "Keep it slow:",
-        "2026-11-01 10:00:00 INFO the worker started with 0 jobs", "[… 18 pasted lines are left out …]",
+        "2026-11-01 10:00:00 INFO the worker started with 0 jobs [… 18 pasted lines are left out …] "
         "2026-11-01 10:00:19 INFO the worker started with 19 jobs", "Nobody restarts it",
     ]  # fmt: skip
     assert len(own.left_out) == 18

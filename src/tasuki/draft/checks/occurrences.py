@@ -1,6 +1,5 @@
 """Whether texts occur in the files of a thread, whatever was clipped in memory."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -36,6 +35,8 @@ def find_occurring(
 
 
 def _list_escapes(text: str) -> tuple[bytes, ...]:
+    import json
+
     plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")[1:-1]
     ascii_only = json.dumps(text)[1:-1].encode()
     return (plain,) if plain == ascii_only else (plain, ascii_only)

@@ -139,6 +139,7 @@ def extract_user_statements(
             numbers = _SentenceNumbers(words)
             for piece in pieces:
                 statement = _build_user_statement(piece, entry, asked_before)
+                asked_before = ""
                 if number := numbers.take_number(piece):
                     statement = replace(statement, number=number)
                 result.append(
@@ -280,7 +281,7 @@ def find_answered(reply: str, before: str) -> str:
         for line in before.split("\n"):
             if (option := _OPTION.match(line)) and option[1].lower() == wanted:
                 return next(iter(split_sentences(option[2].replace("**", ""))), "")
-    said = split_sentences(before)[-LAST_SENTENCES:]
+    said = split_sentences(before[-MAX_ASKED:])[-LAST_SENTENCES:]
     last = next((s for s in reversed(said) if s.endswith(("?", "？")) or _CHOICE.search(s)), "")
     takes_up = bool(_telling_words(reply) & _telling_words(last))
     takes_up = takes_up or (last.endswith(("?", "？")) and bool(_YES_OR_NO.match(reply)))
@@ -292,8 +293,8 @@ def find_answered(reply: str, before: str) -> str:
     )
 
 
-LAST_SENTENCES = 3
-"""Sentences at the end of a message in which a reply finds its question."""
+LAST_SENTENCES, MAX_ASKED = 3, 4_000
+"""Sentences and characters at the end of a message in which a reply finds its question."""
 _OWN_LIST = compile_pattern(
     r"\W*(?:1[.)]\s.*\s2[.)]\s|a[.)]\s.*\sb[.)]\s)", re.IGNORECASE | re.DOTALL
 )

@@ -271,7 +271,7 @@ def extract_own_words(text: str, *, is_last: bool = False) -> OwnWords:
         if is_paste and len(inner) > 3 and sum(map(len, inner)) >= WHOLE_MESSAGE:
             left_out += inner[1:-1]
             mark = f"[… {len(inner) - 2} pasted lines are left out …]"
-            lines = ["", inner[0].strip(), mark, inner[-1].strip(), ""]
+            lines = ["", f"{inner[0].strip()} {mark} {inner[-1].strip()}", ""]
         kept += lines
     return OwnWords("\n".join(kept).strip(), tuple(left_out))
 
