@@ -307,7 +307,8 @@ _ASKS_FOR_FIGURE = compile_pattern(
 )
 _TELLING = compile_pattern(r"[^\W\d_]{4,}")
 _YES_OR_NO = compile_pattern(
-    r"\W*(?:yes|yep|yeah|no|nope|sure|ja|nein|sí|oui|non|ok(?:ay)?)\b", re.IGNORECASE
+    r"\W*(?:(?:yes|yep|yeah|no|nope|sure|ja|nein|sim|não|sí|oui|non|да|нет|ok(?:ay)?)\b|是|对|不|好的|はい|いいえ|네|아니)",
+    re.IGNORECASE,
 )
 
 
