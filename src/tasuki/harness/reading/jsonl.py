@@ -123,7 +123,7 @@ class ThreadLines:
         self.truncated = False
         line = b"\n"
         for number, line in enumerate(file, self.number + (not self._ends_inside)):
-            if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_json(line)):
+            if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_whole(line)):
                 break
             self.number = number
             size = len(line)
@@ -138,7 +138,7 @@ class ThreadLines:
             if self._ends_inside:
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
-        if not line.endswith(b"\n") and split_records(repair_line(line)).is_lossy:
+        if not line.endswith(b"\n") and not _is_whole(line):
             self.truncated = True
         if self.follows:
             self._last = _LastRead.read(file, offset)
@@ -251,12 +251,8 @@ class ThreadLines:
         )
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(repair_line(line))
-    except UNDECODABLE:
-        return False
-    return True
+def _is_whole(line: bytes) -> bool:
+    return not split_records(repair_line(line)).is_lossy
 
 
 def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
