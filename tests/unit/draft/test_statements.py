@@ -217,3 +217,13 @@ def test_a_message_that_repeats_the_agent_is_cut_and_what_was_repeated_goes() ->
     assert [s.text for s in stated][:1] == ["But never log its keys."]
     assert stated[-1].text == f"{option} But never log its keys. Not even once."
     assert left_out == [LeftOut(2, option, "the agent had printed it before")]
+
+
+def test_a_message_of_several_sentences_is_not_replaced_as_a_whole() -> None:
+    """One figure in it is out of date; the rule beside it still holds."""
+    said = "Keep the backups for 14 days. Never touch the monthly ones."
+
+    assert left(said, "Keep the backups for 30 days instead.") == [
+        said,
+        "Keep the backups for 30 days instead.",
+    ]
