@@ -420,18 +420,17 @@ def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
         warnings.append(
             "The last line of the thread is incomplete and was skipped; perhaps it is still being written."
         )
-    if report.unknown:
-        kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
-        warnings.append(f"Line types unknown to this version: {kinds}")
     for item in result.facts.running[-3:]:
         warnings.append(f"No end recorded: {item.kind} {item.label!r} (#{item.ref})")
     if handoff.redactions:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
         warnings.append(f"Redacted: {kinds}")
+    kinds_of_dropped: dict[tuple[str, str], list[str]] = {}
     for dropped in handoff.draft.dropped:
-        warnings.append(
-            f"{dropped.way.capitalize()}: {cut_text(dropped.text, 120)!r}: {dropped.reason}"
-        )
+        kinds_of_dropped.setdefault((dropped.way, dropped.reason), []).append(dropped.text)
+    for (way, reason), texts in kinds_of_dropped.items():
+        more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+        warnings.append(f"{way.capitalize()}: {cut_text(texts[0], 120)!r}{more}: {reason}")
     redactor = Redactor()
     return [redactor.redact(warning) for warning in warnings]
 

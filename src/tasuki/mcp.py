@@ -42,6 +42,7 @@ from tasuki.errors import (
 from tasuki.harness import plans
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import CallerIdentity, Harness
+from tasuki.model import format_ref
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
@@ -354,7 +355,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     if question:
         found = references.find_answers(source, question, cleaner)
         texts = [
-            f"{link.label}#{p.ref} {p.kind} {p.at}\n{p.text}\n"
+            f"{link.label}{format_ref(p.ref)} {p.kind} {p.at}\n{p.text}\n"
             for link, passages in found
             for p in passages
         ]
@@ -366,7 +367,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     cleaner.learn_entries(shown, source.entries)
     return note + _join_within_limit(
         (
-            f"── {source.label}#{r.entry.ref} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"
+            f"── {source.label}{format_ref(r.entry.ref)} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"
             + cleaner.clean_text(r.text)
             + "\n"
             for r in readings
@@ -400,7 +401,9 @@ def find_threads(
             f"{label}  {thread.harness}  {day}  {thread.cwd}  {thread.name or thread.first_words}"
         )
         lines += [f"    ({clean_text(hit.note)})"] if hit.note else []
-        lines += [f"    {label}#{line.ref} {line.kind}: {line.text}" for line in hit.lines]
+        lines += [
+            f"    {label}{format_ref(line.ref)} {line.kind}: {line.text}" for line in hit.lines
+        ]
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ PROMPTS = ("typed", "queued", "channel")
 BY_HAND = (*PROMPTS, "answer")
 """Origins of what the user wrote with their own hands."""
 
-EntryKind = Literal["user", "assistant", "tool", "compaction"]
+EntryKind = Literal["user", "assistant", "tool", "compaction", "document"]
 ToolKind = Literal[
     "shell", "edit", "write", "read", "search", "todo", "plan", "agent", "background", "ask", "skill",
     "web", "mcp", "other",
@@ -131,6 +131,22 @@ class UsageLimit(Struct, frozen=True, gc=False):
     """When it can be used again, in seconds since 1970; None where that is not known."""
 
 
+class Document(Struct, frozen=True, gc=False):
+    """A guide, a memory or a file that a program put into a thread, whole: nobody said it there."""
+
+    path: str
+    text: str
+
+
+FIRST_DOCUMENT = 900_000_001
+"""Ref of the first document of a thread, `#d1`: above those of all entries."""
+
+
+def format_ref(ref: int) -> str:
+    """Format what an entry or a document is named by: `#12`, `#d1`."""
+    return f"#d{ref - FIRST_DOCUMENT + 1}" if ref >= FIRST_DOCUMENT else f"#{ref}"
+
+
 class Background(Struct, frozen=True, gc=False):
     """A sub-agent or background command: what it is, and whether its end was seen."""
 
@@ -217,6 +233,16 @@ class Thread(Struct, frozen=True):
     report: ReadReport = ReadReport()
     limit: UsageLimit | None = None
     """The usage limit with which the thread ends; a later answer or tool call ends it."""
+    documents: tuple[Document, ...] = ()
+
+    @property
+    def readable(self) -> tuple[Entry, ...]:
+        """The entries, and after them the documents in the same form."""
+        documents = (
+            Entry(ref, "document", f"{d.path}\n{d.text}", origin="harness")
+            for ref, d in enumerate(self.documents, FIRST_DOCUMENT)
+        )
+        return (*self.entries, *documents)
 
     @property
     def last_skill(self) -> str:

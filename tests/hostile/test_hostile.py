@@ -577,7 +577,7 @@ def test_every_budget_holds_every_reference_opens_and_no_thread_changes(harness:
 
 
 def test_what_the_user_pasted_from_a_diff_is_not_their_wish(tmp_path: Path) -> None:
-    """Lines that carry the marks of a diff or a numbered listing are somebody else's words."""
+    """Of lines that carry the marks of a diff the first and last one are quoted, with the mark of a paste."""
     pasted = "\n".join(
         f"+ {n} - **Width Compliance {n}**: The component must never exceed 80 columns, always pad it."
         for n in range(8, 16)
@@ -590,7 +590,9 @@ def test_what_the_user_pasted_from_a_diff_is_not_their_wish(tmp_path: Path) -> N
     )
     asked = made(builder.write(tmp_path)).handoff.draft.asked
 
-    assert not [item for item in asked if "Compliance" in item.text]
+    quoted = [item.text for item in asked if "Compliance" in item.text]
+    assert all("pasted lines are left out" in text for text in quoted)
+    assert "Compliance 10" not in " ".join(quoted)
 
 
 def _nested(units: list[bytes], levels: int) -> Iterator[list[bytes]]:

@@ -11,9 +11,9 @@ from tasuki.draft.authors import session_document
 from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.errors import AuthorFailed
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff
 from tasuki.model import tokens
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
+from tasuki.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff
 
 SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))
 

@@ -10,7 +10,6 @@ from session_files import lines, say, session
 
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.pi_v3.adapter import Pi
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.session.pi_store.manager import SessionManager, get_default_folder, list_sessions
 from tasuki.session.pi_store.messages import (
     Json,
@@ -22,6 +21,7 @@ from tasuki.session.pi_store.messages import (
     build_user_message,
     extract_text,
 )
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 __all__ = ["session"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasuki.cli.output import print_json
+from tasuki.model import FIRST_DOCUMENT, format_ref
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
@@ -104,6 +105,16 @@ def read(
         return
     for text in texts:
         click.echo(text)
+    for line in _list_documents(opened_thread) if refs is None and not markdown else ():
+        click.echo(cleaner.clean_text(line))
+
+
+def _list_documents(opened_thread: "OpenedThread") -> "Iterable[str]":
+    """Yield a line for each document of a thread, with the ref that opens it."""
+    for number, document in enumerate(
+        opened_thread.thread.documents if opened_thread.thread else (), 1
+    ):
+        yield f"── #d{number} document {document.path} ({len(document.text):,} characters)"
 
 
 def _describe_damage(thread: "Thread") -> str:
@@ -122,7 +133,7 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
     from tasuki.threads.references import name_speaker
 
     entry = reading.entry
-    head = f"## #{entry.ref} {name_speaker(reading)}"
+    head = f"## {format_ref(entry.ref)} {name_speaker(reading)}"
     if reading.kept:
         head += " (as stored with the handoff)"
     words = cleaner.clean_text(reading.text)
@@ -163,6 +174,8 @@ def _build_about(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> dict
             "started": cleaner.clean_line(thread.started, 40),
             "updated": cleaner.clean_line(thread.updated, 40),
             "entries": len(thread.entries),
+            "documents": [{"ref": ref, "path": cleaner.clean_line(d.path), "characters": len(d.text)}
+                          for ref, d in enumerate(thread.documents, FIRST_DOCUMENT)],
         }  # fmt: skip
     return {"label": opened_thread.label, "handoff": handoff.id if handoff else None, "thread": thread_fields,
             "problem": cleaner.clean_text(opened_thread.problem),
@@ -262,7 +275,7 @@ def _print_model_answer(
 
 
 def _format_passage(link: "OpenedThread", passage: "Passage", markdown: bool) -> str:
-    head = f"{link.label}#{passage.ref} {passage.kind} {passage.at}".rstrip()
+    head = f"{link.label}{format_ref(passage.ref)} {passage.kind} {passage.at}".rstrip()
     mark = "> " if markdown else "    "
     body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
     return f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n"

@@ -11,8 +11,8 @@ import click
 from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
-from tasuki.model import ThreadHead
+from tasuki.model import ThreadHead, format_ref
+from tasuki.typed_prompts import is_handoff_prompt
 
 if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex
@@ -247,7 +247,8 @@ def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
     )
     lines = [click.style(_cut_line(head, width), bold=True)]
     lines += [
-        _cut_line(f"    #{line.ref:<5} {line.kind:<10} {line.text}", width) for line in hit.lines
+        _cut_line(f"    {format_ref(line.ref):<6} {line.kind:<10} {line.text}", width)
+        for line in hit.lines
     ]
     if hit.note:
         lines.append(_cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
@@ -263,7 +264,7 @@ def _cut_line(line: str, width: int) -> str:
 
 def _format_example(labels: list[str], hits: "list[ThreadSearchResult]") -> str:
     first = hits[0]
-    return f"{labels[0]}#{first.lines[0].ref}" if first.lines else labels[0]
+    return f"{labels[0]}{format_ref(first.lines[0].ref)}" if first.lines else labels[0]
 
 
 def _print_json(hits: "list[ThreadSearchResult]", labels: list[str], problems: list[str]) -> None:

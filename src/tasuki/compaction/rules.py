@@ -10,7 +10,13 @@ from tasuki.draft.facts import open_statements
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
-from tasuki.draft.text.split import extract_own_words, fold_for_comparison, shorten, split_sentences
+from tasuki.draft.text.split import (
+    WHOLE_MESSAGE,
+    extract_own_words,
+    fold_for_comparison,
+    shorten,
+    split_sentences,
+)
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
@@ -93,8 +99,8 @@ _LOG = compile_pattern(
 _ADDRESSES = compile_pattern(
     r"(?i)\b(?:i|i'[a-z]+|you|your|me|my|we|we'[a-z]+|our|us|let'?s|please|don'?t)\b|^\W*(?:always|never|do not|use|keep|no|only|make|avoid|ensure)\b|[^\x00-\x7f]{3}"
 )
-MAX_UNADDRESSED, LONG_MESSAGE = 100, 300
-"""Characters of a sentence that speaks to nobody, in a message from which on it may be pasted."""
+PASTED_MESSAGE = 2_000
+"""Characters of a message whose middle makes no rules: nothing proves that the user wrote it."""
 _ONE_OFF = compile_pattern(
     r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well|actually)[,. ]+)*"
     r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:find out|explain|check|show|look|investigate|figure out|describe|list|compare|analy[sz]e)\b|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
@@ -150,22 +156,19 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
         words = extract_user_words(entry)
         if not words:
             continue
-        own = _extract_own_words(words[:8_000]) or (words if len(words) < 400 else "")
+        own = _keep_ends(extract_own_words(words).text)
         for sentence in split_sentences(_drop_quoted(own)):
             is_repeated = len(sentence) >= 40 and sentence in printed
             if not is_repeated and not _is_pasted(sentence, words):
                 yield entry.ref, sentence
 
 
-def _extract_own_words(words: str) -> str:
-    """Return what the user wrote in a message, also behind a log that follows a colon."""
-    own = extract_own_words(words)
-    head, colon, rest = words.partition(":\n\n")
-    if not colon or own != f"{head}:":
-        return own
-    behind = extract_own_words(rest)
-    is_log = len(behind) * 2 < len(rest)
-    return f"{own}\n\n{behind}" if is_log else own
+def _keep_ends(message: str) -> str:
+    """Return a message, of a very long one its first and last paragraph: between them it is mostly pasted."""
+    if len(message) < PASTED_MESSAGE:
+        return message
+    paragraphs = message.split("\n\n")
+    return "\n\n".join((paragraphs[0][:PASTED_MESSAGE], paragraphs[-1][-PASTED_MESSAGE:]))
 
 
 def _drop_quoted(text: str) -> str:
@@ -175,11 +178,13 @@ def _drop_quoted(text: str) -> str:
 
 
 def _is_pasted(sentence: str, message: str) -> bool:
-    """Return whether a sentence is of a log, or speaks to nobody in a long message."""
+    """Return whether a sentence is of a log, or speaks to nobody in a long message.
+
+    It may be the user's, and then it is in the brief; what is a rule must be theirs for sure.
+    """
     if _LOG.search(sentence):
         return True
-    is_long = len(sentence) > MAX_UNADDRESSED and len(message) > LONG_MESSAGE
-    return is_long and not _ADDRESSES.search(sentence)
+    return len(message) >= WHOLE_MESSAGE and not _ADDRESSES.search(sentence)
 
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:

@@ -7,8 +7,12 @@ begins.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import assemble
@@ -16,8 +20,9 @@ from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
+from tasuki.draft.facts.earlier_handoffs import quote_before_plan
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.errors import NothingToHandOff
+from tasuki.errors import NothingToHandOff, TasukiError
 from tasuki.harness.protocol import Harness, read_for_draft
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
 
@@ -107,6 +112,16 @@ def make_handoff(
     return HandoffResult(handoff, context, analyzed.thread, analyzed.derived.facts, messages)
 
 
+def _read_planning(harness: Harness, thread: Thread) -> Thread | None:
+    """Read the thread in which the plan was made that this one began with, if it is beside it."""
+    if not thread.parent or not any(e.origin == "plan" for e in thread.entries):
+        return None
+    for path in Path(thread.path).parent.glob(f"*{escape(thread.parent)}.*"):
+        with suppress(TasukiError):
+            return harness.read(path)
+    return None
+
+
 def analyze_thread(
     harness: Harness,
     path: Path,
@@ -129,6 +144,9 @@ def analyze_thread(
     derived = derive_facts(thread, revision, goal.text)
     if revision.repository:
         derived = add_values(derived, thread.cwd)
+    if (before := _read_planning(harness, thread)) is not None:
+        previous = (*derived.facts.previous, *quote_before_plan(thread, before))
+        derived = replace(derived, facts=replace(derived.facts, previous=previous))
     base = Draft(
         goal=goal,
         metadata=assemble.build_metadata_lines(thread, revision)

@@ -124,7 +124,7 @@ def detect_harness(path: Path) -> Harness:
     """
     try:
         with get_containing_file(path).open("rb") as file:
-            first = file.read(8192).removeprefix(BYTE_ORDER_MARK)
+            first = file.read(8192).removeprefix(BYTE_ORDER_MARK).lstrip(b"\0")
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ThreadNotFound(f"No file {path}. List threads with: tasuki threads --all") from exc
     except OSError as exc:

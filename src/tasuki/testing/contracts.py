@@ -7,9 +7,9 @@ of copies of the samples; those on content read the `story`, which holds known e
 import contextlib
 from pathlib import Path
 
+from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import CallerIdentity
-from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Thread
 from tasuki.testing.builder import STORY_SUMMARY, STORY_TODOS
 from tasuki.testing.forms import Trial, register_contract

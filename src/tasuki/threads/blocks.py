@@ -44,7 +44,7 @@ def split_blocks(entries: Iterable[Entry]) -> Iterator[IndexBlock]:
     texts: list[str] = []
     size = first = last = 0
     for entry in entries:
-        full = size >= BLOCK_CHARACTERS or len(texts) >= BLOCK_ENTRIES
+        full = size >= BLOCK_CHARACTERS or len(texts) >= BLOCK_ENTRIES or entry.kind == "document"
         if texts and (full or (entry.kind == "user" and size >= TURN_CHARACTERS)):
             yield _build_block(first, last, texts)
             texts, size = [], 0

@@ -174,7 +174,7 @@ class ThreadIndex(IndexFile):
             problem, count, files = "", len(thread.entries), list_touched_paths(thread)
             worked = parse_time(thread.updated) or file.modified
             messages = sum(e.kind in ("user", "assistant") for e in thread.entries)
-            self._put_blocks(key, list(split_blocks(thread.entries)), said, redactor)
+            self._put_blocks(key, list(split_blocks(thread.readable)), said, redactor)
         shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
         shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
         self._db.execute(

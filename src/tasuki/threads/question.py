@@ -23,7 +23,7 @@ from tasuki.draft.models.client import ModelClient
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import contains_claim, join_entry_text
 from tasuki.errors import AuthorFailed
-from tasuki.model import Entry
+from tasuki.model import Entry, format_ref
 from tasuki.threads.passages import EntryCleaner, Passage, find_passages
 from tasuki.threads.references import OpenedThread, check_question, read_entries, walk_chain
 
@@ -68,7 +68,7 @@ class GivenPassage(Struct, frozen=True):
     @property
     def reference(self) -> str:
         """The reference with which `tasuki read` opens the entry."""
-        return f"{self.source.label}#{self.passage.ref}"
+        return f"{self.source.label}{format_ref(self.passage.ref)}"
 
 
 class LineageThread(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tasuki.draft.brief import find_handoff_id
 from tasuki.draft.text.entries import format_entry, join_entry_text
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageError
-from tasuki.model import Citation, Entry, Handoff, Thread
+from tasuki.model import FIRST_DOCUMENT, Citation, Entry, Handoff, Thread, format_ref
 from tasuki.patterns import compile_pattern
 from tasuki.threads import catalog
 from tasuki.vault import Vault
@@ -24,8 +24,9 @@ MAX_REFS = 200
 """Entries that one call may name."""
 MAX_CHAIN = 20
 """Threads of one lineage that a question is put to."""
-_SPEC = compile_pattern(r"(?P<thread>.+?)#(?P<refs>[\d,\-\s#]+)", re.DOTALL)
+_SPEC = compile_pattern(r"(?P<thread>.+?)#(?P<refs>[\dd,\-\s#]+)", re.DOTALL)
 _NUMBER = compile_pattern(r"[0-9]{1,9}")
+_DOCUMENT = compile_pattern(r"d([0-9]{1,6})")
 
 
 class OpenedThread(Struct, frozen=True):
@@ -74,7 +75,10 @@ def split_spec(spec: str) -> tuple[str, list[int] | None]:
     if match is None or (os.sep in spec and os.path.isfile(spec)):
         return spec.strip().removesuffix("#"), None
     refs: list[int] = []
-    for part in match["refs"].replace("#", "").split(","):
+    documents = (FIRST_DOCUMENT + int(n) - 1 for n in _DOCUMENT.findall(match["refs"]))
+    for part in (
+        _DOCUMENT.sub(lambda _: str(next(documents)), match["refs"]).replace("#", "").split(",")
+    ):
         first, _, last = part.strip().partition("-")
         if not all(map(_NUMBER.fullmatch, (first, last.strip() or first))):
             raise UsageError(f"{part.strip()!r} is not an entry; write 12 or 12-15.")
@@ -163,23 +167,25 @@ def read_entries(source: OpenedThread, refs: Sequence[int] | None = None) -> Ite
     A cited entry that changed since is shown as it was kept. Raises ThreadNotFound for a ref
     that is neither in the thread nor kept.
     """
-    by_ref = {e.ref: e for e in source.thread.entries} if source.thread else {}
+    by_ref = {e.ref: e for e in source.thread.readable} if source.thread else {}
     citations = source.citations_by_ref
-    for ref in refs if refs is not None else sorted(by_ref or citations):
+    shown = (ref for ref in sorted(by_ref or citations) if ref < FIRST_DOCUMENT)
+    for ref in refs if refs is not None else shown:
         entry, citation = by_ref.get(ref), citations.get(ref)
         if citation and (entry is None or not _is_unchanged(entry, citation)):
             yield EntryReading(_build_entry(citation), kept=True)
         elif entry is not None:
             yield EntryReading(entry)
         else:
-            raise ThreadNotFound(_describe_missing(source, ref, max(by_ref, default=0)))
+            last = max((ref for ref in by_ref if ref < FIRST_DOCUMENT), default=0)
+            raise ThreadNotFound(_describe_missing(source, ref, last))
 
 
 def render_entry(reading: EntryReading, cleaner: "EntryCleaner") -> str:
     """Format an entry for `tasuki read`: a line with ref, kind and time, then its text."""
     entry = reading.entry
     note = "(as stored with the handoff)" if reading.kept else cleaner.clean_line(entry.at, 40)
-    head = f"── #{entry.ref} {name_speaker(reading)} {note}".rstrip()
+    head = f"── {format_ref(entry.ref)} {name_speaker(reading)} {note}".rstrip()
     return f"{head}\n{cleaner.clean_text(reading.text)}\n"
 
 
@@ -194,7 +200,7 @@ def _describe_missing(source: OpenedThread, ref: int, last: int) -> str:
     if source.thread is None:
         kept_refs = ", ".join(f"#{n}" for n in sorted(source.citations_by_ref)[:12])
         return f"#{ref} is not among the entries stored with handoff {source.label} ({kept_refs}). {source.problem}"
-    return f"There is no entry #{ref} in {source.label}; the last one is #{last}."
+    return f"There is no entry {format_ref(ref)} in {source.label}; the last one is #{last}."
 
 
 def _build_entry(citation: Citation) -> Entry:
@@ -230,6 +236,7 @@ def find_answers(
     answers_by_thread = []
     for link in walk_chain(source, vault):
         entries = [reading.entry for reading in read_entries(link)]
+        entries += link.thread.readable[len(link.thread.entries) :] if link.thread else ()
         if passages := find_passages(entries, question, cleaner, limit):
             answers_by_thread.append((link, passages))
     return answers_by_thread

@@ -70,7 +70,7 @@ def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadS
     try:
         path = Path(hit.thread.path)
         harness = get_reader(hit.thread.harness, path)
-        entries = harness.read(path).entries
+        entries = harness.read(path).readable
     except TasukiError as error:
         return ThreadSearchResult(thread, hit.score, problem=cleaner.clean_text(str(error)))
     ranges = hit.ranges[:RANGES]

@@ -17,10 +17,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.reading.jsonl import find_occurring
-from tasuki.harness.reading.typed_prompts import extract_words_after_handoff
+from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.text_safety import clean_for_display
+from tasuki.typed_prompts import extract_words_after_handoff
 
 InventionKind = Literal["path", "command", "quote", "code", "entry", "excerpt"]
 FILES, COMMANDS = "Relevant Files", "Relevant Commands"

@@ -69,9 +69,12 @@ def test_words_stand_in_the_order_of_time_with_message_and_answer() -> None:
     ]
 
 
+FILLER = "There is a house with a garden and a red door that somebody painted once. " * 9
+
+
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi"])
 def test_only_the_users_own_words_are_quoted(harness: str, tmp_path: Path) -> None:
-    """Not what the harness put into a message, nor what was pasted, nor what the agent had said."""
+    """Not what the harness put into a message, nor what the agent had said; a short message is whole."""
     option = "Never ask Redis, always keep the whole cache in the memory of the worker."
     builder = ThreadBuilder(harness).handoff("- Never use tabs.").user("Mend the cache, please")
     builder.assistant(f"Two ways:\n1. {option}\n2. Must always ask Redis each time.")
@@ -79,16 +82,20 @@ def test_only_the_users_own_words_are_quoted(harness: str, tmp_path: Path) -> No
         "Must never stop."
     )
     builder.user("look at this review:\n\nYou must rename Foo.\n\nMedium Severity").assistant("Hm.")
+    builder.user(f"{option}\n\n{FILLER}\n\nBut no threads").assistant("Fine.").user("Go on then")
     texts = " ".join(text for text, _ in asked(thread_of(builder, tmp_path)))
 
-    assert "never log its keys" in texts
-    assert not [foreign for foreign in ("tabs", "Must", "rename Foo", "keep the whole") if foreign in texts]  # fmt: skip
+    assert all(
+        own in texts for own in ("never log its keys", "You must rename Foo.", "But no threads")
+    )
+    assert not [foreign for foreign in ("tabs", "Must") if foreign in texts]
+    assert texts.count("keep the whole") == 1
 
 
 def test_sentences_that_do_not_follow_one_another_are_joined_by_a_mark() -> None:
     """Of a long message the chosen sentences stand in its own order, ` … ` between them."""
     small = (
-        "There is a house with a garden and a red door that somebody painted once upon a time. " * 6
+        "There is a house with a garden and a red door that somebody painted once upon a time. " * 8
     )
     text = f"Never touch the queue of the workers.\n\n{small}\n\nAlways keep the old names of all columns."
     ((told, _), *_) = asked(talk(text, "A: Yes.", "one more", "and more", "and the rest"), 120)

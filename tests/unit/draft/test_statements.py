@@ -7,7 +7,7 @@ from making import derived, thread_of
 
 from tasuki.draft.facts import statements
 from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
-from tasuki.draft.facts.statements import extract_user_statements, find_answered
+from tasuki.draft.facts.statements import LeftOut, extract_user_statements, find_answered
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -125,11 +125,12 @@ def test_small_talk_is_no_wish() -> None:
         "stop the worker at once",
         "I want the tabs back",
         "thanks, but keep the old name of it",
+        "we must stop using floats",
+        "I'll leave the old table as it is",
     ):
         assert not language_cues.is_small_talk(text), text  # fmt: skip
-    assert extract_user_statements(
-        user("see you on monday", "never touch the billing table")
-    ) == extract_user_statements([Entry(ref=2, kind="user", text="never touch the billing table")])
+    kinds = [s.kind for s in extract_user_statements(user("see you on monday", "never touch it"))]
+    assert kinds == ["request", "constraint"]
 
 
 def test_having_no_clue_takes_nothing_back() -> None:
@@ -189,13 +190,12 @@ def test_a_chosen_option_stands_with_its_question() -> None:
 
 
 def test_a_message_is_cut_where_lines_were_pasted_into_it() -> None:
-    """What stands on both sides of pasted lines is two sentences, and both are the user's."""
-    pasted = "can you look at this\n```\nboom\n```\nplease never touch the queue\nand keep it"
+    """What is on both sides of a block of code is two sentences, and all are the user's."""
+    pasted = f"can you look at this\n```\n{'boom ' * 120}\n```\nplease never touch the queue\nand keep it"
 
-    assert [s.text for s in extract_user_statements(user(pasted))] == [
-        "can you look at this",
-        "please never touch the queue and keep it",
-    ]
+    assert [s.text for s in extract_user_statements(user(pasted, "ok"))] == [
+        "can you look at this", ("boom " * 120).strip(), "please never touch the queue and keep it", "ok",
+    ]  # fmt: skip
     assert [
         s.text
         for s in extract_user_statements(
@@ -205,15 +205,25 @@ def test_a_message_is_cut_where_lines_were_pasted_into_it() -> None:
 
 
 def test_a_message_that_repeats_the_agent_is_cut_and_what_was_repeated_goes() -> None:
-    """An option that the user copied is the agent's; what they wrote below it is theirs."""
+    """An option in a long message that the user copied is the agent's; what they wrote below it is theirs."""
+    below = "But never log its keys. " + "There is a house with a red door. " * 20
     option = "Keep the whole cache in the memory of the worker."
     before = Entry(ref=1, kind="assistant", text=f"Two ways:\n1. {option}\n2. Ask Redis.")
-    after = Entry(ref=2, kind="user", text=f"{option}\nBut never log its keys. Not even once.")
+    after = Entry(ref=2, kind="user", text=f"{option}\n\n{below}")
+    short = Entry(ref=3, kind="user", text=f"{option}\nBut never log its keys. Not even once.")
+    left_out: list[LeftOut] = []
 
-    assert [s.text for s in extract_user_statements([before, after])] == [
-        "But never log its keys.",
-        "Not even once.",
-    ]
-    assert [s.text for s in extract_user_statements([after])] == [
-        f"{option} But never log its keys. Not even once."
+    stated = extract_user_statements([before, after, short], {}, left_out)
+    assert [s.text for s in stated][:1] == ["But never log its keys."]
+    assert stated[-1].text == f"{option} But never log its keys. Not even once."
+    assert left_out == [LeftOut(2, option, "the agent had printed it before")]
+
+
+def test_a_message_of_several_sentences_is_not_replaced_as_a_whole() -> None:
+    """One figure in it is out of date; the rule beside it still holds."""
+    said = "Keep the backups for 14 days. Never touch the monthly ones."
+
+    assert left(said, "Keep the backups for 30 days instead.") == [
+        said,
+        "Keep the backups for 30 days instead.",
     ]

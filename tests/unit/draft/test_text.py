@@ -9,6 +9,7 @@ from tasuki.draft.rank.excerpts import weigh_telling_words
 from tasuki.draft.text.entries import join_entry_text
 from tasuki.draft.text.split import (
     PATH,
+    OwnWords,
     extract_own_words,
     extract_terms,
     find_error_line,
@@ -61,24 +62,36 @@ def test_a_shortened_text_never_keeps_half_a_word() -> None:
     assert shorten("short", 100) == "short"
 
 
-def test_what_a_user_pasted_is_not_their_own_words() -> None:
-    """Terminal lines, logs, code and review reports are left out; the words around them stay."""
-    text = (
-        "this still fails, but only on CI. don't skip the test!\n"
-        "$ npm test\n"
-        "Error: connect ECONNREFUSED 127.0.0.1:5432\n"
-        "    at TCPConnectWrap.afterConnect (net.js:1141:16)\n"
-        "2026-11-01 10:00:00 INFO started\n"
+@pytest.mark.parametrize(
+    "message",
+    [
+        "one more thing:\n\nThe exporter keeps the old names.\n\nNothing else changes.",
+        "look at this:\n\n```\nboom at line 3\n```\nkeep the lock",
+        "pytest -q tests/test_tabs.py",
+        "these three:\n- rename the flag\n- $HOME stays\n    even in the tests;",
+        "    not a word for people or of them; {", "1. error: x\n2. at home(1)",
+    ],
+)  # fmt: skip
+def test_a_short_message_is_whole_whatever_it_looks_like(message: str) -> None:
+    """Colons, code, commands and lists say nothing about who wrote it."""
+    assert extract_own_words(message) == OwnWords(message.strip())
+
+
+def test_the_ends_of_a_long_paste_stay_with_a_mark_between_them() -> None:
+    """What is around it is whole, and so is the last message."""
+    log = "\n".join(
+        f"2026-11-01 10:00:{n:02} INFO the worker started with {n} jobs" for n in range(20)
     )
+    prose = "The queue stops over night, always after the same job of the exporter.\n\nKeep it slow"
+    own = extract_own_words(f"{prose}:\n\n{log}\n\nNobody restarts it")
 
-    assert extract_own_words(text) == "this still fails, but only on CI. don't skip the test!"
-
-
-def test_what_follows_a_short_lead_in_with_a_colon_is_pasted() -> None:
-    """A pasted review after `…:` and a blank line is somebody else's text."""
-    assert extract_own_words("look at this review:\n\nYou must rename Foo.\n\nMedium Severity") == (
-        "look at this review:"
-    )
+    assert [line for line in own.text.split("\n") if line] == [
+        "The queue stops over night, always after the same job of the exporter.", "Keep it slow:",
+        "2026-11-01 10:00:00 INFO the worker started with 0 jobs [… 18 pasted lines are left out …] "
+        "2026-11-01 10:00:19 INFO the worker started with 19 jobs", "Nobody restarts it",
+    ]  # fmt: skip
+    assert len(own.left_out) == 18
+    assert extract_own_words(log, is_last=True) == OwnWords(log)
 
 
 def test_the_error_line_is_the_plain_reason() -> None:
@@ -126,19 +139,6 @@ def test_a_hint_is_not_the_reason_of_a_failure() -> None:
     )
 
     assert find_error_line(output) == "fatal: no upstream"
-
-
-@pytest.mark.parametrize(
-    "wish",
-    [
-        "Always test with `pytest -q tests/test_tabs.py` from now on.",
-        "Run `make -j4 check` before every commit.",
-    ],
-)
-def test_a_sentence_that_names_a_command_in_code_marks_is_the_users_own(wish: str) -> None:
-    """A command alone on its line was pasted; in a sentence it is meant."""
-    assert extract_own_words(wish) == wish
-    assert extract_own_words("pytest -q tests/test_tabs.py") == ""
 
 
 @pytest.mark.parametrize("name", HARNESSES)

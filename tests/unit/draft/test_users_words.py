@@ -1,9 +1,12 @@
 """What counts as written by the user: their whole sentences, and no part with its negation left out."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
+from raw_words import READERS, claude_queue, fold, sentences_of
 
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts import statements
@@ -19,6 +22,44 @@ def standing(folder: Path, *messages: str) -> ThreadLookup:
         builder.user(message).assistant("Understood.")
     path = builder.write(folder / builder.file_name())
     return ThreadLookup(detect_harness(path).read(path))
+
+
+CORPORA = [
+    p for p in Path(os.environ.get("TASUKI_CORPORA") or os.devnull).rglob("*") if p.is_file()
+]
+"""Further real threads, in a folder that the variable names."""
+MARK = re.compile(r"\[… \d+ pasted lines are left out …\]|\[image\]")
+
+
+def trials() -> list[Path]:
+    """The captured threads of all formats that are text, and those of the corpora."""
+    names = (name for name in HARNESSES if name != "opencode")
+    return [*(path for name in names for path in samples(name)), *CORPORA]
+
+
+@pytest.mark.parametrize("path", trials(), ids=lambda path: path.name)
+def test_no_words_of_the_user_are_lost_and_none_of_others_are_theirs(path: Path) -> None:
+    """Each sentence in a file is asked for, or its loss has a reason; what is asked for is in the file."""
+    thread = detect_harness(path).read(path)
+    left_out: list[statements.LeftOut] = []
+    stated = statements.extract_user_statements(thread.entries, {}, left_out)
+    others = {e.ref: e.text for e in thread.entries if e.origin in ("plan", "handoff")}
+    answers = {e.ref for e in thread.entries if e.origin == "answer"}
+    asked = fold(" ".join(f"{s.number} {s.text}" for s in stated))
+    told = fold(
+        " ".join(
+            (*(n.text for n in thread.notices), *(one.text for one in left_out), *others.values())
+        )
+    )
+    sources = [Path(source) for source in thread.sources]
+    raw = [text for source in sources for text in READERS[thread.harness](source)]
+    lost = [s for text in raw for s in sentences_of(text) if s not in asked and s not in told]
+    whole = fold(" ".join((*raw, *claude_queue(path))).replace("[image]", ""))
+    own = (s for s in stated if s.ref not in answers and s.ref not in others)
+    foreign = [s for s in own if any(fold(piece) not in whole for piece in MARK.split(s.text))]
+
+    assert (lost, foreign) == ([], [])
+    assert all(one.reason for one in left_out)
 
 
 @pytest.mark.parametrize("name", HARNESSES)

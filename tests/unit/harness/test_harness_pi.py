@@ -13,10 +13,10 @@ from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.harness.pi_v3.format import create_id
 from tasuki.harness.pi_v3.head import build_folder_name
 from tasuki.harness.protocol import LaunchRequest
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, ToolCall
 from tasuki.testing import ThreadBuilder
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 STEP_ONE = [
     (3, "write", "hello.txt", "ok", None),

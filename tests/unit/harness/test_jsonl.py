@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
 
+from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import registry
 from tasuki.harness.reading.jsonl import (
@@ -18,9 +19,9 @@ from tasuki.harness.reading.jsonl import (
     ThreadLines,
     choose_keep_limit,
     clip,
-    find_occurring,
     repair_line,
 )
+from tasuki.harness.reading.records import split_records
 from tasuki.model import BrokenLine
 from tasuki.testing import ThreadBuilder
 from tasuki.testing.forms import JsonDocument, OpencodeDatabase
@@ -46,6 +47,72 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path, name: str) -> None:
 
     assert read[0] == read[1]
     assert read[1][5]
+
+
+def damaged(lines: list[bytes], kind: str) -> bytes:
+    """The lines of a file, as programs that were killed or wrote at once leave them."""
+    if kind == "glued":
+        return b"".join(line + b"\n" * (n % 3 == 2) for n, line in enumerate(lines)) + b"\n"
+    if kind == "NULs before":
+        return b"".join(b"\0" * 900 + line + b"\n" for line in lines)
+    if kind == "NULs inside":
+        return b"".join(line[:40] + b"\0\0" + line[40:] + b"\0\n" for line in lines)
+    if kind == "goes on in the next line":
+        return b"".join(
+            line[: len(line) // 2] + b"\n" + line[len(line) // 2 :] + b"\n" for line in lines
+        )
+    return b"".join(line[: n % len(line)] + line + b"\n" for n, line in enumerate(lines, 30))
+
+
+@pytest.mark.parametrize(
+    "kind", ["glued", "NULs before", "NULs inside", "goes on in the next line", "cut ones before"]
+)
+@pytest.mark.parametrize("name", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
+def test_whole_records_of_damaged_lines_are_read(tmp_path: Path, name: str, kind: str) -> None:
+    """Whatever damages the lines of a thread, all records that are whole are read, in their order."""
+    path, reader = max(samples(name), key=lambda p: p.stat().st_size), adapter(name)
+    first, *lines = path.read_bytes().splitlines()
+    copy = tmp_path / path.name
+    copy.write_bytes(first + b"\n" + damaged(lines, kind))
+    before, after = reader.read(path), reader.read(copy)
+
+    assert [(e.kind, e.text, e.tool) for e in after.entries] == [
+        (e.kind, e.text, e.tool) for e in before.entries
+    ]
+    assert bool(after.report.broken) == (kind == "cut ones before")
+    assert after.report.broken or any("nothing is lost" in note for note in after.report.notes)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":' * 50_000, b'{"type":1,' * 200_000, b'[{"id":1},' * 100_000, b'{"type":"x{"type":"x' * 20_000,
+        b"\0" * 1_000_000, b'{"a":"' + b"x" * 1_000_000, b"}{" * 100_000, b'{"timestamp":{"timestamp":' * 20_000 + b"}",
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_no_line_is_too_damaged_to_be_given_up(line: bytes) -> None:
+    """Nothing is found in lines that are made to break a reader, and the search ends."""
+    assert split_records(line).records == []
+
+
+@pytest.mark.parametrize("name", ["claude", "pi", "omp", "gemini", "copilot"])
+def test_what_a_program_writes_twice_counts_once(tmp_path: Path, name: str) -> None:
+    """Rows with known ids that come again, as after a second compaction, change nothing."""
+    path, reader = max(samples(name), key=lambda p: p.stat().st_size), adapter(name)
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    copy = tmp_path / path.name
+    copy.write_bytes(
+        b"".join(
+            (
+                first,
+                *lines,
+                *(line for line in lines if b"rewind" not in line and not line.startswith(b'{"$')),
+            )
+        )
+    )
+
+    assert reader.read(copy).entries == reader.read(path).entries
 
 
 def decoded(path: Path) -> tuple[ThreadLines, list[object]]:

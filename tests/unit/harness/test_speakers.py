@@ -226,16 +226,21 @@ def test_words_without_a_mark_of_their_own_are_the_users(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("model", [])]
+    ("name", "words"),
+    [("plan", [f"/plan {RULE}"]), ("init", [f"/init {RULE}"]), ("compact", [f"/compact {RULE}"])],
 )
 def test_what_follows_a_command_that_orders_work_is_the_users(
     name: str, words: list[str], tmp_path: Path
 ) -> None:
-    """`/plan` and `/init` begin work; other built-in commands set something."""
+    """Whatever the command prints, a sentence behind it is the user's; one word is an argument."""
     row = said(
         f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n<command-args>{RULE}</command-args>"
     )
-    thread = adapter("claude").read(claude_thread(tmp_path, said("Go", **TYPED), row))
+    setting = said("<command-name>/model</command-name>\n<command-args>opus</command-args>")
+    printed = said("<local-command-stdout>Set.</local-command-stdout>")
+    thread = adapter("claude").read(
+        claude_thread(tmp_path, said("Go", **TYPED), row, printed, setting, printed)
+    )
 
     assert words_of(thread) == ["Go", *words]
     assert thread.skills == ()

@@ -12,9 +12,9 @@ from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
 from tasuki.fleet import prompts
 from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.outgoing_steps import write_from_thread
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 WISH = "never use port 80, the proxy owns it"
 NAME = "20260714T120000-5e55104d.md"

@@ -9,19 +9,19 @@ from fleet_rows import ID, agent, handoff
 
 import tasuki.draft.prompts
 import tasuki.fleet.prompts
+from tasuki import typed_prompts
 from tasuki.draft.authors.session_document import render_document_request
 from tasuki.draft.facts import statements
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.harness.reading import typed_prompts
-from tasuki.harness.reading.typed_prompts import (
+from tasuki.model import Entry
+from tasuki.testing import ThreadBuilder
+from tasuki.typed_prompts import (
     extract_human_words,
     find_named_document,
     is_typed_by_tasuki,
 )
-from tasuki.model import Entry
-from tasuki.testing import ThreadBuilder
 
 PATH = Path("/home/dev/fleet/data/personas/developer-con-1/handoffs/20260714T120000-5e55104d.md")
 WISH = "Never use port 80, the proxy of the customer owns it."

@@ -47,7 +47,6 @@ _FAILS_NOW = compile_pattern(
 _NEGATED = compile_pattern(
     rf"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|apart from|aside from|other than|but|only|some|most|half)\b|n't\b|{NEGATED_ELSEWHERE}"
 )
-_FAILURE = compile_pattern(r"(?i)\bfail|\berror|\bred\b|\bbroken")
 _COUNT = compile_pattern(
     r"(?i)\b(\d{1,5}) (?:\w+ ){0,2}?(?:tests?|specs?|checks?)\b|\b(\d{1,5}) (?:passed|passing|failed|failing|failures)\b"
 )

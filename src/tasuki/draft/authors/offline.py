@@ -39,7 +39,7 @@ from tasuki.draft.rank.excerpts import (
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
-from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
+from tasuki.draft.text.split import shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
@@ -164,9 +164,8 @@ class DraftComposer:
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
     def _find_own_words(self, prompt: Entry) -> str:
-        """Return what the user wrote in a message, without what looks pasted."""
-        known = self.task.derived.own_words.get(prompt.ref)
-        return extract_own_words(extract_user_words(prompt)) if known is None else known
+        """Return what the user wrote in a message, without the middle of long pastes."""
+        return self.task.derived.own_words.get(prompt.ref) or extract_user_words(prompt)
 
     def _collect_blocks(self) -> list[MessageBlock]:
         whole_list = min(WHOLE_LIST, self.whole // ROOM_PER_LIST_CHARACTER)
@@ -238,7 +237,7 @@ class DraftComposer:
 
         These are the last message, and before it the last that concludes.
         """
-        items = [*self._list_in_hand(), *self._list_unanswered()]
+        items = [*self._list_in_hand(), *self._list_unanswered(max(WHOLE, room * 2 // 3))]
         room = min(room, MAX_STOPPED) - sum(len(_format_line(item)) + 1 for item in items)
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
@@ -299,8 +298,8 @@ class DraftComposer:
         ]:
             yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
-    def _list_unanswered(self) -> Iterator[Item]:
-        """Yield the user's last message if the agent did not answer it."""
+    def _list_unanswered(self, limit: int) -> Iterator[Item]:
+        """Yield the user's last message if the agent did not answer it, whole if it fits `limit`."""
         turn = self.turns[-1] if self.turns else None
         if (
             turn
@@ -308,7 +307,7 @@ class DraftComposer:
             and not turn.messages
             and (words := self._find_own_words(turn.prompt))
         ):
-            text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
+            text = f'"{shorten(" ".join(words.split()), limit)}"'
             yield Item(
                 text=text,
                 refs=(turn.prompt.ref,),

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
+from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.draft.text.entries import (
     QUOTE_WINDOW,
     TextClaim,
@@ -21,7 +22,6 @@ from tasuki.draft.text.entries import (
 )
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.answers import parse_answers
-from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Goal, Thread
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern

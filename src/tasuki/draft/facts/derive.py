@@ -17,7 +17,7 @@ from tasuki.draft.facts.files import (
     is_noise,
     select_only_in_thread,
 )
-from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
 from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
 from tasuki.draft.runs.command_kinds import strip_variables
@@ -57,7 +57,9 @@ class DerivedFacts(Struct, frozen=True):
     facts: Facts
     statements: tuple[Statement, ...]
     own_words: dict[int, str] = {}
-    """What the user wrote in each message, without what looks pasted; long messages are left out."""
+    """What the user wrote in each message, without the middle of long pastes."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What of these messages is not in the statements, and why."""
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
@@ -72,8 +74,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     all_runs = commands.list_runs(entries, thread.cwd)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
     own_words: dict[int, str] = {}
+    left_out: list[LeftOut] = []
     stated = [
-        *statements.extract_user_statements(entries, own_words),
+        *statements.extract_user_statements(entries, own_words, left_out),
         *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
     ]
     revision = revision or Revision()
@@ -115,7 +118,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         skill=thread.last_skill,
     )
     facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
-    return DerivedFacts(facts, tuple(stated), own_words, tuple(all_runs), parent)
+    return DerivedFacts(facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent)
 
 
 def add_values(derived: DerivedFacts, cwd: str) -> DerivedFacts:

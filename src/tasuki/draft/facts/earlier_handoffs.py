@@ -16,9 +16,9 @@ from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, UNQUOTED
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
-from tasuki.model import Entry, Facts, Quote, ToolCall
+from tasuki.model import Entry, Facts, Quote, Thread, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki.typed_prompts import HANDOFF_CLOSING, find_named_document
 
 SectionKind = Literal["", "line", "file", "command", "ruled", "decided", "open"]
 """What the items of a section are: lines of a brief as they are, or items of another document."""
@@ -67,6 +67,8 @@ STATE_THEN, FILE_THEN, COMMAND_THEN = "State then: ", "File then: ", "Command th
 MAX_GOALS = 3
 MAX_ITEM, MAX_GOAL = 320, 240
 """Characters of an item of another document, and of a goal."""
+MAX_BEFORE = 6
+"""Quotes of the thread in which a plan was made."""
 MAX_PARTS = 6
 """Tool results in which the parts of one document are looked for."""
 _WISH, _RULING = 1.3, 0.5
@@ -132,6 +134,18 @@ def fold_earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], 
     old += [q for q in states if q.ref < newest]
     remaining = [(rank, q) for rank, q in folded.values() if q not in old]
     return tuple(q for _, q in sorted(remaining, key=lambda pair: pair[0])), parent
+
+
+def quote_before_plan(thread: Thread, before: Thread) -> tuple[Quote, ...]:
+    """Return what binds of the user's words in the thread in which an approved plan was made."""
+    plan = next((e.ref for e in thread.entries if e.origin == "plan"), 0)
+    stated = [s for s in statements.extract_user_statements(before.entries) if s.weight > _RULING]
+    best = sorted(stated, key=lambda s: -s.weight)[:MAX_BEFORE]
+    return tuple(
+        Quote(f'{LABELS["ruled"]}"{s.quote.text}" (in the thread {before.id[:8]}, #{s.ref})', plan)
+        for s in stated
+        if s in best
+    )
 
 
 def fold_document(text: str) -> list[str]:

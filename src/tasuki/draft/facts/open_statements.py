@@ -10,6 +10,7 @@ from itertools import islice
 
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
+from tasuki.draft.text.split import split_sentences
 from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 
@@ -81,7 +82,8 @@ def find_superseded(statements: Sequence[Statement]) -> set[int]:
     A reversal takes back the newest earlier statement of the user that it shares two telling
     words with, or the thing it names ("forget the toggle"). A statement with other figures
     replaces an earlier one that shares half of its words. A proposal of the agent is refused by
-    one of the user's next messages that refuses and names the same thing.
+    one of the user's next messages that refuses and names the same thing. A message of several
+    sentences stays: the others of them still hold.
     """
     by_user = [i for i, s in enumerate(statements) if s.by_user][-REVERSAL_WINDOW:]
     own = [_UserStatement(i, statements[i]) for i in by_user]
@@ -93,7 +95,8 @@ def find_superseded(statements: Sequence[Statement]) -> set[int]:
         if later.figures:
             gone.update(e.position for e, shared in others if later.has_replaced(e, shared))
             gone.update(e.position for e, _ in others if later.has_ruled_out(e))
-    return gone | _find_refused_proposals(statements, own)
+    whole = {n for n in gone if len(split_sentences(statements[n].text)) > 1}
+    return (gone - whole) | _find_refused_proposals(statements, own)
 
 
 class _UserStatement:

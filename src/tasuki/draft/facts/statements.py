@@ -12,6 +12,7 @@ from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import (
     MAX_QUOTE,
+    WHOLE_MESSAGE,
     extract_own_words,
     fold_for_comparison,
     fold_whitespace,
@@ -19,6 +20,7 @@ from tasuki.draft.text.split import (
     split_sentences,
 )
 from tasuki.harness.reading.answers import parse_answers
+from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Entry, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -37,12 +39,11 @@ COPY_WINDOW = 6
 SHORT_REPLY = 48
 """A message up to this length is shown with what it answers."""
 MAX_SENTENCE = 1_200
-WHOLE_MESSAGE = 480
-"""A message of the user up to this length is quoted as one."""
+"""Characters of a sentence that are weighed."""
 MAX_OWN_QUOTE = 640
 """Characters of a sentence of the user that are quoted."""
-MAX_OWN_WORDS = 4_000
-"""A longer message of the user counts as pasted, except for its first paragraphs."""
+MAX_OWN_WORDS = 120_000
+"""Characters of a message of the user that are read; of a longer one the middle is left out."""
 
 PICK = compile_pattern(
     r"\W*(?:(?:i think|i'd say|let'?s|go with|do|take|option|number|ok|yes|then)[\s,]+)*"
@@ -94,48 +95,82 @@ class Statement(Struct, frozen=True, gc=False):
     @property
     def quote(self) -> Quote:
         """The sentence as a quote of its entry."""
-        return Quote(text=self.text, ref=self.ref)
+        return Quote(text=shorten(self.text, MAX_OWN_QUOTE), ref=self.ref)
+
+
+class LeftOut(Struct, frozen=True, gc=False):
+    """Words of a message of the user that are not taken for the user's own, and why."""
+
+    ref: int
+    text: str
+    reason: str
 
 
 def extract_user_statements(
-    entries: Iterable[Entry], own_words: dict[int, str] | None = None
+    entries: Sequence[Entry],
+    own_words: dict[int, str] | None = None,
+    left_out: list[LeftOut] | None = None,
 ) -> list[Statement]:
     """Return what the user wrote by hand, sentence by sentence, oldest first.
 
-    Sentences that the agent or a tool had printed before are not the user's own and are left
-    out; so are pasted blocks, and everything that the harness put into a user message. What is
-    left of each message goes into `own_words`, by its ref.
+    What is left of each message goes into `own_words`, by its ref, and what is not into `left_out`.
     """
     result: list[Statement] = []
+    own_words, left_out = (
+        {} if own_words is None else own_words,
+        [] if left_out is None else left_out,
+    )
     printed: deque[str] = deque(maxlen=COPY_WINDOW)
-    refused = ""
+    refused, asked = "", ""
+    last = next((e.ref for e in reversed(entries) if extract_user_words(e)), 0)
     for entry in entries:
-        call, refused_before, refused = entry.tool, refused, ""
+        call, refused_before, asked_before = entry.tool, refused, asked
+        refused = asked = ""
         if entry.kind == "assistant":
             printed.append(entry.text)
+            asked = entry.text
         elif call is not None:
             refused = _describe_call(call) if call.status == "refused" else ""
         elif entry.origin == "answer" and (chosen := list(_extract_choices(entry))):
             result += chosen
         elif words := extract_user_words(entry):
-            before = "\n".join(printed)
-            own = extract_own_words(words[: 2 * MAX_OWN_WORDS])
-            if own_words is not None and len(words) <= 2 * MAX_OWN_WORDS:
-                own_words[entry.ref] = own
+            own, pieces = _split_own_words(entry, words, printed, left_out, entry.ref == last)
+            own_words[entry.ref] = own
             numbers = _SentenceNumbers(words)
-            for sentence in _split_own_sentences(words, own, before):
-                if language_cues.is_small_talk(sentence):
-                    continue
-                if not _is_printed(sentence, before):
-                    statement = _build_user_statement(
-                        sentence, entry, printed[-1] if printed else ""
-                    )
-                    if number := numbers.take_number(sentence):
-                        statement = replace(statement, number=number)
-                    result.append(
-                        _mark_refusal(statement, refused_before) if refused_before else statement
-                    )
+            for piece in pieces:
+                statement = _build_user_statement(piece, entry, asked_before)
+                asked_before = ""
+                if number := numbers.take_number(piece):
+                    statement = replace(statement, number=number)
+                result.append(
+                    _mark_refusal(statement, refused_before) if refused_before else statement
+                )
     return result
+
+
+def _split_own_words(
+    entry: Entry, words: str, printed: Iterable[str], left_out: list[LeftOut], is_last: bool
+) -> tuple[str, list[str]]:
+    """Return a message without what is not the user's own, and its pieces: a short one is whole.
+
+    Of a long one, what the agent had printed before and the middle of pastes are left out.
+    """
+    read = clip(words, MAX_OWN_WORDS)
+    if read is not words:
+        left_out.append(LeftOut(entry.ref, words, "the message is too long to be read whole"))
+    own = extract_own_words(read, is_last=is_last)
+    left_out += (LeftOut(entry.ref, line, "it is pasted") for line in own.left_out)
+    if len(words) < WHOLE_MESSAGE or (is_last and len(words) <= MAX_OWN_QUOTE):
+        pieces = [fold_whitespace(own.text)]
+    else:
+        pieces = split_sentences(own.text, whole=True)
+    before, kept = "" if is_last else "\n".join(printed), list[str]()
+    for piece in pieces:
+        if len(pieces) > 1 and _is_printed(piece, before):
+            left_out.append(LeftOut(entry.ref, piece, "the agent had printed it before"))
+        elif piece:
+            kept.append(piece)
+    return own.text, kept
 
 
 _NUMBERED = compile_pattern(r"(?m)^[^\S\n]*(\d{1,2}[.)])[^\S\n]+(\S.*)$")
@@ -149,7 +184,7 @@ class _SentenceNumbers:
     def __init__(self, words: str) -> None:
         self._left: list[tuple[str, str]] = [
             (number, next(iter(split_sentences(line)), "")[:NUMBERED_PREFIX])
-            for number, line in _NUMBERED.findall(words[: 2 * MAX_OWN_WORDS])
+            for number, line in _NUMBERED.findall(words[:MAX_OWN_WORDS])
         ]
 
     def take_number(self, sentence: str) -> str:
@@ -169,7 +204,7 @@ def _extract_choices(entry: Entry) -> Iterator[Statement]:
     """Yield the answers to what a tool of the agent asked."""
     for given in parse_answers(entry.text):
         yield Statement(
-            text=shorten(given.answer, MAX_OWN_QUOTE), ref=entry.ref, kind="decision",
+            text=given.answer, ref=entry.ref, kind="decision",
             weight=CHOSEN_WEIGHT, by_user=True, answers=shorten(given.question, MAX_ANSWERED),
             is_chosen=given.is_chosen,
         )  # fmt: skip
@@ -192,34 +227,8 @@ def _is_printed(sentence: str, before: str) -> bool:
     return len(sentence) >= 40 and sentence in before
 
 
-def _split_own_sentences(text: str, own: str, before: str) -> Iterable[str]:
-    """Return a short message whole, so that its sentences explain each other; split a long one.
-
-    A message that repeats what the agent said before is split too. Where pasted lines were
-    removed, the text on both sides is not one sentence.
-    """
-    text = text[: 2 * MAX_OWN_WORDS]
-    own = _restore_gaps(own[:MAX_OWN_WORDS], text)
-    whole, said_so = fold_whitespace(own), fold_for_comparison(text)
-    parts = split_sentences(own)
-    repeats = any(_is_printed(part, before) for part in parts)
-    is_one = len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and not repeats
-    if is_one and fold_for_comparison(whole) in said_so:
-        return (whole,) if len(whole) >= 8 else ()
-    return [s for s in parts if fold_for_comparison(s) in said_so]
-
-
-def _restore_gaps(own: str, text: str) -> str:
-    """Return some lines of a text, with an empty one where others were between them."""
-    if own in text:
-        return own
-    lines = own.split("\n")
-    pairs = zip(lines, lines[1:], strict=False)
-    return "\n".join([lines[0], *(b if f"{a}\n{b}" in text else f"\n{b}" for a, b in pairs)])
-
-
 def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement:
-    sentence = sentence[:MAX_SENTENCE]
+    whole, sentence = sentence, sentence[:MAX_SENTENCE]
     found, weight = _find_most_binding(sentence)
     kind: StatementKind = "request"
     if found & lexicon.REVERSAL:
@@ -240,7 +249,7 @@ def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement
     if answers and kind == "request" and not weight > RULING_WEIGHT:
         kind, weight = "decision", RULING_WEIGHT
     return Statement(
-        text=shorten(sentence, MAX_OWN_QUOTE),
+        text=whole,
         ref=entry.ref,
         kind=kind,
         weight=weight,
@@ -263,17 +272,48 @@ def _find_most_binding(message: str) -> tuple[int, float]:
 
 
 def find_answered(reply: str, before: str) -> str:
-    """Return what a short reply answers: the option it picks, else the last question."""
-    pick = _PICKED.match(reply)
+    """Return what a short reply answers: the option it picks, else the question just before it.
+
+    It answers a question if it says yes or no, names a figure that was asked for, or takes up a word of it.
+    """
+    pick = None if _OWN_LIST.match(reply) else _PICKED.match(reply)
     if pick and (wanted := pick[1].lower()):
         for line in before.split("\n"):
             if (option := _OPTION.match(line)) and option[1].lower() == wanted:
                 return next(iter(split_sentences(option[2].replace("**", ""))), "")
-    if "?" not in before and "？" not in before:
-        return ""
-    asked = [s for s in split_sentences(before) if s.endswith(("?", "？"))]
-    last = asked[-1] if asked else ""
-    return "" if language_cues.RHETORICAL.search(last.lower()) else last
+    said = split_sentences(before[-MAX_ASKED:])[-LAST_SENTENCES:]
+    last = next((s for s in reversed(said) if s.endswith(("?", "？")) or _CHOICE.search(s)), "")
+    takes_up = bool(_telling_words(reply) & _telling_words(last))
+    takes_up = takes_up or (last.endswith(("?", "？")) and bool(_YES_OR_NO.match(reply)))
+    is_figure = _FIGURE.search(reply) and _ASKS_FOR_FIGURE.match(last)
+    return (
+        last
+        if (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower())
+        else ""
+    )
+
+
+LAST_SENTENCES, MAX_ASKED = 3, 4_000
+"""Sentences and characters at the end of a message in which a reply finds its question."""
+_OWN_LIST = compile_pattern(
+    r"\W*(?:1[.)]\s.*\s2[.)]\s|a[.)]\s.*\sb[.)]\s)", re.IGNORECASE | re.DOTALL
+)
+"""A list of the user's own, which picks nothing."""
+_FIGURE = compile_pattern(r"\d")
+_CHOICE = compile_pattern(r", or \w|\beither \w|\bentweder \w")
+"""What offers a choice without a question mark."""
+_ASKS_FOR_FIGURE = compile_pattern(
+    r"(?:which|what|how (?:many|much|long|often|big))\b", re.IGNORECASE
+)
+_TELLING = compile_pattern(r"[^\W\d_]{4,}")
+_YES_OR_NO = compile_pattern(
+    r"\W*(?:(?:yes|yep|yeah|no|nope|sure|ja|nein|sim|não|sí|oui|non|да|нет|ok(?:ay)?)\b|是|对|不|好的|はい|いいえ|네|아니)",
+    re.IGNORECASE,
+)
+
+
+def _telling_words(text: str) -> frozenset[str]:
+    return frozenset(_TELLING.findall(text.lower())) - lexicon.STOP_WORDS
 
 
 def extract_assistant_statements(

@@ -1,14 +1,14 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, groupby, islice
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
 from tasuki.draft.facts.files import find_symbols, is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import ThreadTurn
-from tasuki.draft.text.language_cues import is_approval
+from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
@@ -18,6 +18,12 @@ LAST_WHOLE = 3
 """Newest messages that are quoted whole."""
 JOINED = " … "
 """Between sentences of one message that do not follow one another."""
+MAX_SKIPPED = 2_500
+"""Characters of a message that may be left out between two sentences that are quoted as one."""
+LONG_MESSAGE, ENDS = 6_000, 1_200
+"""Characters of a message that is mostly pasted, and of its ends, which the user more likely wrote."""
+INSIDE_PENALTY = 2.0
+"""What a sentence between the ends of such a message is worth less."""
 LATE_BONUS, FIRST_BONUS = 3.0, 1.0
 """Additional worth of a sentence in the last messages, and in the first one."""
 MIN_LENGTH, LENGTH_POWER = 40, 0.3
@@ -61,13 +67,15 @@ def quote_rulings(
     own = [s for s in stated if s.by_user and s.ref in by_ref]
     last = max(by_ref, default=0)
     forms = {t.prompt.ref for t in turns if t.prompt and t.prompt.origin == "answer"}
+    inside = _find_inside(own)
     worth = {
         s: relevance.score_statement(s)
         + LATE_BONUS * (s.ref in late)
         + FIRST_BONUS * (s.ref == first)
+        - INSIDE_PENALTY * (s in inside)
         - ANSWERED_PENALTY * (is_only_question(s) and bool(by_ref[s.ref].messages))
         for s in own
-        if s.ref == last or s.ref in forms or s.answers or not is_approval(s.text)
+        if s.ref == last or s.ref in forms or s.answers or not says_nothing(s.text)
     }
     own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}
@@ -76,7 +84,8 @@ def quote_rulings(
         own, key=lambda s: (-worth[s] / max(len(s.text), MIN_LENGTH) ** LENGTH_POWER, -s.ref)
     ):
         cost = (
-            len(statement.text)
+            len(statement.quote.text)
+            + len(statement.number)
             + len(statement.answers)
             + len(statement.refuses)
             + (18 if statement.ref not in chosen else 5)
@@ -86,34 +95,61 @@ def quote_rulings(
             continue
         room -= cost
         chosen.setdefault(statement.ref, []).append(statement)
-    order = {s: n for n, s in enumerate(own)}
+    order = _measure_positions(own)
     for group_statements in chosen.values():
         group_statements.sort(key=order.__getitem__)
     items = [
         _build_item(by_ref[ref], group)
         for ref in sorted(chosen)
-        for group in _group_statements(chosen[ref])
+        for group in _group_statements(chosen[ref], order)
     ]
     telling = (s for s in left if worth[s] >= MIN_WORTH)
     return items, [_build_item(by_ref[s.ref], [s]) for s in islice(telling, MAX_LEFT_OUT)]
 
 
-def _group_statements(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Group the chosen sentences of one message; each answer is separate, with its question."""
+def _group_statements(
+    statements: Sequence[Statement], order: Mapping[Statement, int]
+) -> list[list[Statement]]:
+    """Group the chosen sentences of one message; each answer is separate, with its question.
+
+    What is far apart in a long message is separate, too. `order` is where each sentence begins.
+    """
     groups: list[list[Statement]] = []
     for statement in statements:
-        if groups and not statement.answers and not groups[-1][-1].answers:
+        last = groups[-1][-1] if groups else statement
+        is_near = order[statement] - order[last] - len(last.text) <= MAX_SKIPPED
+        if groups and is_near and not statement.answers and not last.answers:
             groups[-1].append(statement)
         else:
             groups.append([statement])
     return groups
 
 
+def _measure_positions(statements: Sequence[Statement]) -> dict[Statement, int]:
+    """Return how many characters of all statements are before each."""
+    ends = accumulate((len(s.text) for s in statements), initial=0)
+    return dict(zip(statements, ends, strict=False))
+
+
+def _find_inside(statements: Sequence[Statement]) -> set[Statement]:
+    """Return the sentences of long messages that are at none of their ends."""
+    inside: set[Statement] = set()
+    for _, group in groupby(statements, key=lambda s: s.ref):
+        message = list(group)
+        size = sum(len(s.text) for s in message)
+        if size > LONG_MESSAGE:
+            begins = _measure_positions(message)
+            inside |= {s for s in message if ENDS < begins[s] < size - ENDS}
+    return inside
+
+
 def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
     """Return the chosen sentences of one message as an item, in their own order."""
     asked, end = turn.prompt, turn.conclusion
     assert asked is not None
-    words = JOINED.join(f"{s.number} {s.text}" if s.number else s.text for s in statements)
+    words = JOINED.join(
+        f"{s.number} {s.quote.text}" if s.number else s.quote.text for s in statements
+    )
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))

@@ -10,10 +10,10 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import MARK
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness.reading.answers import extract_own_answers
-from tasuki.harness.reading.typed_prompts import extract_human_words, extract_words_after_handoff
 from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
+from tasuki.typed_prompts import extract_human_words, extract_words_after_handoff
 
 
 def extract_user_words(entry: Entry) -> str:

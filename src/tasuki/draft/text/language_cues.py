@@ -202,7 +202,7 @@ _REQUEST = compile_pattern(
 
 _SMALL_TALK = compile_pattern(
     r"\W*(?:right|ok(?:ay)?|alright|thanks?|thank you|great|perfect|nice|cool|good|so|well)?\W*"
-    r"(?:(?:i|we)(?:'ll| will| have to| must| gotta| need to)? (?:go|continue|stop|leave|come back|be back|talk)\b.*"
+    r"(?:i(?:'ll| will| have to| must| gotta| need to)? (?:go|leave|come back|be back|continue|stop)(?: (?:now|later|soon|home|here|for (?:now|today)|to (?:bed|lunch|sleep)|tomorrow)\b.{0,20})?\W*"
     r"|(?:gotta|have to) (?:go|run)\W*|good (?:night|evening|bye)\b.*|see you\b.*|bye\b.*|thanks?\b.{0,20}|thank you\b.{0,20}"
     r"|.{0,12}(?:tomorrow|lunch|coffee)\W*)",
     re.IGNORECASE,
@@ -212,6 +212,11 @@ _SMALL_TALK = compile_pattern(
 def is_small_talk(sentence: str) -> bool:
     """Return whether a short message of the user is only about coming and going."""
     return len(sentence) < 60 and bool(_SMALL_TALK.fullmatch(sentence))
+
+
+def says_nothing(message: str) -> bool:
+    """Return whether a message only lets the agent go ahead, or is about coming and going."""
+    return is_approval(message) or is_small_talk(message)
 
 
 def is_order(sentence: str) -> bool:

@@ -4,9 +4,11 @@ Everything returned is verbatim from the text, apart from white space and emphas
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 from tasuki.draft.text import lexicon
 from tasuki.patterns import compile_pattern
@@ -20,7 +22,7 @@ MAX_GOAL_WORDS = 20_000
 _REMEMBERED = 2_000
 """Characters of a text up to which what was found in it is kept: it is asked for again."""
 MAX_LINE = 3_000
-"""A longer line of a user's message counts as pasted."""
+"""Characters of a line that are quoted."""
 
 _FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _BULLET = compile_pattern(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
@@ -33,7 +35,6 @@ _TABLE = compile_pattern(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _WHOLLY_BOLD = compile_pattern(r"^\s*\*\*[^*]+\*\*:?\s*$")
 _LETTER = compile_pattern(r"[^\W\d_]")
-_WORD_CHARACTER = compile_pattern(r"\w")
 
 _TOKEN = compile_pattern(
     r"--?[a-z][\w-]+|[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)*(?:\(\))?|\d[\w.]*%?"
@@ -109,8 +110,12 @@ def shorten(text: str, limit: int = MAX_QUOTE) -> str:
     return f"{cut[: max(index, 0)].rstrip(' ,;:')} …".lstrip()
 
 
-def split_sentences(text: str) -> list[str]:
-    """Return sentences and list items of a text, without list marks and emphasis, on one line each."""
+def split_sentences(text: str, *, whole: bool = False) -> list[str]:
+    """Return sentences and list items of a text, without list marks and emphasis, on one line each.
+
+    Blocks of code, tables and what is too short to say anything are left out, unless the `whole` text
+    is wanted.
+    """
     sentences: list[str] = []
     paragraph: list[str] = []
     fenced = False
@@ -119,37 +124,55 @@ def split_sentences(text: str) -> list[str]:
         first = bare[:1]
         if first in "`~" and bare.startswith(("```", "~~~")):
             fenced = not fenced
+            if whole:
+                sentences += _split_paragraph(paragraph, whole)
+                paragraph = []
         elif fenced:
-            continue
-        elif not bare or (first in "|:+=-" and _TABLE.match(line)):
-            sentences += _split_paragraph(paragraph)
+            if whole:
+                paragraph.append(line)
+        elif not bare or (not whole and first in "|:+=-" and _TABLE.match(line)):
+            sentences += _split_paragraph(paragraph, whole)
             paragraph = []
         elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
-            sentences += _split_paragraph(paragraph)
+            sentences += _split_paragraph(paragraph, whole)
             paragraph = [line[mark.end() :]]
             if first == "#" or _WHOLLY_BOLD.match(paragraph[0]):
-                sentences += _split_paragraph(paragraph)
+                sentences += _split_paragraph(paragraph, whole)
                 paragraph = []
         elif first == "*" and _WHOLLY_BOLD.match(line):
-            sentences += _split_paragraph(paragraph)
-            sentences += _split_paragraph([line])
+            sentences += _split_paragraph(paragraph, whole)
+            sentences += _split_paragraph([line], whole)
             paragraph = []
         else:
             paragraph.append(line)
-    sentences += _split_paragraph(paragraph)
+    sentences += _split_paragraph(paragraph, whole)
     return sentences
 
 
-def _split_paragraph(lines: list[str]) -> Sequence[str]:
+def _split_paragraph(lines: list[str], whole: bool) -> Sequence[str]:
     if not lines:
         return ()
     text = strip_emphasis(" ".join(" ".join(lines).split()))
-    return _split_line(text) if len(text) <= _REMEMBERED else _split_line.__wrapped__(text)
+    found = _split_line(text) if len(text) <= _REMEMBERED else _split_line.__wrapped__(text)
+    if not whole:
+        return [s for s in found if _is_sentence(s)]
+    joined: list[str] = []
+    for piece in found:
+        if joined and not (_is_sentence(piece) and _is_sentence(joined[-1])):
+            joined[-1] += f" {piece}"
+        elif piece:
+            joined.append(piece)
+    return joined
+
+
+def _is_sentence(text: str) -> bool:
+    """Return whether a piece of a paragraph is long enough to say something."""
+    return len(text) >= 8 and (text[0].isalpha() or bool(_LETTER.search(text)))
 
 
 @lru_cache(maxsize=4_096)
 def _split_line(text: str) -> tuple[str, ...]:
-    """Return the sentences of a paragraph on one line."""
+    """Return the pieces of a paragraph on one line."""
     sentences = []
     start = 0
     for match in _SENTENCE_END.finditer(text):
@@ -157,7 +180,7 @@ def _split_line(text: str) -> tuple[str, ...]:
             sentences.append(text[start : match.end()].strip())
             start = match.end()
     sentences.append(text[start:].strip())
-    return tuple([s for s in sentences if len(s) >= 8 and (s[0].isalpha() or _LETTER.search(s))])
+    return tuple(sentences)
 
 
 def find_tokens(text: str) -> list[str]:
@@ -222,154 +245,50 @@ def find_error_line(output: str) -> str:
     return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
 
 
-_PASTE_START = compile_pattern(
-    r"\s*[$❯›»>]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|[│┃|]|\[?\d{4}-\d\d-\d\d"
-    r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: |traceback \(|fail\s{2,}|ok\s{2,}|exit status \d)|[+-]{3} |@@ "
-    r"|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,}",
-    re.IGNORECASE,
+WHOLE_MESSAGE = 600
+"""Characters of a message of the user, or of a paste in one, up to which nothing is left out."""
+_MACHINE_LINE = compile_pattern(
+    r"\s*[$❯›»%]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|(?:\s{4,}|\t\s*)(?![-*•]\s|\d{1,2}[.)]\s)\S|[+-]{3} |@@ "
+    r"|\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d[T ]\d\d:"
 )
-_PLACE = compile_pattern(r"\.(?<=\w\.)[A-Za-z]{1,4}:\d")
-_PLACE_IN_BRACKETS = compile_pattern(r"\s*[\w./-]+\(\d+,\d+\)")
-_PROMPT_ON = compile_pattern(r"\S+\s+on\s+\S+.*\[.*\]", re.IGNORECASE)
-"""The prompt of a shell: `project on main [!?]`."""
+"""How lines of terminals, logs, diffs and code begin."""
 
 
-_PERSON = compile_pattern(
-    r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|you|your|we|we'?re|we'?ll|let'?s|me|my|us|our|can|could|please|don'?t|do not|"
-    r"must|never|always|only|should|want|need|make sure|keep|avoid|instead|no|yes|ok|ich|wir|bitte|nicht|nur|je|nous|"
-    r"il faut|yo|quiero|hay que)\b",
-    re.IGNORECASE,
-)
-_OTHER_SCRIPT = compile_pattern("[぀-ヿ㐀-鿿가-힯А-я]")
-_REPORT = compile_pattern(
-    r"^[^\w\n]*(?:(?:low|medium|high|critical|major|minor)(?: severity)?[^\w\n]*|(?:fixed|found) in \S+(?:[^\S\n][^\w\n]*)?)$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LOG_START = compile_pattern(
-    r"(?:Username|Password) for |\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)"
-)
-_LOG_FIELDS = compile_pattern(r"(?:\s\S+=\S*){4}")
-_PROGRESS = compile_pattern(r"\b\d{3,}/\d{3,}\b")
-_SIZE = compile_pattern(r": \d[\d.,]* ?[KMGT]?i?B\b")
+class OwnWords(NamedTuple):
+    """What a user wrote in a message, and the lines of pastes that were left out of it."""
+
+    text: str
+    left_out: tuple[str, ...] = ()
 
 
-_COMMAND_LINE = compile_pattern(
-    r"^\s*(?!\d+[.)])[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)"
-)
+def extract_own_words(text: str, *, is_last: bool = False) -> OwnWords:
+    """Return a message of the user without the middle of long pastes.
 
-
-_INLINE_CODE = compile_pattern(r"`[^`]+`")
-_SPEAKING = compile_pattern(
-    r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
-)
-_SURELY = compile_pattern(
-    r"^(?:\s*[$❯›»>]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)"
-)
-
-
-def _is_pasted(line: str) -> bool:
-    """Return whether a line looks like one of a terminal or a log.
-
-    A line that addresses a person rarely is one.
+    Pasted are blocks of code and lines as terminals and programs print them. Of each paste the first
+    and last line stay, with a mark between them. Short messages, and the last one, are whole.
     """
-    if _SURELY.match(line):
-        return True
-    looks_so = (
-        _PASTE_START.match(line)
-        or _is_code(line)
-        or _is_log(line)
-        or _COMMAND_LINE.match(_INLINE_CODE.sub("…", line) if "`" in line else line)
-    )
-    return bool(looks_so) and not _SPEAKING.search(line)
+    if is_last or len(text) < WHOLE_MESSAGE:
+        return OwnWords(text.strip())
+    kept: list[str] = []
+    left_out: list[str] = []
+    for is_paste, group in groupby(_mark_pasted(text.split("\n")), itemgetter(0)):
+        lines = [line for _, line in group]
+        inner = [line for line in lines if line.strip() and not _FENCE.match(line)]
+        if is_paste and len(inner) > 3 and sum(map(len, inner)) >= WHOLE_MESSAGE:
+            left_out += inner[1:-1]
+            mark = f"[… {len(inner) - 2} pasted lines are left out …]"
+            lines = ["", f"{inner[0].strip()} {mark} {inner[-1].strip()}", ""]
+        kept += lines
+    return OwnWords("\n".join(kept).strip(), tuple(left_out))
 
 
-def _is_code(line: str) -> bool:
-    """Return whether a line looks like one of code, of a compiler, or a prompt of a shell."""
-    return bool(
-        line.rstrip()[-1:] in ("{", "}", ";")
-        or (":" in line and _PLACE.search(line))
-        or ("(" in line and _PLACE_IN_BRACKETS.match(line))
-        or ("[" in line and _PROMPT_ON.match(line))
-    )
-
-
-def _is_log(line: str) -> bool:
-    """Return whether a line looks like one of a log; each search needs a character that is rare."""
-    return bool(
-        _LOG_START.match(line)
-        or (line.count("=") >= 4 and _LOG_FIELDS.search(line))
-        or ("/" in line and _PROGRESS.search(line))
-        or (": " in line and _SIZE.search(line))
-    )
-
-
-def extract_own_words(text: str) -> str:
-    """Return the part of a user's message that the user wrote, without what looks pasted.
-
-    Pasted are code blocks, terminal and log lines, what follows a short first paragraph that
-    ends in a colon unless it is a list, review reports, and long paragraphs that address no
-    person. Nothing is rewritten: the rest stays as it was.
-    """
-    head, colon, rest = text.partition(":\n\n")
-    if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):
-        return head + ":"
-    if _is_task_document(text):
-        return text.strip()
-    own_lines: list[str] = []
-    fenced = False
-    pasted = 0
-    for line in text.split("\n"):
+def _mark_pasted(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    """Yield each line, and whether a program wrote it; a blank one belongs to the line before it."""
+    fenced = is_paste = False
+    for line in lines:
         if _FENCE.match(line):
             fenced = not fenced
-        if fenced or len(line) > MAX_LINE or _is_pasted(line):
-            pasted += 1
-        else:
-            own_lines.append(line)
-    if pasted >= 2:
-        own_lines = [
-            x
-            for x in own_lines
-            if not x or _PERSON.search(x) or _OTHER_SCRIPT.search(x) or "?" in x
-        ]
-    own = "\n".join(own_lines).strip()
-    if report := _REPORT.search(own):
-        own = _strip_empty_end(own[: report.start()]).strip().rpartition("\n\n")[0]
-    if len(own) > MAX_PLAIN:
-        own = "\n\n".join(p for i, p in enumerate(own.split("\n\n")) if i == 0 or _is_spoken(p))
-    return own
-
-
-def _strip_empty_end(text: str) -> str:
-    """Return a text without its last lines that contain no word."""
-    lines = text.split("\n")
-    while lines and not _WORD_CHARACTER.search(lines[-1]):
-        lines.pop()
-    return "\n".join(lines)
-
-
-MAX_PLAIN = 400
-"""Characters up to which a message without pasted lines counts as the user's in any case,
-and a paragraph of a longer one.
-"""
-_LISTED = compile_pattern(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+(?!\d)[^\n]*[a-z]{3,} [a-z]{2,} ")
-_SPECIFIES = compile_pattern(r"\A\s*#{1,3} \S.*(?:\n.*){4,}")
-
-
-def _is_task_document(text: str) -> bool:
-    """Return whether a message is a task written as a document: headings and prose, no terminal."""
-    if not _SPECIFIES.match(text) or _FENCE.search(text) or _REPORT.search(text):
-        return False
-    lines = [line for line in text.split("\n") if line.strip()]
-    return not any(_TERMINAL.match(line) for line in lines) and sum(map(len, lines)) > 30 * len(
-        lines
-    )
-
-
-_TERMINAL = compile_pattern(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")
-
-
-def _is_spoken(paragraph: str) -> bool:
-    """Return whether a paragraph addresses a person, or is short."""
-    if len(paragraph) <= MAX_PLAIN // 2 or _OTHER_SCRIPT.search(paragraph):
-        return True
-    return bool(_PERSON.search(paragraph))
+            is_paste = True
+        elif line.strip():
+            is_paste = fenced or bool(_MACHINE_LINE.match(line))
+        yield is_paste, line

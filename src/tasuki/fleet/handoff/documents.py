@@ -16,15 +16,15 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import MARK as SECRET_MARK
 from tasuki.draft.redact.redactor import redact
 from tasuki.draft.text.entries import extract_user_words
-from tasuki.draft.text.language_cues import is_approval
+from tasuki.draft.text.language_cues import says_nothing
 from tasuki.errors import TasukiError
 from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.harness.reading.typed_prompts import is_document_request
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 from tasuki.threads import catalog
+from tasuki.typed_prompts import is_document_request
 
 if TYPE_CHECKING:
     from tasuki.draft.facts.statements import Statement
@@ -289,7 +289,7 @@ class _DocumentComparison(Struct, frozen=True):
 def _choose_requests(stated: Iterable["Statement"], since: int) -> list["Statement"]:
     """Choose the user's first and last requests, or all of them after the entry `since`."""
     requests = [
-        s for s in stated if s.by_user and s.kind in REQUEST_KINDS and not is_approval(s.text)
+        s for s in stated if s.by_user and s.kind in REQUEST_KINDS and not says_nothing(s.text)
     ]
     if since:
         return [s for s in requests if s.ref > since][-MOST_ADDED:]

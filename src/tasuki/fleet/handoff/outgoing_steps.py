@@ -27,9 +27,9 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
-from tasuki.harness.reading.typed_prompts import find_named_document
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.catalog import get_reader, is_readable
+from tasuki.typed_prompts import find_named_document
 
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff

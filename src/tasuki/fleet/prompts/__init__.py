@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tasuki.draft.prompts import render_prompt_in
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.harness.reading.typed_prompts import GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL
 from tasuki.text_safety import clean_text
+from tasuki.typed_prompts import GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL
 
 PROMPTS_FOLDER = Path(__file__).parent
 

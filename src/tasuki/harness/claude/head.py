@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 
 from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import (
-    BUILT_IN_COMMANDS,
     ClaudeLine,
     ClaudeUsage,
     count_context_tokens,
@@ -106,6 +105,10 @@ def is_thread(path: Path, first: bytes) -> bool:
     return not is_other and bool(_FIRST_KEYS.search(first))
 
 
+MAX_SETTING = 5
+"""Words of a command, with its name, that sets something; more of them tell something."""
+
+
 class ClaudeHead(HeadReader):
     """What both ends of a thread show."""
 
@@ -120,6 +123,8 @@ class ClaudeHead(HeadReader):
     def take_start(self, line: bytes) -> None:
         row = self._take(line)
         message = row.message if row else None
+        if self.words.startswith("/") and b"<local-command-std" in line:
+            self._take_back_command()
         if row is None or message is None or row.type not in ("user", "assistant"):
             return
         if row.type == "assistant":
@@ -127,6 +132,11 @@ class ClaudeHead(HeadReader):
         elif not row.isCompactSummary and (words := _extract_words(row, message.content)):
             self.words = self.words or words
             self.messages += 1
+
+    def _take_back_command(self) -> None:
+        """Take the only words so far, a command that printed something at once, for no prompt."""
+        if self.messages == 1 and len(self.words.split()) <= MAX_SETTING:
+            self.words, self.messages = "", 0
 
     def take_end(self, line: bytes) -> None:
         row = self._take(line)
@@ -165,10 +175,7 @@ def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
             fields.get("name", "").strip().removeprefix("/"),
             fields.get("args", "").strip(),
         )
-        is_note = name in BUILT_IN_COMMANDS and not (name in ("init", "plan") and words)
-        return (
-            "" if is_note or match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
-        )
+        return "" if match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
     if chat := read_channel_message(row.origin, text):
         return " ".join(chat.words.split())[:120]
     return extract_first_words(text, find_evidence(row))

@@ -1,17 +1,12 @@
 """Read threads of Claude Code (2.0 and 2.1): one JSON object a line, linked into a tree."""
 
-import re
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
-    BUILT_IN_COMMANDS,
-    HARNESS_TAGS,
     LEFT_RESULTS,
     LINE,
     NO_COPY,
@@ -24,33 +19,26 @@ from tasuki.harness.claude.format import (
     ClaudeResultLine,
     ClaudeUsage,
     count_context_tokens,
-    decode_text,
     extract_text,
     find_error_code,
-    find_evidence,
-    find_queued_evidence,
     find_quota_reset,
-    parse_version,
-    read_channel_message,
     read_copied_facts,
-    remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
+from tasuki.harness.claude.tree import list_sidechains
+from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
-from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
+from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.reading.tools import fold_input, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
+from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
-
-NoticeKind = Literal["interrupted", "error", "context", "note"]
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_COPY_KEYS = (b'"toolDenialKind"', b'"backgroundTaskId"', b'"answers"')
+_COPY_KEYS, _DENIAL_KEY = (b'"backgroundTaskId"', b'"answers"'), b'"toolDenialKind"'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (
     b'"Async agent',
@@ -60,29 +48,10 @@ _SPECIAL = (
     b'"\\',
 )
 """Beginnings of results that are read at once; what begins with an escape may be one of them."""
-_COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
-_COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_IS_COMMAND = compile_pattern(
-    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
-)
-_ORDERING = ("init", "plan")
-"""Built-in commands that are followed by what the user wants to be done."""
-_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
-_BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
-_BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
-_TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
-_TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
-_TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
-_TASK_CODE = compile_pattern(r"(?:\(|failed with )exit code (-?\d{1,9})\b")
-_HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
-ALWAYS = -1
-"""Node of entries without a tree line: it means the last line, which is active."""
-_RECORDS_DELIVERY = (2, 1, 100)
-"""Version from which on a queued prompt that was delivered has a row of its own."""
 _UNMARKED = "message(s) without a mark of who wrote them are not taken for the user's words"
 
 
-class ClaudeReader:
+class ClaudeReader(ClaudeUserRows):
     """One pass over one file; with `follows` one more for what was appended.
 
     A fast path each reads lines of the three kinds that are most of a thread. What it refuses,
@@ -90,33 +59,22 @@ class ClaudeReader:
     """
 
     def __init__(self, path: Path, *, leaves_outputs: bool = False, follows: bool = False) -> None:
-        self.lines = ThreadLines(path, follows=follows)
-        self.log = ClaudeCallLog(path, leaves_outputs=leaves_outputs)
-        self.tree = ClaudeTree()
-        self.uuids, self.jumps = self.tree.uuids, self.tree.jumps
+        super().__init__(
+            ThreadLines(path, follows=follows), ClaudeCallLog(path, leaves_outputs=leaves_outputs)
+        )
+        self.jumps = self.tree.jumps
         self.ready = False
         """The first lines are decoded as a whole until id and folder are known."""
-        self.notices: list[Notice] = []
-        self.queued: list[tuple[str, str]] = []
-        self.marks_prompts = False
-        """Its program marks what was typed: a text without a mark is not the user's."""
-        self.unmarked = 0
-        self.senders: dict[str, list[Entry]] = {}
-        """The messages of chats, by who wrote them."""
-        self.user_command: Entry | None = None
-        """A command that the user ran and whose output is still to come."""
-        self.meta: dict[str, str] = {}
-        self.branch = self.version = self.updated = ""
+        self.branch = self.updated = ""
         self.model = ""
         self.usage: ClaudeUsage | None = None
         self.limit = LimitRecord()
         self.summaries: list[tuple[str, str]] = []
-        self.offset = 0
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
             b'user","me': self._leave_result_line if leaves_outputs else self._read_result_line,
-            b'progress"': self.tree.read_link_line,
+            b'progress"': self._skip_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
         self.handlers: dict[str, Callable[[ClaudeLine], None]] = {
@@ -136,7 +94,7 @@ class ClaudeReader:
             self.offset = offset
             start = line.find(_TYPE) + 8
             fast_path = fast_paths.get(line[start : start + 9])
-            if fast_path is None or not fast_path(line):
+            if fast_path is None or lines.is_recovered or not fast_path(line):
                 self._take_line(line)
         thread = self._build_thread()
         if not lines.follows:
@@ -159,6 +117,8 @@ class ClaudeReader:
             return False
         uuids, message = self.uuids, parsed.message
         if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return True
             self.jumps[len(uuids)] = hash(parsed.parentUuid)
         uuids.append(hash(parsed.uuid))
         content = message.content
@@ -181,6 +141,10 @@ class ClaudeReader:
                 log.add_reply(parsed, block.text, offset, len(uuids) - 1, message.id)
         return True
 
+    def _skip_line(self, line: bytes) -> bool:
+        """Skip a line that says nothing of the conversation."""
+        return self.ready and not may_be_damaged(line)
+
     def _read_result_line(self, line: bytes) -> bool:
         """Read a line of results alone.
 
@@ -195,6 +159,8 @@ class ClaudeReader:
             return False
         uuids = self.uuids
         if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return True
             self.jumps[len(uuids)] = hash(parsed.parentUuid)
         uuids.append(hash(parsed.uuid))
         self.updated = parsed.timestamp or self.updated
@@ -236,9 +202,16 @@ class ClaudeReader:
         return True
 
     def _find_copy(self, line: bytes, mark: bytes) -> int:
-        """Find where the copy of a result for the screen begins; note what it alone says of the call."""
+        """Find where the copy of a result for the screen begins; note what it alone says of the call.
+
+        0 where another row may begin in the line: then it is decoded as a whole.
+        """
         cut = line.find(mark)
-        has_facts = any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
+        if cut > 0 and may_be_damaged(line, cut):
+            cut = 0
+        behind = max(cut, len(line) - 600) if cut > 0 else 0
+        has_facts = line.find(_DENIAL_KEY, behind) > 0
+        has_facts = has_facts or any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
 
@@ -260,19 +233,21 @@ class ClaudeReader:
         if line is None or line.isSidechain:
             return
         if line.uuid:
-            self.tree.add_line(line.uuid, line.parentUuid or line.logicalParentUuid)
+            parent = line.parentUuid or line.logicalParentUuid
+            is_older = line.timestamp <= self.updated and not self.tree.follows(parent)
+            if is_older and self.tree.is_repeated(line.uuid):
+                return
+            self.tree.add_line(line.uuid, parent)
             self._record_meta(line)
         if (handler := self.handlers.get(line.type)) is not None:
             handler(line)
         elif line.type not in SKIPPED:
-            self.lines.unknown[line.type or "(no type)"] += 1
+            self.lines.count_unknown(line.type, has_words=line.message)
 
     def _parse_line(self, line: bytes) -> ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
-        if line.startswith(b'{"type"'):
-            if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
-                return None
-        elif has_only_link(line) and self.tree.read_link_ends(line):
+        skim = _SKIM_TYPE.match(line)
+        if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:
@@ -294,23 +269,6 @@ class ClaudeReader:
         self._record_state(line)
         if line.thinkingMetadata and line.thinkingMetadata.level:
             self.meta["thinking"] = line.thinkingMetadata.level
-
-    def _build_entry(
-        self,
-        kind: EntryKind,
-        line: ClaudeLine,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        ref = len(self.log.entries) + 1
-        return Entry(ref, kind, text, line.timestamp, line.uuid, origin, tool, offset=self.offset)
-
-    def _add_entry(self, entry: Entry, message: str = "") -> None:
-        self.log.add_entry(entry, len(self.uuids) - 1, message)
-
-    def _add_notice(self, kind: NoticeKind, text: str) -> None:
-        self.notices.append(Notice(len(self.log.entries), kind, text))
 
     # -- lines by type -----------------------------------------------------------------
 
@@ -343,168 +301,6 @@ class ClaudeReader:
         node, arguments = len(self.uuids) - 1, read_input(block.input)
         self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
 
-    def _on_user(self, line: ClaudeLine) -> None:
-        content = line.message.content if line.message else None
-        if line.isCompactSummary:
-            self._add_entry(self._build_entry("compaction", line, extract_text(content), "harness"))
-            return
-        if isinstance(content, str):
-            self._add_user_text(line, content)
-            return
-        texts, answered = [], ""
-        for block in content or ():
-            if block.type == "tool_result":
-                output = extract_text(block.content)
-                self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
-                answered = block.tool_use_id
-            elif block.type == "text":
-                texts.append(block.text)
-            elif block.type in ("image", "document"):
-                texts.append(f"[{block.type}]")
-        texts = [t for t in texts if not is_inserted(t)]
-        if texts:
-            self._add_user_text(line, "\n".join(texts), answered)
-
-    def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
-        """Add a text of user role: the user's, or one of the many that the program writes."""
-        text = remove_paste_marks(text).strip()
-        stop = INTERRUPTED.match(text)
-        if stop:
-            self._add_notice("interrupted", stop[0].strip())
-            text = text[stop.end() :]
-        if not text:
-            return
-        is_typed = find_evidence(line) == "user"
-        if chat := read_channel_message(line.origin, text):
-            entry = self._build_entry("user", line, chat.words, "channel")
-            self.senders.setdefault(chat.sender, []).append(entry)
-            self._add_entry(entry)
-        elif line.isMeta:
-            self._add_notice("context", text[:300])
-        elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
-            self._add_slash_command(line, command[1].strip(), text)
-        elif match := _BASH_INPUT.match(text):
-            self._add_user_command(line, match[1])
-        elif text.startswith(_BASH_OUTPUTS):
-            self._finish_user_command(text)
-        elif text.startswith("<task-notification>") and not is_typed:
-            self._end_task(text)
-        elif text.startswith(HARNESS_TAGS) and not is_typed:
-            self._add_notice("note", text[:300])
-        else:
-            self._add_prompt(line, text, answered, is_marked=not (stop or answered))
-
-    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
-        """Add a prompt; `answered` is the call whose result is in the same row.
-
-        Beside a result, and behind an interruption, the program marks nothing.
-        """
-        evidence = find_evidence(line)
-        self.marks_prompts |= evidence == "user" or bool(line.promptSource)
-        is_marked = is_marked and line.promptSource != "sdk"
-        if self.marks_prompts and is_marked and not evidence:
-            self.unmarked += 1
-            evidence = "program"
-        queued = line.promptSource == "queued" or bool(answered)
-        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
-        self.queued = [q for q in self.queued if q[0] != text]
-        entry = self._build_entry("user", line, words, origin)
-        if answered:
-            self.log.add_beside(entry, answered)
-        else:
-            self._add_entry(entry)
-
-    def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
-        args = _COMMAND_ARGS.search(text)
-        words = args[1].strip() if args else ""
-        if name in BUILT_IN_COMMANDS:
-            self._add_notice("note", f"/{name} {words}".strip())
-            return
-        if name not in _ORDERING:
-            self.log.skills.append(name)
-        elif not words:
-            self._add_notice("note", f"/{name}")
-            return
-        self._add_entry(self._build_entry("user", line, f"/{name} {words}".strip()))
-
-    def _add_user_command(self, line: ClaudeLine, command: str) -> None:
-        call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self._build_entry("tool", line, origin="command", tool=call)
-        self._add_entry(self.user_command)
-
-    def _finish_user_command(self, text: str) -> None:
-        if self.user_command is not None and (call := self.user_command.tool):
-            self.log.put_result(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
-            put(call, "status", "unknown")  # Its exit code is not recorded.
-            put(call, "exit_code", None)
-        self.user_command = None
-
-    def _end_task(self, text: str) -> None:
-        status = _TASK_STATUS.search(text)
-        failed = bool(status and status[1] not in ("completed", "success"))
-        code = _TASK_CODE.search(text)
-        for pattern in (_TASK, _TASK_TOOL) if status else ():
-            if match := pattern.search(text):
-                self.log.background.record_end(
-                    match[1].strip(), failed, int(code[1]) if code else None
-                )
-        self._add_notice("note", text[:300])
-
-    def _on_system(self, line: ClaudeLine) -> None:
-        if line.subtype == "local_command":
-            text = decode_text(line.content)
-            if (match := _COMMAND.search(text)) and match[1].strip() not in BUILT_IN_COMMANDS:
-                self._add_notice("note", text[:300])
-        elif line.subtype == "api_error":
-            self._add_notice("error", decode_text(line.content)[:300])
-
-    def _on_attachment(self, line: ClaudeLine) -> None:
-        attachment = line.attachment
-        if attachment is None:
-            return
-        if attachment.type == "queued_command":
-            text = remove_paste_marks(decode_text(attachment.prompt))
-            if text.startswith("<task-notification>"):
-                self._end_task(text)
-            elif text:
-                self._add_queued_prompt(line, text, find_queued_evidence(attachment))
-        elif attachment.type == "session_context":
-            if match := _HEAD_COMMIT.search(
-                bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
-            ):
-                self.meta["head"] = match[1]
-        elif attachment.planFilePath:
-            self.log.artifacts[attachment.planFilePath] = None
-
-    def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
-        self.queued = [q for q in self.queued if q[0] != text]
-        origin, words = self.lines.gate.judge(text, evidence, queued=True)
-        self._add_entry(self._build_entry("user", line, words, origin))
-
-    def _on_queue_operation(self, line: ClaudeLine) -> None:
-        """Track words typed while the agent worked.
-
-        Before 2.1.100 `remove` is the only record that they went into the turn; since then
-        they have a row of their own, and what was removed without one was taken back.
-        """
-        text = remove_paste_marks(decode_text(line.content)).strip()
-        if line.operation == "enqueue" and text:
-            if text.startswith("<task-notification>"):
-                self._end_task(text)
-            else:
-                self.queued.append((text, line.timestamp))
-        elif line.operation == "popAll":
-            self.queued.clear()
-        elif line.operation == "remove" and self.queued:
-            text, timestamp = self.queued.pop(0)
-            version = parse_version(self.version) or _RECORDS_DELIVERY
-            if not text.startswith("/") and version < _RECORDS_DELIVERY:
-                line.timestamp = line.timestamp or timestamp
-                origin, words = self.lines.gate.judge(text, queued=True)
-                self.log.add_entry(self._build_entry("user", line, words, origin), ALWAYS)
-        elif line.operation == "dequeue" and self.queued:
-            self.queued.pop(0)
-
     def _on_title(self, line: ClaudeLine) -> None:
         own = line.type == "custom-title"
         self.meta["title" if own else "ai_title"] = line.customTitle if own else line.aiTitle
@@ -522,12 +318,6 @@ class ClaudeReader:
         return next(own, "")
 
     # -- the whole ---------------------------------------------------------------------
-
-    def _settle_senders(self) -> None:
-        """Take no message of a chat for the user's where several people write in it."""
-        if len(self.senders) > 1:
-            for entry in chain.from_iterable(self.senders.values()):
-                put(entry, "origin", "harness")
 
     def _build_thread(self) -> Thread:
         path, meta, log = self.lines.path, self.meta, self.log
@@ -551,6 +341,7 @@ class ClaudeReader:
             thinking=meta.get("thinking", ""),
             version=self.version,
             tools=tuple(log.names),
+            parent=self.parent,
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
             updated=self.updated,
@@ -566,6 +357,7 @@ class ClaudeReader:
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
             sources=(str(path), *log.persisted),
+            documents=tuple(self.lines.gate.log.documents),
             report=replace(
                 self.lines.build_report(notes), lacks_beginning=self.tree.lacks_beginning()
             ),

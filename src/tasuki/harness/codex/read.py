@@ -31,6 +31,8 @@ from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
+_BEGINNING = b'{"timestamp":'
+"""How a record begins: a line that is not decoded may hold another one."""
 SKIM = compile_pattern(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
     rb'"payload": ?\{(?:"type": ?"(\w+)")?'
@@ -60,6 +62,7 @@ _USER_SHELL = compile_pattern(
     re.DOTALL,
 )
 SUMMARY_PREFACE = compile_pattern(r"\AAnother language model started.*?own analysis:\s*", re.DOTALL)
+
 
 Key = tuple[bytes, bytes | None]
 Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
@@ -176,21 +179,22 @@ class CodexReader:
         for offset, line in self.lines:
             self.offset = offset
             match = skim(line)
+            if match:
+                self.stamp = match[1]
             if match is None or (match[3] is None and match[2] in _TYPED_PAYLOAD):
-                if match:
-                    self.stamp = match[1]
                 self._read_unusual_line(line)
                 continue
-            self.stamp = match[1]
             key: Key = match.group(2, 3)  # type: ignore[assignment]
             if key not in table and key[0] not in _TYPED_PAYLOAD:
                 key = (key[0], None)
-            if step := table.get(key):
+            step = table.get(key)
+            is_left = step is None or step[0] is None
+            if is_left and (line[-2:] != b"}\n" or line.find(_BEGINNING, 1) > 0):
+                self._read_unusual_line(line)
+            elif step:
                 self._take_line(step, line)
             elif key not in table:
                 self._count_unknown(key)
-            elif line[-2:] != b"}\n":
-                self.lines.decode(record.ANY, line)
 
     def _take_line(self, step: Step, line: bytes) -> None:
         decoder, handler = step
@@ -221,8 +225,10 @@ class CodexReader:
             self._take_line(step, line)
 
     def _count_unknown(self, key: Key) -> None:
-        name = key[0].decode() or "(no type)"
-        self.lines.unknown[f"{name}/{key[1].decode()}" if key[1] else name] += 1
+        name = key[0].decode()
+        has_words = key[0] == b"response_item"
+        full_name = f"{name}/{key[1].decode()}" if key[1] else name
+        self.lines.count_unknown(full_name, has_words=has_words)
 
     def _build_entry(
         self,
@@ -467,6 +473,7 @@ class CodexReader:
                 lacks_beginning=bool(self.missing or (original and self.dropped)),
             ),
             limit=self.limit.choose(kept),
+            documents=tuple(d for lines in self.passes for d in lines.gate.log.documents),
         )
 
     def _resolve_unconfirmed(self) -> list[Entry]:

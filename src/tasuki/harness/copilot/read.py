@@ -142,11 +142,13 @@ class CopilotReader:
         self.line = line
         kind = line.type
         self.updated = line.timestamp or self.updated
+        if line.id and line.id in self.events:
+            return  # It was written twice.
         if line.id:
             self.events[line.id] = len(self.entries)
         if (handler := self.handlers.get(kind)) is None:
             if kind not in SKIPPED and kind.partition(".")[0] not in FAMILIES:
-                self.lines.unknown[kind or "(no type)"] += 1
+                self.lines.count_unknown(kind, has_words=kind.endswith("message"))
             return
         if line.agentId and not kind.startswith("subagent."):
             return  # A sub-agent's own words are in the same file.
@@ -310,7 +312,7 @@ class CopilotReader:
         completed = decode_data(line, CopilotToolComplete)
         entry = self.log.calls.get(completed.toolCallId)
         if entry is None or entry.tool is None:
-            self.lines.unknown["tool.execution_complete without a call"] += 1
+            self.lines.count_unknown("tool.execution_complete without a call")
             return
         call = entry.tool
         error = completed.error if completed.error and not completed.success else None
@@ -410,4 +412,5 @@ class CopilotReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )

@@ -121,7 +121,7 @@ class GeminiReader:
             for message in line.messages or ():
                 self._on_message(message)
         else:
-            self.lines.unknown[line.type or "(no type)"] += 1
+            self.lines.count_unknown(line.type, has_words=line.content)
 
     def _patch_fields(self, new: GeminiSessionFields) -> None:
         self.fields = merge_fields(self.fields, new)
@@ -153,7 +153,7 @@ class GeminiReader:
         self.message = message
         self._update_time(message.timestamp)
         if not message.id or message.type not in ("user", "gemini", "info", "warning", "error"):
-            self.lines.unknown[message.type or "(no type)"] += 1
+            self.lines.count_unknown(message.type, has_words=message.content)
             return
         parsed = parse_message(message)
         node = self.nodes.get(message.id)
@@ -203,6 +203,7 @@ class GeminiReader:
         ) is not None:
             self._add_entry("tool", origin="command", tool=call)
             return
+        self.lines.gate.log.find(parsed.text)
         displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
         text, own = extract_user_text(parsed.text, displayed, self.last_prompt)
         if not text:
@@ -274,7 +275,7 @@ class GeminiReader:
         """Add the result of a call, from the call itself or from what the model was given."""
         entry = self.calls.calls.get(finished.id)
         if entry is None or (call := entry.tool) is None:
-            self.lines.unknown["result without a call"] += 1
+            self.lines.count_unknown("result without a call")
             return
         settled = finished.id in self.settled
         if settled and (status == "unknown" or finished.result is None):
@@ -425,4 +426,5 @@ class GeminiReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )

@@ -148,7 +148,7 @@ class OpencodeReader:
         if message is None:
             return
         if message.role not in ("user", "assistant"):
-            self.lines.unknown[f"message {message.role or '(no role)'}"] += 1
+            self.lines.count_unknown(f"message {message.role or '(no role)'}")
             return
         revert = self.session.revert
         if revert and revert.messageID == row.id and not revert.partID:
@@ -189,9 +189,9 @@ class OpencodeReader:
             self.reverted = True
         message = self.messages.get(row.message)
         if part.type not in record.KNOWN_PARTS:
-            self.lines.unknown[f"part {part.type or '(no type)'}"] += 1
+            self.lines.count_unknown(f"part {part.type or '(no type)'}", has_words=part.text)
         elif message is None:
-            self.lines.unknown["part without a message"] += 1
+            self.lines.count_unknown("part without a message")
         elif part.type == "tool":
             self._add_call(message, row, part)
         elif part.type == "compaction":
@@ -250,6 +250,7 @@ class OpencodeReader:
         if text.startswith(_USER_SHELL):
             message.by_user = True
             return
+        self.lines.gate.log.find(text)
         if text.startswith("<task id="):
             head = text[: text.find(">")]
             call = self.agents.get(head.partition('"')[2].partition('"')[0], "")
@@ -349,6 +350,7 @@ class OpencodeReader:
                 self.lines.build_report(), lacks_end=_GOES_ON if session.goes_on else ""
             ),
             limit=self.limit.choose(live),
+            documents=tuple(self.lines.gate.log.documents),
         )
 
 

@@ -17,9 +17,9 @@ from msgspec import Raw, Struct
 
 from tasuki.harness.plans import MAX_ARGUMENT, TOO_LONG
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 _WALL_TIME = compile_pattern(r"\nWall time: [\d.]+ seconds\s*\Z")
 _EXITED = compile_pattern(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")

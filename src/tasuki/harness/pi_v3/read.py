@@ -150,7 +150,7 @@ class PiReader:
         if (handler := self.handlers.get(kind)) is not None:
             handler(line)
         elif kind not in SKIPPED:
-            self.lines.unknown[kind or "(no type)"] += 1
+            self.lines.count_unknown(kind, has_words=line.message or line.content)
 
     def _read_header(self, line: PiLine) -> None:
         self.header = line
@@ -257,7 +257,7 @@ class PiReader:
     def _add_result(self, message: PiMessage) -> None:
         entry = self.log.calls.get(message.toolCallId)
         if entry is None or (call := entry.tool) is None:
-            self.lines.unknown["toolResult without a call"] += 1
+            self.lines.count_unknown("toolResult without a call")
             return
         output, code = extract_text(message.content), None
         status: ToolStatus = "error" if message.isError else "ok"
@@ -320,9 +320,9 @@ class PiReader:
 
     def _build_thread(self) -> Thread:
         header = self.header
-        if header is None and not self.slots:
-            raise self.lines.build_error("header of a pi session", "pi session")
-        if header is None:  # It is lost; the name of the file holds the id.
+        if header is None or not header.id:  # It is lost; the name of the file holds the id.
+            if not self.slots:
+                raise self.lines.build_error("header of a pi session", "pi session")
             header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
             self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
@@ -354,4 +354,5 @@ class PiReader:
             sources=(str(self.path),),
             report=self.lines.build_report(),
             limit=self.limit.choose(s.entry for s in live),
+            documents=tuple(self.lines.gate.log.documents),
         )

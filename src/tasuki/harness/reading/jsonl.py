@@ -1,14 +1,14 @@
 """Threads kept as JSON Lines: tolerant reading, exact search.
 
-Nothing here writes or locks. A line that cannot be read is skipped and reported with its
-number. A truncated last line is normal in a file that is still being written, and is
-accepted.
+Nothing here writes or locks. Of a damaged line the whole records are read; what was repaired or
+lost is reported with its number. A truncated last line is normal in a file that is still being
+written, and is accepted.
 """
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +20,7 @@ from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.records import split_records
 from tasuki.harness.reading.speakers import SpeakerGate
 from tasuki.model import BrokenLine, Entry, ReadReport
 from tasuki.patterns import compile_pattern
@@ -36,7 +37,6 @@ Causes are wrong JSON, bytes that are no text, or a thousand levels of nesting.
 BLOCK = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What an editor of Windows may put in front of a file; not part of the content."""
-_SQLITE = b"SQLite format 3\0"
 MAX_BROKEN = 50
 COMPARED_BYTES = 4096
 """Bytes before the end of what was read; where they are others, the file was written anew."""
@@ -89,6 +89,8 @@ class ThreadLines:
         self.number = 0
         self.bytes = 0
         self.unknown: Counter[str] = Counter()
+        self.unheard: Counter[str] = Counter()
+        """Those of unknown lines that hold words or results, which are lost."""
         self.broken: list[BrokenLine] = []
         self.notes: list[str] = []
         self.gate = SpeakerGate()
@@ -98,6 +100,12 @@ class ThreadLines:
         self._last = _LastRead()
         self._ends_inside = False
         """The last line had no end, so what follows is the rest of it."""
+        self.is_recovered = False
+        """The current line is a record that was found in a damaged one."""
+        self._recovered: deque[bytes] = deque()
+        self._repaired: list[int] = []
+        self._unfinished = (range(0), b"")
+        """The numbers of the last lines, if they hold the beginning of a record that may go on."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         try:
@@ -115,7 +123,7 @@ class ThreadLines:
         self.truncated = False
         line = b"\n"
         for number, line in enumerate(file, self.number + (not self._ends_inside)):
-            if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_json(line)):
+            if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_whole(line)):
                 break
             self.number = number
             size = len(line)
@@ -123,12 +131,14 @@ class ThreadLines:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if len(line) > 2 or line.strip():
                 yield offset, line
+                if self._recovered:
+                    yield from self._take_recovered(offset)
             offset += size
             self._ends_inside = line[-1:] != b"\n"
             if self._ends_inside:
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
-        if not line.endswith(b"\n") and not _is_json(line):
+        if not line.endswith(b"\n") and not _is_whole(line):
             self.truncated = True
         if self.follows:
             self._last = _LastRead.read(file, offset)
@@ -144,28 +154,67 @@ class ThreadLines:
     def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
         """Decode one line into a struct, repaired if necessary.
 
-        Returns None if it is broken, and notes that.
+        Returns None if it is damaged; the next lines are the whole records that it holds.
         """
         try:
             return decoder.decode(line)
         except UNDECODABLE as first:
-            self._complete = line.endswith(b"\n")
-            return self._decode_repaired(decoder, line, first)
+            repaired = repair_line(line)
+            try:
+                return decoder.decode(repaired)
+            except UNDECODABLE:
+                self._complete = line.endswith(b"\n")
+                self._recover(repaired, first)
+                return None
 
-    def _decode_repaired(
-        self, decoder: msgspec.json.Decoder[T], line: bytes, first: Exception
-    ) -> T | None:
-        try:
-            return decoder.decode(repair_line(line))
-        except UNDECODABLE:
-            self.note_broken(first)
-            return None
+    def _take_recovered(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        self.is_recovered = True
+        while self._recovered:
+            yield offset, self._recovered.popleft()
+        self.is_recovered = False
+
+    def _recover(self, line: bytes, reason: Exception) -> None:
+        """Find the whole records of a damaged line, also together with the rest of the line before it."""
+        if self.is_recovered:
+            self.note_broken(reason)
+            return
+        begun, rest = self._unfinished
+        found = split_records(rest + line) if rest and begun.stop == self.number else None
+        if found and (found.records or found.rest):
+            if not found.is_lossy:
+                self._broken_count -= len(begun)
+                self.broken = [b for b in self.broken if b.line not in begun]
+        else:
+            begun, found = range(self.number, self.number), split_records(line)
+        if found.records == [
+            line.strip() + b"\n"
+        ]:  # A whole record, of another kind than expected.
+            self.note_broken(reason)
+            return
+        self._recovered.extend(found.records)
+        goes_on = len(begun) < MAX_BROKEN and not found.records
+        self._unfinished = (
+            range(begun.start if goes_on else self.number, self.number + 1),
+            found.rest if goes_on or found.records else b"",
+        )
+        if found.is_lossy:
+            self.note_broken(reason)
+        else:
+            self._repaired.append(self.number)
+
+    def count_unknown(self, name: str, *, has_words: object = True) -> None:
+        """Count a line of an unknown type, and whether it may belong to what was said."""
+        self.unknown[name or "(no type)"] += 1
+        if has_words:
+            self.unheard[name or "(no type)"] += 1
 
     def build_error(self, start: str, whole: str) -> ThreadUnreadable:
         """Build the error of a file without a thread: it lacks the start, or it is another's."""
         if self.truncated or self.broken:
             return ThreadUnreadable(f"{self.path} holds no {start}: it is cut off or damaged.")
-        return ThreadUnreadable(f"{self.path} holds no {whole}.")
+        return ThreadUnreadable(
+            f"{self.path} is no thread of a known harness: it holds no {whole}."
+        )
 
     def note_broken(self, reason: Exception) -> None:
         """Note the current line as broken, or as the truncated tail of an unfinished file."""
@@ -182,8 +231,16 @@ class ThreadLines:
     def build_report(self, more_notes: Iterable[str] = ()) -> ReadReport:
         """Return a report of what was read so far, with notes on the whole thread."""
         notes = [*self.notes, *more_notes, *self.gate.list_notes()]
+        notes += [
+            f"{n} line(s) of an unknown type are not read: {t}" for t, n in self.unheard.items()
+        ]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
+        if self._repaired:
+            numbers = ", ".join(map(str, self._repaired[:6]))
+            notes.append(
+                f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}"
+            )
         return ReadReport(
             lines=self.number,
             bytes=self.bytes,
@@ -194,12 +251,8 @@ class ThreadLines:
         )
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(repair_line(line))
-    except UNDECODABLE:
-        return False
-    return True
+def _is_whole(line: bytes) -> bool:
+    return not split_records(repair_line(line)).is_lossy
 
 
 def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
@@ -398,52 +451,3 @@ def mark_compacted(entries: list[Entry]) -> list[Entry]:
         if entry.compacted:
             force_setattr(entry, "compacted", False)
     return entries
-
-
-def find_occurring(
-    paths: Iterable[str], needles: Iterable[str], extents: Mapping[str, int] | None = None
-) -> set[str]:
-    """Find which texts occur in the strings of thread files, whatever was clipped in memory.
-
-    `extents` are the bytes of each file that count, from its beginning; by default all.
-    Compares JSON-escaped bytes, in Markdown the plain ones, block by block, so the cost is that
-    of reading the files. Databases are left out: their pages hold other threads, and split
-    texts.
-    """
-    texts = {n for n in needles if n}
-    found: set[str] = set()
-    for path in paths:
-        plain = path.endswith((".md", ".txt"))
-        wanted = {
-            n: (n.encode("utf-8", "replace"),) if plain else _list_escapes(n) for n in texts - found
-        }
-        longest = max((len(e) for es in wanted.values() for e in es), default=0)
-        for block in _read_blocks(Path(path), longest, (extents or {}).get(path)):
-            found |= {n for n, es in wanted.items() if any(e in block for e in es)}
-            wanted = {n: es for n, es in wanted.items() if n not in found}
-            if not wanted:
-                break
-    return found
-
-
-def _list_escapes(text: str) -> tuple[bytes, ...]:
-    import json
-
-    plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")[1:-1]
-    ascii_only = json.dumps(text)[1:-1].encode()
-    return (plain,) if plain == ascii_only else (plain, ascii_only)
-
-
-def _read_blocks(path: Path, overlap: int, extent: int | None) -> Iterator[bytes]:
-    carried = b""
-    left = sys.maxsize if extent is None else extent
-    try:
-        with path.open("rb") as file:
-            while block := file.read(min(BLOCK, left)):
-                left -= len(block)
-                if not carried and block.startswith(_SQLITE):
-                    return
-                yield carried + block
-                carried = block[-overlap:] if overlap else b""
-    except OSError:
-        return

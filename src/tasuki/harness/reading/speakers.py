@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.documents import DocumentLog
 from tasuki.model import Origin
 from tasuki.patterns import compile_pattern
+from tasuki.typed_prompts import is_handoff_prompt
 
 Evidence = Literal["user", "program", ""]
 """What the format itself says of a row: a person typed it, a program wrote it, or nothing."""
@@ -118,10 +119,12 @@ class SpeakerGate:
 
     def __init__(self) -> None:
         self.unknown: Counter[str] = Counter()
+        self.log = DocumentLog()
 
     def judge(self, text: str, evidence: Evidence = "", *, queued: bool = False) -> Speech:
         """Judge a text of user role."""
         text = text.strip()
+        self.log.find(text)
         if evidence == "program":
             return Speech("harness", text)
         words = INTERRUPTED.sub("", text, count=1) if INTERRUPTED.match(text) else text

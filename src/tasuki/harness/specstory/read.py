@@ -299,6 +299,7 @@ class SpecStoryReader:
             background=self.background.list_items(),
             aborted=bool(self.notices) and self.notices[-1].after >= last,
             sources=(str(path),),
+            documents=tuple(self.text.gate.log.documents),
             report=self.text.build_report(dict(self.unknown)),
         )
 

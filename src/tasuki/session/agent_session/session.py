@@ -22,7 +22,6 @@ from tasuki.draft.goal import check_goal
 from tasuki.errors import AgentFailed, Cancelled, NothingToHandOff, TasukiError, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.harness.reading.typed_prompts import is_typed_by_tasuki
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
     AgentPlan,
@@ -54,6 +53,7 @@ from tasuki.session.agent_session.recorder import TurnRecorder
 from tasuki.session.pi_store import messages
 from tasuki.session.pi_store.manager import SessionManager
 from tasuki.session.pi_store.messages import Json
+from tasuki.typed_prompts import is_typed_by_tasuki
 from tasuki.vault import Vault
 
 LEAST_MESSAGES = 2

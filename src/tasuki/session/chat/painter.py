@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import Struct
 from rich.text import Text
 
-from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.patterns import compile_pattern
 from tasuki.session.agent_session.backend import (
     AgentPlan,
@@ -28,6 +27,7 @@ from tasuki.session.agent_session.backend import (
 )
 from tasuki.session.pi_store.messages import Json, extract_text
 from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 _FENCE = compile_pattern(r"\s*(```+|~~~+)\s*(\S*)")
 _HEADING = compile_pattern(r"(#{1,6})\s+(.*)")

@@ -1,0 +1,316 @@
+"""Rows of Claude Code's threads that hold what a user said, and what the program says beside it."""
+
+import re
+from itertools import chain
+from typing import Literal
+
+from msgspec.structs import force_setattr as put
+from msgspec.structs import replace
+
+from tasuki.harness.claude.format import (
+    FILE,
+    ClaudeAttachment,
+    ClaudeFile,
+    ClaudeLine,
+    ClaudeSegment,
+    decode_text,
+    extract_text,
+    find_evidence,
+    find_queued_evidence,
+    parse_version,
+    read_channel_message,
+    remove_paste_marks,
+)
+from tasuki.harness.claude.tool_calls import ClaudeCallLog
+from tasuki.harness.claude.tree import ClaudeTree
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
+from tasuki.model import Entry, EntryKind, Notice, Origin, ToolCall
+from tasuki.patterns import compile_pattern
+
+NoticeKind = Literal["interrupted", "error", "context", "note"]
+_COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
+_COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_IS_COMMAND = compile_pattern(
+    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
+)
+_ORDERING = ("init", "plan", "goal")
+"""Built-in commands that are followed by what the user wants to be done."""
+MAX_SETTING = 5
+"""Words behind a command that are its arguments; more of them tell something."""
+_PRINTED = ("<local-command-stdout>", "<local-command-stderr>")
+_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>\s*(?:<bash-|\Z)", re.DOTALL)
+_BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
+_BASH_OUTPUTS = ("<bash-stdout>", "<bash-stderr>")
+_PLAN_SOURCE = compile_pattern(
+    r"\s*If you need specific details from before exiting plan mode [^\n]*\bread the full transcript at: \S*?([0-9a-f-]{36})\.jsonl\s*\Z"
+)
+"""What Claude Code writes below a plan that begins a thread: where the plan was made."""
+_DOCUMENTS = ("file", "nested_memory", "edited_text_file")
+"""Attachments that hold one."""
+_TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
+_TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
+_TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
+_TASK_CODE = compile_pattern(r"(?:\(|failed with )exit code (-?\d{1,9})\b")
+_HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
+ALWAYS = -1
+"""Node of entries without a tree line: it means the last line, which is active."""
+_RECORDS_DELIVERY = (2, 1, 100)
+"""Version from which on a queued prompt that was delivered has a row of its own."""
+
+
+class ClaudeUserRows:
+    """What the rows of one file that are not the agent's add to its entries and notices."""
+
+    def __init__(self, lines: ThreadLines, log: ClaudeCallLog) -> None:
+        self.lines, self.log = lines, log
+        self.tree = ClaudeTree()
+        self.uuids = self.tree.uuids
+        self.notices: list[Notice] = []
+        self.offset = 0
+        self.meta: dict[str, str] = {}
+        self.version = self.parent = ""
+        self.queued: list[tuple[str, str]] = []
+        self.marks_prompts = False
+        """Its program marks what was typed: a text without a mark is not the user's."""
+        self.unmarked = 0
+        self.senders: dict[str, list[Entry]] = {}
+        """The messages of chats, by who wrote them."""
+        self.command: Entry | None = None
+        """The last command with a slash."""
+        self.kept: ClaudeSegment | None = None
+        """What the compaction under way keeps in view."""
+        self.user_command: Entry | None = None
+        """A command that the user ran and whose output is still to come."""
+
+    def _build_entry(
+        self,
+        kind: EntryKind,
+        line: ClaudeLine,
+        text: str = "",
+        origin: Origin = "typed",
+        tool: ToolCall | None = None,
+    ) -> Entry:
+        ref = len(self.log.entries) + 1
+        return Entry(ref, kind, text, line.timestamp, line.uuid, origin, tool, offset=self.offset)
+
+    def _add_entry(self, entry: Entry, message: str = "") -> None:
+        self.log.add_entry(entry, len(self.uuids) - 1, message)
+
+    def _add_notice(self, kind: NoticeKind, text: str) -> None:
+        self.notices.append(Notice(len(self.log.entries), kind, text))
+
+    def _on_user(self, line: ClaudeLine) -> None:
+        content = line.message.content if line.message else None
+        if line.isCompactSummary:
+            entry = self._build_entry("compaction", line, extract_text(content), "harness")
+            self._add_entry(replace(entry, kept_from=self._find_kept()))
+            return
+        if isinstance(content, str):
+            self._add_user_text(line, content)
+            return
+        texts, answered = [], ""
+        for block in content or ():
+            if block.type == "tool_result":
+                output = extract_text(block.content)
+                self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
+                answered = block.tool_use_id
+            elif block.type == "text":
+                texts.append(block.text)
+            elif block.type in ("image", "document"):
+                texts.append(f"[{block.type}]")
+        for text in filter(is_inserted, texts):
+            self.lines.gate.log.find(text)
+        texts = [t for t in texts if not is_inserted(t)]
+        if texts:
+            self._add_user_text(line, "\n".join(texts), answered)
+
+    def _find_kept(self) -> int:
+        """Find the first entry that a compaction keeps in view; 0 for none."""
+        kept, self.kept = self.kept, None
+        uuids, head = self.uuids, hash(kept.headUuid) if kept else 0
+        first = uuids.index(head) if kept and head in uuids else len(uuids)
+        placed = zip(self.log.entries, self.log.nodes, strict=True)
+        return next((entry.ref for entry, node in placed if node >= first), 0)
+
+    def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
+        """Add a text of user role: the user's, or one of the many that the program writes."""
+        text = remove_paste_marks(text).strip()
+        stop = INTERRUPTED.match(text)
+        if stop:
+            self._add_notice("interrupted", stop[0].strip())
+            text = text[stop.end() :]
+        if not text:
+            return
+        is_typed = find_evidence(line) == "user"
+        if chat := read_channel_message(line.origin, text):
+            entry = self._build_entry("user", line, chat.words, "channel")
+            self.senders.setdefault(chat.sender, []).append(entry)
+            self._add_entry(entry)
+        elif line.isMeta:
+            self.command = None
+            self.lines.gate.log.find(text)
+            self._add_notice("context", text[:300])
+        elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
+            self._add_slash_command(line, command[1].strip(), text)
+        elif match := _BASH_INPUT.match(text):
+            self._add_user_command(line, match[1])
+        elif text.startswith(_BASH_OUTPUTS):
+            self._finish_user_command(text)
+        elif text.startswith("<task-notification>") and not is_typed:
+            self._end_task(text)
+        elif is_inserted(text):
+            if text.startswith(_PRINTED):
+                self._take_back_command()
+            self._add_notice("note", text[:300])
+        else:
+            self._add_prompt(line, text, answered, is_marked=not (stop or answered))
+
+    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
+        """Add a prompt; `answered` is the call whose result is in the same row.
+
+        Beside a result, and behind an interruption, the program marks nothing.
+        """
+        evidence = find_evidence(line)
+        self.marks_prompts |= evidence == "user" or bool(line.promptSource)
+        is_marked = is_marked and line.promptSource != "sdk"
+        if self.marks_prompts and is_marked and not evidence:
+            self.unmarked += 1
+            evidence = "program"
+        queued = line.promptSource == "queued" or bool(answered)
+        origin, words = self.lines.gate.judge(text, evidence, queued=queued)
+        if source := _PLAN_SOURCE.search(words) if origin == "plan" else None:
+            self.parent, words = source[1], words[: source.start()].rstrip()
+        self.queued = [q for q in self.queued if q[0] != text]
+        entry = self._build_entry("user", line, words, origin)
+        if answered:
+            self.log.add_beside(entry, answered)
+        else:
+            if origin != "harness":
+                self.tree.add_prompt()
+            self._add_entry(entry)
+
+    def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
+        args = _COMMAND_ARGS.search(text)
+        words = args[1].strip() if args else ""
+        self.command = self._build_entry("user", line, f"/{name} {words}".strip())
+        if name not in _ORDERING:
+            self.log.skills.append(name)
+        self.tree.add_prompt()
+        self._add_entry(self.command)
+
+    def _take_back_command(self) -> None:
+        """Take the last command for one of the program itself, which printed something at once.
+
+        The others are prompts: what they stand for comes next, in a row of its own.
+        """
+        log, command = self.log, self.command
+        if command is None or not log.entries or log.entries[-1] is not command:
+            return
+        self.command = None
+        name, _, words = command.text[1:].partition(" ")
+        if name not in _ORDERING:
+            log.skills.pop()
+        is_told = name in _ORDERING or len(words.split()) > MAX_SETTING
+        if not words or not is_told:
+            self.tree.prompts.pop()
+            for column in (log.entries, log.nodes, log.messages):
+                column.pop()
+            self._add_notice("note", command.text)
+
+    def _add_user_command(self, line: ClaudeLine, command: str) -> None:
+        call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
+        self.user_command = self._build_entry("tool", line, origin="command", tool=call)
+        self._add_entry(self.user_command)
+
+    def _finish_user_command(self, text: str) -> None:
+        if self.user_command is not None and (call := self.user_command.tool):
+            self.log.put_result(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
+            put(call, "status", "unknown")  # Its exit code is not recorded.
+            put(call, "exit_code", None)
+        self.user_command = None
+
+    def _end_task(self, text: str) -> None:
+        status = _TASK_STATUS.search(text)
+        failed = bool(status and status[1] not in ("completed", "success"))
+        code = _TASK_CODE.search(text)
+        for pattern in (_TASK, _TASK_TOOL) if status else ():
+            if match := pattern.search(text):
+                self.log.background.record_end(
+                    match[1].strip(), failed, int(code[1]) if code else None
+                )
+        self._add_notice("note", text[:300])
+
+    def _on_system(self, line: ClaudeLine) -> None:
+        if line.subtype == "local_command":
+            self._take_back_command()
+        elif line.subtype == "compact_boundary" and line.compactMetadata:
+            self.kept = line.compactMetadata.preservedSegment
+        elif line.subtype == "api_error":
+            self._add_notice("error", decode_text(line.content)[:300])
+
+    def _on_attachment(self, line: ClaudeLine) -> None:
+        attachment = line.attachment
+        if attachment is None:
+            return
+        if attachment.type == "queued_command":
+            text = remove_paste_marks(decode_text(attachment.prompt))
+            if text.startswith("<task-notification>"):
+                self._end_task(text)
+            elif text:
+                self._add_queued_prompt(line, text, find_queued_evidence(attachment))
+        elif attachment.type == "session_context":
+            if match := _HEAD_COMMIT.search(
+                bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
+            ):
+                self.meta["head"] = match[1]
+        elif attachment.planFilePath:
+            self.log.artifacts[attachment.planFilePath] = None
+            self.lines.gate.log.add(attachment.planFilePath, attachment.planContent)
+        elif attachment.type in _DOCUMENTS:
+            self._keep_document(attachment)
+
+    def _keep_document(self, attachment: ClaudeAttachment) -> None:
+        """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
+        try:
+            file = decode_nested(FILE, attachment.content)
+        except UNDECODABLE:
+            file = ClaudeFile(content=decode_text(attachment.content))
+        file = file.file or file
+        path = attachment.filename or file.filePath or file.path or attachment.path
+        self.lines.gate.log.add(path, attachment.snippet or file.content)
+
+    def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
+        self.queued = [q for q in self.queued if q[0] != text]
+        origin, words = self.lines.gate.judge(text, evidence, queued=True)
+        self._add_entry(self._build_entry("user", line, words, origin))
+
+    def _on_queue_operation(self, line: ClaudeLine) -> None:
+        """Track words typed while the agent worked.
+
+        Before 2.1.100 `remove` is the only record that they went into the turn; since then
+        they have a row of their own, and what was removed without one was taken back.
+        """
+        text = remove_paste_marks(decode_text(line.content)).strip()
+        if line.operation == "enqueue" and text:
+            if text.startswith("<task-notification>"):
+                self._end_task(text)
+            else:
+                self.queued.append((text, line.timestamp))
+        elif line.operation == "popAll":
+            self.queued.clear()
+        elif line.operation == "remove" and self.queued:
+            text, timestamp = self.queued.pop(0)
+            version = parse_version(self.version) or _RECORDS_DELIVERY
+            if not text.startswith("/") and version < _RECORDS_DELIVERY:
+                line.timestamp = line.timestamp or timestamp
+                origin, words = self.lines.gate.judge(text, queued=True)
+                self.log.add_entry(self._build_entry("user", line, words, origin), ALWAYS)
+        elif line.operation == "dequeue" and self.queued:
+            self.queued.pop(0)
+
+    def _settle_senders(self) -> None:
+        """Take no message of a chat for the user's where several people write in it."""
+        if len(self.senders) > 1:
+            for entry in chain.from_iterable(self.senders.values()):
+                put(entry, "origin", "harness")
