@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tasuki.harness.reading.calls import CallLog
-from tasuki.harness.reading.scripts import list_script_calls
-from tasuki.harness.reading.tools import build_tool_call, find_kind, fold_input, is_own_tool
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.scripts import list_script_calls
+from tasuki.harness.tool_table.tools import build_tool_call, find_kind, fold_input, is_own_tool
 from tasuki.model import Entry, FileChange, Todo, ToolCall
 
 

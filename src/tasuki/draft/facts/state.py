@@ -27,7 +27,7 @@ from tasuki.draft.runs.command_kinds import (
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
-from tasuki.harness.reading.calls import SERVER
+from tasuki.harness.tool_table.calls import SERVER
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
 from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern

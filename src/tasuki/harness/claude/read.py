@@ -29,8 +29,8 @@ from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.records import may_be_damaged
-from tasuki.harness.reading.tools import fold_input, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.tools import fold_input, read_input
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 

@@ -18,17 +18,17 @@ from tasuki.harness.claude.format import (
     ClaudeResultLine,
     CopiedFacts,
 )
-from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.calls import LAUNCHED, CallLog
 from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip_far,
     find_far_offset,
     mark_compacted,
 )
-from tasuki.harness.reading.results import parse_exit_code
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.calls import LAUNCHED, CallLog
+from tasuki.harness.tool_table.results import parse_exit_code
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

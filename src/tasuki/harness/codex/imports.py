@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.harness.tool_table import tools
 from tasuki.patterns import compile_pattern
 
 _ENVELOPE = compile_pattern(

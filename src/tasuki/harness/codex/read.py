@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.imports import find_original
 from tasuki.harness.codex.tool_calls import CodexCallLog
-from tasuki.harness.reading.calls import build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
@@ -25,9 +24,10 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
     merge_reports,
 )
-from tasuki.harness.reading.results import parse_result
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.calls import build_user_command
+from tasuki.harness.tool_table.results import parse_result
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

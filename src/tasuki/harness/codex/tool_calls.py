@@ -25,12 +25,12 @@ from tasuki.harness.codex.format import (
     extract_text,
 )
 from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
-from tasuki.harness.reading import tools
-from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.harness.reading.markdown import parse_diff
-from tasuki.harness.reading.results import parse_exit_code, parse_result
-from tasuki.harness.reading.scripts import list_script_calls
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.results import parse_exit_code, parse_result
+from tasuki.harness.tool_table.scripts import list_script_calls
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

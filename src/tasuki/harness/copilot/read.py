@@ -33,15 +33,15 @@ from tasuki.harness.copilot.tool_calls import (
     is_todo_change,
     parse_shell_result,
 )
-from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
     mark_compacted,
 )
-from tasuki.harness.reading.tools import build_tool_call, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.tools import build_tool_call, read_input
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

@@ -3,9 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 
-from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedOption, OfferedQuestion, format_answers
-from tasuki.harness.reading.results import WordedResult
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.results import WordedResult
 from tasuki.model import Todo
 from tasuki.patterns import compile_pattern
 

@@ -34,10 +34,10 @@ from tasuki.harness.gemini.view import (
     ViewedMessage,
     parse_message,
 )
-from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, mark_compacted
-from tasuki.harness.reading.tools import read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.tools import read_input
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 CANCELLED = "Request cancelled."

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
-from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.calls import build_user_command
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
-from tasuki.harness.reading.results import WordedResult
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.calls import build_user_command
+from tasuki.harness.tool_table.results import WordedResult
 from tasuki.model import ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 

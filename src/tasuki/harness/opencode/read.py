@@ -13,7 +13,6 @@ from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
 from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
-from tasuki.harness.reading.calls import CallLog
 from tasuki.harness.reading.jsonl import (
     KEEP_HUGE,
     UNDECODABLE,
@@ -22,8 +21,9 @@ from tasuki.harness.reading.jsonl import (
     decode_nested,
     mark_compacted,
 )
-from tasuki.harness.reading.tools import read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.tools import read_input
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 T = TypeVar("T")

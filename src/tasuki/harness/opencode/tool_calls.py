@@ -10,10 +10,10 @@ from tasuki.harness.opencode.format import (
     OpencodePart,
     OpencodeToolState,
 )
-from tasuki.harness.reading import tools
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
-from tasuki.harness.reading.tools import ToolInput
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.tools import ToolInput
 from tasuki.model import ToolCall, ToolStatus
 
 _REFUSED = ("The user rejected permission", "The user dismissed this question")

@@ -22,15 +22,15 @@ from tasuki.harness.pi_v3.format import (
     extract_text,
     parse_shell_result,
 )
-from tasuki.harness.reading.calls import CallLog, build_user_command
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
     mark_compacted,
 )
-from tasuki.harness.reading.tools import build_tool_call, list_todos, read_input
 from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.tool_table.calls import CallLog, build_user_command
+from tasuki.harness.tool_table.tools import build_tool_call, list_todos, read_input
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
-from tasuki.harness.reading.patches import parse_patch
 from tasuki.harness.reading.speakers import SpeakerGate
+from tasuki.harness.tool_table.patches import parse_patch
 from tasuki.model import FileChange, ReadReport
 from tasuki.patterns import compile_pattern
 

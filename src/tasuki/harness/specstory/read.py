@@ -13,10 +13,10 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.calls import BackgroundLog
 from tasuki.harness.reading.jsonl import mark_compacted
 from tasuki.harness.reading.speakers import INTERRUPTED
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
+from tasuki.harness.tool_table.calls import BackgroundLog
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from tasuki.harness.reading import markdown, tools
+from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import KEEP_WHOLE, clip
-from tasuki.harness.reading.patches import parse_patch
+from tasuki.harness.tool_table import tools
+from tasuki.harness.tool_table.patches import parse_patch
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text

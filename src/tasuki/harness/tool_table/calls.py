@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import clip
-from tasuki.harness.reading.results import find_status, is_worded, parse_result
-from tasuki.harness.reading.tools import (
+from tasuki.harness.reading.unread import add_output, put_output
+from tasuki.harness.tool_table.results import find_status, is_worded, parse_result
+from tasuki.harness.tool_table.tools import (
     ToolInput,
     find_tool,
     get_text,
@@ -18,7 +19,6 @@ from tasuki.harness.reading.tools import (
     list_questions,
     parse_todo_status,
 )
-from tasuki.harness.reading.unread import add_output, put_output
 from tasuki.model import Background, Entry, Todo, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text

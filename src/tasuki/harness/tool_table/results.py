@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
-from tasuki.harness.reading.tools import find_tool
+from tasuki.harness.tool_table.tools import find_tool
 from tasuki.model import ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tasuki.harness.reading import patches
 from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
-from tasuki.harness.reading.scripts import list_script_calls
+from tasuki.harness.tool_table import patches
+from tasuki.harness.tool_table.scripts import list_script_calls
 from tasuki.model import FileChange, Todo, TodoStatus, ToolCall, ToolKind
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text

@@ -1,0 +1,1 @@
+"""What tools do and what their calls mean, by name and by shape, for all harnesses."""
