@@ -103,8 +103,13 @@ class CommitLog:
             pushed=pushed,
         )
 
+    def has_newest(self, branch: str, hash: str) -> bool:
+        """Return whether the newest known commit of a branch has a hash."""
+        live = [c for c in self.commits if c.branch == branch and not c.gone]
+        return bool(live) and is_same_hash(live[-1].hash, hash)
+
     def drop_branches(self, branches: Collection[str]) -> None:
-        """Mark the commits of branches that were deleted as gone: they are elsewhere, or nowhere."""
+        """Mark the commits of branches that were deleted or rewritten as gone, until a log shows one again."""
         self._change_commits(lambda c: c.branch in branches, gone=True)
 
     def push_bookmark(self, bookmark: str, hash: str) -> None:

@@ -55,6 +55,10 @@ _QUIET = compile_pattern(r"-(?!-)\w*q\w*|--quiet")
 _ALL = compile_pattern(r"-(?!-)\w*a\w*|--all|--include")
 MAKERS = frozenset("commit cherry-pick revert merge rebase am pull".split())
 _MOVE_HEAD = MAKERS | {"checkout", "switch", "reset"}
+_RESET_MODES = frozenset("--hard --soft --mixed --keep --merge".split())
+_FORCED = compile_pattern(
+    r"(?m)^ \+ [0-9a-f]{7,40}\.{3}([0-9a-f]{7,40})\s+(\S+)\s+-> \S+ \(forced update\)"
+)
 _CREATES = frozenset(("-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan"))
 _LOG_SKIPS = ("--", "--skip", "--grep", "--author", "--reverse", "--all", "-S", "-G", "--follow")
 
@@ -118,18 +122,14 @@ class GitReading:
             here.added += ["."] if everything else names
         elif verb in ("checkout", "switch") and names and _RESTORED.search(self.output):
             here.settle(self.ref, names)
-        elif verb not in (
-            "reset",
-            "checkout",
-            "switch",
-            "branch",
-            "rev-parse",
-            "worktree",
-            "mv",
-        ) or not self._is_proven(command):
-            return
         elif verb == "reset":
-            self._read_reset(words, names)
+            self._read_reset(command)
+        elif verb in ("filter-branch", "filter-repo") or (
+            verb == "rebase" and "--abort" not in words and not _REBASED.search(self.output)
+        ):
+            self.log.drop_branches([self._key(here.branch)])
+        elif not self._is_proven(command):
+            return
         elif verb in ("checkout", "switch"):
             creates = not _CREATES.isdisjoint(words)
             if creates or (names == names[:1] and "--" not in words and "--detach" not in words):
@@ -149,13 +149,21 @@ class GitReading:
         if names and (creates or names[0] in known):
             self.checkout.set_branch(names[0], self.ref)
 
-    def _read_reset(self, words: Sequence[str], names: Sequence[str]) -> None:
-        if names and (back := _BACK.match(names[-1])):
-            self.log.drop_newest(self._key(self.checkout.branch), int(back[1] or 1))
-        if names and HASH.match(names[-1]):
-            self.log.drop_after(names[-1])
-        if "--hard" not in words:
+    def _read_reset(self, command: RepositoryCommand) -> None:
+        """Read which commits a reset dropped: all of the branch where nobody can tell."""
+        branch = self._key(self.checkout.branch)
+        target = command.names[-1] if command.names else ""
+        back, is_proven = _BACK.match(target), self._is_proven(command)
+        if "--hard" not in command.words and (is_proven or not target):
             self.checkout.added = []
+        if target == "HEAD" or _HEAD_NOW.search(self.output):
+            return
+        if is_proven and back:
+            self.log.drop_newest(branch, int(back[1] or 1))
+        elif is_proven and HASH.match(target) and self.log.has_commit(target):
+            self.log.drop_after(target)
+        elif back or HASH.match(target) or not _RESET_MODES.isdisjoint(command.words):
+            self.log.drop_branches([branch])
 
     def _read_branch_command(self, words: Sequence[str], names: Sequence[str]) -> None:
         if any(word in ("-m", "-M", "--move") for word in words):
@@ -231,7 +239,7 @@ class GitReading:
         after = self.commands[self.commands.index(makers[-1]) + 1 :]
         is_left = any(c.verb in ("checkout", "switch") for c in after)
         own = [c for c in makers if c.verb == "commit"]
-        if own and any("--amend" in c.words for c in own) and (printed or self._is_proven(own[-1])):
+        if any("--amend" in c.words for c in own) and not _NOTHING.search(self.output):
             self.log.drop_newest(self._key(here.branch), 1)
         for match in printed:
             is_detached = match["branch"].startswith("detached HEAD")
@@ -301,6 +309,9 @@ class GitReading:
     def _read_push(self, command: RepositoryCommand) -> None:
         """Read a push that git reported, or that was quiet; of one that nobody can tell, say nothing."""
         here = self.checkout
+        for head, branch in _FORCED.findall(self.output):
+            if not self.log.has_newest(self._key(branch), head):
+                self.log.drop_branches([self._key(branch)])
         pushed = [local for local, _ in _PUSHED.findall(self.output)]
         for branch in pushed:
             self.log.mark_pushed(self._key(here.branch if branch == "HEAD" else branch))
@@ -319,6 +330,12 @@ class GitReading:
 _VALUED = compile_pattern(
     r"-(?!-)\w*[mFCct]|--(?:message|file|author|date|template|fixup|squash|trailer)"
 )
+
+
+def find_shown_branch(output: str) -> str:
+    """Find the branch that a status names; empty for none, and where a line switched."""
+    match = _ON_BRANCH.search(output) or _SHORT_STATUS.search(output)
+    return match[1] if match and not _SWITCHED.search(output) else ""
 
 
 def _list_committed(words: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from tasuki.draft.repository.checkouts import (
     list_repository_commands,
 )
 from tasuki.draft.repository.commits import CommitLog
-from tasuki.draft.repository.git_output import COMMIT, MAKERS, GitReading, is_quiet
+from tasuki.draft.repository.git_output import COMMIT, MAKERS, GitReading, find_shown_branch, is_quiet
 from tasuki.draft.repository.pull_requests import PullRequestLog, read_published
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
@@ -196,6 +196,9 @@ class _RepositoryReader:
             return Checkout("", is_foreign=True)
         makes = [c for c in group if c.verb in ("init", "clone")]
         found = find_checkout(self.checkouts, place, is_place=True)
+        shown = find_shown_branch(output) if found and found.root != place else ""
+        if found and shown and found.branch_ref and shown != found.branch:
+            found = None  # A submodule, or another repository in a folder of this one.
         if found is None or (makes and makes[0].verb == "init" and found.root != place):
             found = Checkout(place, is_foreign=True)
             self.checkouts.append(found)
