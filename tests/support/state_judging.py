@@ -163,11 +163,17 @@ def judge_items(
     cut: Cut, items: Iterable[Item], line_of: Callable[[int], int]
 ) -> Iterator[Verdict]:
     """Judge the printed lines of one cut."""
+    items = list(items)
+    if any(item.label.startswith(CHANGED) for item in items):  # Both lines together are complete.
+        cut = msgspec.structs.replace(
+            cut, unclear=(*cut.unclear, *cut.uncommitted), uncommitted=()
+        )
     for item in items:
         for kind, (result, reason) in _judge_item(cut, item, line_of):
             yield Verdict(cut.name, kind, f"{item.label}: {item.text}", result, reason)
 
 
+CHANGED = "Changed in the folder"
 _Opinion = tuple[Result, str]
 RIGHT: _Opinion = ("right", "")
 UNJUDGED: _Opinion = ("unjudged", "no label covers it")
@@ -185,6 +191,8 @@ def _judge_item(
         yield label, _judge_branch(cut, item.text)
     elif label == "Not committed yet":
         yield label, _judge_uncommitted(cut, item.text)
+    elif label.startswith(CHANGED):
+        yield f"{CHANGED} …", UNJUDGED  # They are others' changes, of which no label speaks.
     elif label.startswith("Pull requests"):
         yield label, _judge_pulls(cut, item.text)
     elif set(label.split(" and ")) <= _KINDS.keys():
@@ -285,7 +293,7 @@ def _judge_pulls(cut: Cut, text: str) -> _Opinion:
     labelled = {p.number: p for p in cut.pull_requests}
     for number, says, made in re.findall(r"#(\d+) (\w+)(, made in this thread)?", text):
         label = labelled.get(int(number))
-        if label is None or label.state != says or label.created_here != bool(made):
+        if label is None or label.state != says or (made and not label.created_here):
             return "wrong", f"#{number} is labelled {label}"
     return RIGHT
 

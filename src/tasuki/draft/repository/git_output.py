@@ -96,6 +96,8 @@ class GitReading:
         for command in self.commands:
             self._read_verb(command)
         self._read_branch(verbs)
+        if "status" in verbs or "stash" in verbs:
+            self._read_listing()
         if "status" in verbs:
             self._read_status()
         self._read_commits(commits)
@@ -202,13 +204,21 @@ class GitReading:
         if found:
             self.checkout.set_branch(found[-1], self.ref)
 
+    def _list_changes(self) -> list[str]:
+        return [p for m in _CHANGED.finditer(self.output) for p in m[1].strip('"').split(" -> ")]
+
+    def _read_listing(self) -> None:
+        """Read the changes that git lists, which no commit holds then."""
+        listed = self._list_changes()
+        is_whole = self.line.ended.is_whole
+        if listed and is_whole and not any(c.verb in MAKERS for c in self.commands):
+            self.checkout.listed.append((self.ref, tuple(listed)))
+
     def _read_status(self) -> None:
         """Read a clean tree, or a list of all changes: what is not listed was committed, or is ignored."""
         here, output = self.checkout, self.output
         command = next(c for c in self.commands if c.verb == "status")
-        listed = [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
-        if listed and not any(c.verb in MAKERS for c in self.commands):
-            here.listed.append((self.ref, tuple(listed)))
+        listed = self._list_changes()
         if command.names:
             return  # It tells of a part.
         is_short = any(map(_SHORT.fullmatch, command.words))

@@ -62,7 +62,7 @@ def _list_branch_and_commits(thread: Thread, facts: Facts) -> Iterator[Item]:
     here = next(
         (found for p in places if (found := by_branch.pop((p, repository.branch), None))), None
     )
-    clean = _find_clean(facts, live)
+    clean = _find_clean(thread, facts, live)
     tree = "; git called the tree clean" if clean else ""
     cited = (clean,) if clean else ()
     name = _name_branch(repository.branch, repository.folder, thread)
@@ -88,11 +88,13 @@ def _name_branch(branch: str, place: str, thread: Thread) -> str:
     return " ".join([*names, f"in `{make_relative(place, thread.cwd)}`"] if place else names)
 
 
-def _find_clean(facts: Facts, live: Sequence[Commit]) -> int:
+def _find_clean(thread: Thread, facts: Facts, live: Sequence[Commit]) -> int:
     """Return the entry in which git called the tree clean behind the last commit and edit; 0 for none."""
     root = facts.repository.folder
     found = [c for c in facts.repository.checkouts if not root or c.root == root]
     clean = found[0].clean_ref if found else 0
+    if any(e.is_prompt and e.ref > clean for e in thread.entries):
+        return 0  # The user may have changed something meanwhile.
     edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
     latest = max((*(c.ref for c in live), *edits), default=0)
     return clean if clean and clean >= latest and not facts.revision.repository else 0
@@ -139,10 +141,24 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
         refs = tuple(sorted(edits.values())[-4:])
         yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
-    others = [p for p in now.dirty_now if not any(_is_end(p, path) for path in newest)]
+    ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
+    edited = [f.path for f in facts.files if f.edits]
+    others = [p for p in listed if not any(_is_end(p, path) for path in edited)]
     if others:
-        label = "Changed in the folder now, by no tool of this thread"
-        yield Item(text=name_paths(others, 4), label=label)
+        how = "as git listed it" if ref else "now"
+        label = f"Changed in the folder {how}, by no tool of this thread"
+        yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _find_last_listing(facts: Facts) -> tuple[int, tuple[str, ...]]:
+    """Find the last list of changes by git in the checkout in use, if nothing was committed since."""
+    root = facts.repository.folder
+    found = [c for c in facts.repository.checkouts if not root or c.root == root]
+    if not found or not found[0].listed:
+        return 0, ()
+    ref, listed = found[0].listed[-1]
+    is_old = found[0].clean_ref > ref or any(r >= ref for r, _ in found[0].settled)
+    return (0, ()) if is_old else (ref, listed)
 
 
 def _is_end(path: str, other: str) -> bool:

@@ -66,7 +66,7 @@ class _RepositoryReader:
 
     def __init__(self, branch: str, cwd: str) -> None:
         self.cwd = join_folder("", cwd) or ""
-        self.main = Checkout(self.cwd, branch if branch != "HEAD" else "")
+        self.main = Checkout(self.cwd, branch if branch != "HEAD" else "")  # It may be detached.
         self.main.is_known = bool(branch)
         self.checkouts = [self.main]
         self.current = self.main

@@ -443,7 +443,7 @@ class CodexReader:
             id=meta.id or (file_id[1] if file_id else self.path.stem),
             path=str(self.path),
             cwd=meta.cwd,
-            git_branch=git.branch or "",
+            git_branch=git.branch or ("HEAD" if meta.git else ""),  # It is in a repository.
             git_head=git.commit_hash or "",
             model=context.model if context else "",
             thinking=record.find_thinking(context) if context else "",
