@@ -461,6 +461,8 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """The newest entry in which git called the tree clean, 0 if none did."""
     settled: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """For each entry that committed, or may have: what was added for it; `()` where that may be everything."""
+    by_others: tuple[int, ...] = ()
+    """Those of these entries that only may have committed."""
     listed: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """For each entry that shows them: files, and folders of new ones, that are not committed."""
 
@@ -495,6 +497,8 @@ class Facts(Struct, frozen=True):
     """Files edited after the last check that passed."""
     uncommitted: tuple[str, ...] = ()
     """Files edited after the last commit of the thread."""
+    maybe_committed: tuple[str, ...] = ()
+    """Edited files of which the thread does not tell whether a commit holds them."""
     todos: tuple[Todo, ...] = ()
     todos_ref: int = 0
     requests: tuple[Quote, ...] = ()

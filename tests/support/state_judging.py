@@ -1,9 +1,9 @@
 """The lines of *State of the work*, judged against labels that were made by reading the threads.
 
-`state_labels.json` holds what was true at 40 cuts of corpus threads. `lines` is how many lines of
+`state_labels.json` holds what was true at 100 cuts of threads of two corpora. `lines` is how many lines of
 the unpacked file stand before the cut; other line numbers count from 0. Of a commit, `pushed` is
 true where a program showed it on the remote, false where no push was seen, null where nobody can
-tell; `gone` commits were amended, rebased or reset away. `tree_clean` and `branch` are null where
+tell ("no push seen" is no claim of more than that); `gone` commits were amended, rebased or reset away. `tree_clean` and `branch` are null where
 nobody can tell. Of a check, `line` is that of its last run. A pull request is its number, its state
 and whether the thread made it.
 
@@ -129,9 +129,14 @@ def load_cuts() -> list[Cut]:
     return msgspec.json.decode(LABELS.read_bytes(), type=list[Cut])
 
 
+def find_file(corpus: Path, cut: Cut) -> Path:
+    """The packed thread of a cut, in the corpus or in the second one beside it."""
+    return (corpus.parent if cut.file.startswith("corpus2/") else corpus) / cut.file
+
+
 def read_cut(corpus: Path, cut: Cut) -> Thread:
     """The thread as it was at the cut."""
-    with gzip.open(corpus / cut.file) as packed:
+    with gzip.open(find_file(corpus, cut)) as packed:
         lines = [line for line, _ in zip(packed, range(cut.lines), strict=False)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, Path(cut.file).stem)
@@ -153,7 +158,7 @@ def judge_corpus(corpus: Path, cuts: Sequence[Cut]) -> Judgement:
 
 def _line_of(corpus: Path, cut: Cut, thread: Thread) -> Callable[[int], int]:
     """A function from an entry's reference to the line of the file that begins it."""
-    with gzip.open(corpus / cut.file) as packed:
+    with gzip.open(find_file(corpus, cut)) as packed:
         whole = packed.read()
     offsets = {e.ref: e.offset for e in thread.entries}
     return lambda ref: whole.count(b"\n", 0, offsets.get(ref, 0))
@@ -165,9 +170,7 @@ def judge_items(
     """Judge the printed lines of one cut."""
     items = list(items)
     if any(item.label.startswith(CHANGED) for item in items):  # Both lines together are complete.
-        cut = msgspec.structs.replace(
-            cut, unclear=(*cut.unclear, *cut.uncommitted), uncommitted=()
-        )
+        cut = msgspec.structs.replace(cut, unclear=(*cut.unclear, *cut.uncommitted), uncommitted=())
     for item in items:
         for kind, (result, reason) in _judge_item(cut, item, line_of):
             yield Verdict(cut.name, kind, f"{item.label}: {item.text}", result, reason)
@@ -231,14 +234,14 @@ def _judge_commits(cut: Cut, item: Item) -> _Opinion:
             return "wrong", f"{found[1]} is no live commit of {branch}"
         own = re.search(r" \((pushed|no push seen)\)$", found[2])
         says = _CLAIMS[(claim or own)[1]] if claim or own else None  # type: ignore[index]
-        if says is not commit.pushed:
+        if says is not commit.pushed and (says or commit.pushed) and says is not None:
             return "wrong", f"{commit.hash}: says pushed {says}, labelled {commit.pushed}"
         told.append(commit)
     earlier = _count_earlier(item.text)
     if len(named) + earlier > len(labelled):
         return "wrong", f"{len(named) + earlier} commits told, {len(labelled)} labelled"
     rest = [c for c in labelled if c not in told]
-    if claim and earlier and any(c.pushed is not _CLAIMS[claim[1]] for c in rest):
+    if claim and earlier and any(c.pushed is (not _CLAIMS[claim[1]]) for c in rest):
         return "wrong", "the earlier ones differ"
     return _judge_clean(cut, item.text) if named else UNJUDGED
 
@@ -272,8 +275,10 @@ def _count_earlier(text: str) -> int:
 def _judge_uncommitted(cut: Cut, text: str) -> _Opinion:
     """Judge the files and their number. Those outside of the thread's folder need not be told.
 
-    Where the line says that a formatter changed others, it need not name them all.
+    Where the line says that a formatter changed others, it need not name them all; neither where it says of how many
+    it does not know.
     """
+    text, unclear, _ = text.partition("; of ")
     text, formatted, _ = text.partition(", and what `")
     outside = [p for p in cut.uncommitted if p.startswith(("../", "/", "~"))]
     labelled = [p for p in cut.uncommitted if p not in outside]
@@ -284,7 +289,7 @@ def _judge_uncommitted(cut: Cut, text: str) -> _Opinion:
     more = re.search(r" and (\d+) more$", text)
     count = len(names) + (int(more[1]) if more else 0)
     most = len(cut.uncommitted) + len(cut.unclear)
-    if len(labelled) <= count <= most or (formatted and count < len(labelled)):
+    if len(labelled) <= count <= most or ((formatted or unclear) and count < len(labelled)):
         return RIGHT
     return "wrong", f"{count} told, {len(labelled)} labelled"
 
@@ -303,7 +308,7 @@ def _judge_pulls(cut: Cut, text: str) -> _Opinion:
 
 def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
     label = next((c for c in cut.checks if c.kind == kind), None)
-    if label is None and "is not in the thread" in text:
+    if label is None and "no exit code" in text:
         return UNJUDGED
     if label is None:
         return "wrong", "no such check is labelled"
@@ -311,8 +316,8 @@ def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
         return UNJUDGED
     says = re.search(r"`(?: \(in .*?\))? (passed|FAILED)(?=[:;,]|$)", text)
     if says is None:
-        return UNJUDGED if "is not in the thread" in text else ("wrong", "it says no result")
-    if text.endswith("; run again since, without a result in the thread"):
+        return UNJUDGED if "no exit code" in text else ("wrong", "it says no result")
+    if text.endswith("; run again since, with no exit code or summary of it"):
         return UNJUDGED
     if says[1].lower() != label.result:
         return "wrong", f"it is labelled {label.result}"

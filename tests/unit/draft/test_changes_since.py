@@ -84,5 +84,5 @@ def test_nothing_was_edited_where_all_commands_since_only_look(
 
     assert said in (
         "nothing edited since",
-        "nothing edited since; run again since, without a result in the thread",
+        "nothing edited since; run again since, with no exit code or summary of it",
     )

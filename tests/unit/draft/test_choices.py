@@ -91,7 +91,7 @@ def test_what_was_done_to_a_file_is_told_with_the_names_in_it(tmp_path: Path) ->
     builder.create("n.py", "def parse_line(): ...").edit("n.py", "a", "b")
 
     assert {(f.path, f.reason) for f in files(builder, tmp_path)} == {
-        ("n.py", "created, edited 2×; `parse_line`"),
+        ("n.py", "created, edited 1×; `parse_line`"),
         ("r.py", "read 2×"),
     }
 
@@ -179,7 +179,7 @@ def test_the_note_of_a_command_tells_how_it_ended() -> None:
     assert note(fact("make")) == "ok"
     assert note(red) == "failed: no rule"
     assert note(red, is_reported=True) == "failed, as above"
-    assert note(fact("make", result="not shown")) == "how it ended is not recorded"
+    assert note(fact("make", result="not shown")) == "no exit code is recorded"
     assert note(fact("pytest -k x", check="test", outcome="2 passed")) == "2 passed (a selection)"
 
 

@@ -9,16 +9,16 @@ from state_judging import Cut, Judgement, count_verdicts, load_cuts
 
 from tasuki.model import Item
 
-LEAST_RIGHT, LEAST_RIGHT_OF_A_KIND, MANY = 0.97, 0.9, 10
+LEAST_RIGHT, LEAST_RIGHT_OF_A_KIND, MANY = 0.985, 0.9, 10
 """Shares of right lines: of all, and of each kind with that many judged lines."""
-LEAST_TOLD, LEAST_JUDGED = 0.9, 120
+LEAST_TOLD, LEAST_JUDGED = 0.8, 280
 """The share of labelled facts that are told, and the number of judged lines."""
 
 
 @pytest.fixture(scope="module")
 def judgement() -> Judgement:
     """The verdicts on all cuts whose threads the corpus holds; skips where it holds none."""
-    cuts = [c for c in load_cuts() if CORPUS and Path(CORPUS, c.file).is_file()]
+    cuts = [c for c in load_cuts() if CORPUS and state_judging.find_file(Path(CORPUS), c).is_file()]
     if not cuts:
         pytest.skip("no corpus")
     assert len(cuts) == len(load_cuts()), "the corpus holds only a part of the labelled threads"
@@ -32,7 +32,7 @@ def explain_wrong_lines(judgement: Judgement) -> str:
 
 
 def test_state_lines_are_right(judgement: Judgement) -> None:
-    """At least 97 % of all judged lines, and 90 % of each kind of which there are many."""
+    """At least 98.5 % of all judged lines, and 90 % of each kind of which there are many."""
     counts = count_verdicts(judgement.verdicts)
     right = sum(r for _, r, _ in counts.values())
     judged = right + sum(w for _, _, w in counts.values())
@@ -84,7 +84,7 @@ LINES = [
     ("Committed on `main`", "`1111111` one — pushed; git called the tree clean", "wrong"),
     ("Committed on `topic`", "`1111111` one — pushed", "wrong"),
     ("Committed on `topic`, earlier", "`4444444` four", "right"),
-    ("Committed on `topic`, earlier", "`4444444` four — no push seen", "wrong"),
+    ("Committed on `topic`, earlier", "`4444444` four — no push seen", "right"),
     ("Branch", "`main`", "right"),
     ("Branch", "`main`; nothing was committed in this thread", "wrong"),
     ("Branch", "`other`", "wrong"),

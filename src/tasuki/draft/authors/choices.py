@@ -83,7 +83,9 @@ def _describe_file(file: FileFact, names: Sequence[str]) -> str:
     if file.deleted:
         parts.append("deleted")
     elif file.edits:
-        parts.append(f"{'created, ' if file.created else ''}edited {len(file.edits)}×")
+        edits = len(file.edits) - file.created
+        done = ["created"] if file.created else []
+        parts.append(", ".join([*done, f"edited {edits}×"] if edits else done))
     if file.reads and not file.edits:
         parts.append(f"read {len(file.reads)}×")
     if not (file.reads or file.edits):
@@ -174,7 +176,7 @@ _EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
     """Return the result of a command's last run, in few words."""
     if command.result == "not shown":
-        return "how it ended is not recorded"
+        return "no exit code is recorded"
     if not command.ok:
         word = "failed" if command.known else "did not run"
         if is_reported:

@@ -55,6 +55,7 @@ class CommandRun:
 
     __slots__ = (
         "_call",
+        "_cwd",
         "_folders",
         "_judged",
         "by_user",
@@ -74,7 +75,7 @@ class CommandRun:
         if (cd := LEADING_CD.match(command)) and join_folder(cwd, cd[1].strip("\"'")) == cwd:
             command = command[cd.end() :]
         self.command = command
-        self._call = call
+        self._call, self._cwd = call, cwd
         self._folders = folders
         folder = folders[0]
         self.folder = (
@@ -100,10 +101,11 @@ class CommandRun:
 
     def is_of_scratch(self, kind: CheckKind, edited: Collection[str]) -> bool:
         """Return whether the checks of a kind look at a scratch folder, in which no tool edited a file."""
-        folders = {one.folder for one in self.list_scopes(kind)[0]} - {self._folders[0]}
+        folders = {one.folder for one in self.list_scopes(kind)[0]} - {self._cwd}
         return bool(folders) and all(
             folder
-            and _SCRATCH.match(folder)
+            and _SCRATCH.match(f"{folder}/")
+            and not self._cwd.startswith(folder)
             and not any(path.startswith(folder) for path in edited)
             for folder in folders
         )
@@ -174,6 +176,8 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     return found
 
 
+_GO_FAILURE = compile_pattern(r"(?m)^\s{4,}(\w+_test\.go:\d+: \S.*)$")
+_TELLS_SOMETHING = compile_pattern(r"[^\W\d_]{3}")
 _PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
 
 
@@ -195,7 +199,10 @@ def find_error(run: CommandRun) -> str:
     if not run.went_wrong:
         return ""
     judgement = run.judgement
-    error = find_error_line(run.output)
+    failed = _GO_FAILURE.search(run.output) if run.check == "test" else None
+    error = failed[1] if failed else find_error_line(run.output)
+    if not _TELLS_SOMETHING.search(error):
+        error = judgement.line
     if judgement.line and (judgement.result == "did not run" or is_good_line(error)):
         return shorten(judgement.line, 240)
     return "" if is_good_line(error) else error

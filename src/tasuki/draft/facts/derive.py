@@ -90,6 +90,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     subjects = commands.list_commit_subjects(all_runs)
     folded, parent = _earlier_handoffs(entries)
     edited = [f for f in files if is_still_changed(f)]
+    left, unclear = find_uncommitted(thread, edited, repository, revision)
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
@@ -98,7 +99,8 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         unverified=tuple(
             f.path for f in edited if f.edits[-1] > last_green and not is_outside(f.path)
         ),
-        uncommitted=find_uncommitted(thread, edited, repository, revision),
+        uncommitted=left,
+        maybe_committed=unclear,
         todos=todos,
         todos_ref=todos_ref,
         requests=_select_quotes(stated, "request", by_user=True),

@@ -29,7 +29,7 @@ MAX_ENDS = 24
 """Shortest ends of a path by which it may be named."""
 _ADDRESS = compile_pattern(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/")
 """The start of an address or of a module's name: `github.com/`, `entire.io/`."""
-_FILE = compile_pattern(r"\.[A-Za-z]\w{0,7}$")
+_FILE = compile_pattern(r"[^/]\.(?!(?:com|io|org|net|git|dev|ai|app)$)[A-Za-z][A-Za-z0-9_]{0,7}$")
 
 
 def find_mentions(

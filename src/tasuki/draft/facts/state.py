@@ -72,14 +72,12 @@ def _list_unanswered(thread: Thread) -> Iterator[Item]:
         if call is None or call.status != "running" or call.background:
             break
         last.append(entry)
-    ran = [e.tool.command for e in reversed(last) if e.tool and e.tool.command]
-    calls = [command for command in ran if not is_navigation(command)]
+    ran = [(e.ref, e.tool.command) for e in reversed(last) if e.tool and e.tool.command]
+    calls = [(ref, command) for ref, command in ran if not is_navigation(command)][-2:]
     if calls and not thread.aborted:
-        named = " and ".join(f"`{_name_steps(command)}`" for command in calls[-2:])
-        yield Item(
-            text=f"{named}: called last; no result is recorded",
-            refs=tuple(e.ref for e in reversed(last[:2])),
-        )
+        named = " and ".join(f"`{_name_steps(command)}`" for _, command in calls)
+        refs = tuple(ref for ref, _ in calls)
+        yield Item(text=f"{named}: called last; no result is recorded", refs=refs)
 
 
 def _name_steps(command: str) -> str:
@@ -122,7 +120,7 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         if check.known and (since := _describe_changes_since(facts, check)):
             parts.append(since)
         if check.unseen:
-            parts.append("run again since, without a result in the thread")
+            parts.append("run again since, with no exit code or summary of it")
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
@@ -142,10 +140,9 @@ def _find_whole_run(facts: Facts) -> CommandFact | None:
     last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
     if last is None or is_whole_suite(last.command):
         return None
-    found = [
-        c for c in facts.commands if c.check == "test" and c.known and is_whole_suite(c.command)
-    ]
-    return max(found, key=lambda c: c.refs[-1], default=None)
+    found = [c for c in facts.commands if c.check == "test" and is_whole_suite(c.command)]
+    newest = max(found, key=lambda c: c.refs[-1], default=None)
+    return newest if newest and newest.known else None
 
 
 def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
@@ -172,7 +169,7 @@ def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
 
 def _format_result(check: CommandFact) -> str:
     if check.result == "not shown":
-        return "was run; its result is not in the thread"
+        return "was run; no exit code or summary shows how it ended"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
     if check.ok and check.outcome.startswith("ok in "):
@@ -244,6 +241,7 @@ def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
     running = [
         item
         for item in facts.running
+        if not item.label.startswith("gh ")  # What it watches is told as last seen.
         if _is_server(item) or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
     ]
     for item in running[-4:]:

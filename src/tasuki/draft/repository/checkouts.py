@@ -123,6 +123,8 @@ class Checkout:
         self.added: list[str] = []
         self.settled: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that committed, or may have: what was added for it; `()` for everything."""
+        self.by_others: list[int] = []
+        """Those of these entries that only may have committed."""
         self.listed: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that shows them: files, and folders of new ones, that are not committed."""
         self.edited: dict[str, int] = {}
@@ -136,9 +138,16 @@ class Checkout:
         if branch and branch != "HEAD" and not branch.startswith(("-", "(")):
             self.branch, self.branch_ref = branch, ref
 
-    def settle(self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False) -> None:
-        """Note that some paths, or all, are committed, or may be, by somebody whom nobody saw."""
+    def settle(
+        self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False, certain: bool = False
+    ) -> None:
+        """Note that some paths, or all, are committed, or may be, by somebody whom nobody saw.
+
+        `certain`: git shows that they are not changed any more.
+        """
         self.settled.append((ref, tuple(paths)))
+        if by_others and not certain:
+            self.by_others.append(ref)
         if by_others and (self.edited or not paths):
             self.maybe_ref = ref
         if not paths:

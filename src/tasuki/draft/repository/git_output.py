@@ -68,6 +68,7 @@ _PRINTS = {
     "push": _PUSHED,
     "log": compile_pattern(r"(?m)^(?:[*|] )?(?:commit )?[0-9a-f]{7,40}\b"),
     "status": compile_pattern(r"(?m)^(?:On branch |## )"),
+    "worktree": compile_pattern(r"(?m)^Preparing worktree "),
 }
 
 
@@ -113,7 +114,8 @@ class GitReading:
         return self.checkout.name_branch(branch)
 
     def _is_proven(self, command: RepositoryCommand) -> bool:
-        return is_proven(self.line, command.number, self.shown)
+        shown = command.number in self.shown
+        return shown or is_proven(self.line, command.number, self.shown)
 
     def _read_verb(self, command: RepositoryCommand) -> None:
         """Read what a git command was called to do."""
@@ -225,19 +227,19 @@ class GitReading:
         is_alone = all(s.command.text.startswith("cd ") for s in self.line.steps[:-1]) and (
             command.number == len(self.line.steps) - 1
         )
-        if _CLEAN.search(output) or (
-            is_short and is_alone and not output.strip() and self._is_proven(command)
-        ):
+        is_empty = is_short and is_alone and not output.strip() and self._is_proven(command)
+        names_branch = is_short and output.startswith("## ") and is_shown(self.line, command.number)
+        if _CLEAN.search(output) or is_empty or (names_branch and not listed):
             here.clean_ref = self.ref
             if here.edited:
-                here.settle(self.ref, by_others=True)
+                here.settle(self.ref, by_others=True, certain=True)
             return
         is_part = not is_shown(self.line, command.number)
         if is_part or (is_short and not is_alone) or "-uno" in command.words:
             return
         unlisted = [p for p in here.edited if not any(is_covered(p, by) for by in listed)]
         if unlisted and (listed or "nothing added to commit" in output):
-            here.settle(self.ref, unlisted, by_others=True)
+            here.settle(self.ref, unlisted, by_others=True, certain=True)
             here.edited = {p: r for p, r in here.edited.items() if p not in unlisted}
 
     def _read_commits(self, printed: Sequence[re.Match[str]]) -> None:
@@ -251,8 +253,11 @@ class GitReading:
         own = [c for c in makers if c.verb == "commit"]
         if any("--amend" in c.words for c in own) and not _NOTHING.search(self.output):
             self.log.drop_newest(self._key(here.branch), 1)
+        rebases = any(c.verb == "rebase" for c in makers)
         for match in printed:
             is_detached = match["branch"].startswith("detached HEAD")
+            if is_detached and rebases:
+                continue  # A copy of a commit, whoever made it.
             branch = here.branch if is_detached else match["branch"]
             self.log.add_commit(self.ref, match["hash"], match["subject"], self._key(branch))
             if all(c.verb != "rebase" for c in makers) and not is_left:

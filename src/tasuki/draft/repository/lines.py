@@ -93,7 +93,7 @@ def _find_clean(thread: Thread, facts: Facts, live: Sequence[Commit]) -> int:
     root = facts.repository.folder
     found = [c for c in facts.repository.checkouts if not root or c.root == root]
     clean = found[0].clean_ref if found else 0
-    if any(e.is_prompt and e.ref > clean for e in thread.entries):
+    if any(e.kind == "user" and e.ref > clean for e in thread.entries):
         return 0  # The user may have changed something meanwhile.
     edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
     latest = max((*(c.ref for c in live), *edits), default=0)
@@ -139,6 +139,8 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         rest = f" ({len(staged)} of them staged)" if staged else ""
         if not now.repository and (formatter := find_formatter_since(facts, max(edits.values()))):
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
+        if unclear := len(facts.maybe_committed):
+            rest += f"; of {unclear} more the thread does not tell"
         refs = tuple(sorted(edits.values())[-4:])
         yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)

@@ -20,7 +20,13 @@ from tasuki.draft.repository.checkouts import (
     list_repository_commands,
 )
 from tasuki.draft.repository.commits import CommitLog
-from tasuki.draft.repository.git_output import COMMIT, MAKERS, GitReading, find_shown_branch, is_quiet
+from tasuki.draft.repository.git_output import (
+    COMMIT,
+    MAKERS,
+    GitReading,
+    find_shown_branch,
+    is_quiet,
+)
 from tasuki.draft.repository.pull_requests import PullRequestLog, read_published
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
@@ -44,6 +50,9 @@ _USER_COMMITTED = compile_pattern(
 )
 _AGENT_COMMITTED = compile_pattern(
     r"(?i)\b(?:git commit|committed|merged)\b|\bcommits?\W{1,3}[0-9a-f]{7,40}\b|/pull/\d"
+)
+_OTHER_PUSH = compile_pattern(
+    r"(?m)^\W{0,4}(?:Successfully )?[Pp]ushed (?:branch |commits to )?[`'\"]?([\w./-]+?)[`'\"]? to (?:origin|https?:|git@)"
 )
 _COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
 _READS = frozenset("cat less more head tail grep rg sed awk nl bat find jq echo printf".split())
@@ -85,9 +94,11 @@ class _RepositoryReader:
             pull_requests=self.pulls.list_pulls(),
             checks=self.pulls.checks,
             published=tuple(self.published),
-            maybe_ref=max(c.maybe_ref for c in self.checkouts),
+            maybe_ref=max(ref for c in self.checkouts for ref in (0, c.maybe_ref)),
             checkouts=tuple(
-                CheckoutState(c.root, c.clean_ref, tuple(c.settled), tuple(c.listed))
+                CheckoutState(
+                    c.root, c.clean_ref, tuple(c.settled), tuple(c.by_others), tuple(c.listed)
+                )
                 for c in self.checkouts
                 if c.is_known
             ),
@@ -134,11 +145,13 @@ class _RepositoryReader:
             self.main.settle(ref)
             return
         self.published += read_published(ref, call)
+        if "ushed" in output:
+            self._read_other_pushes(output)
         if not _TELLS.search(text):
             self._read_others(ref, call, output)
             return
         line, commands = list_repository_commands(call, self.cwd)
-        if call.status == "running":
+        if call.status == "running" and not output.strip():
             if any(c.program == "git" and c.verb in _ACTS for c in commands):
                 self.current.maybe_ref = ref
             return
@@ -176,6 +189,11 @@ class _RepositoryReader:
             reading = GitReading(checkout, self.log, ref, line, output, found)
             reading.read(printed)
             self._note_worktrees(ref, place, reading)
+
+    def _read_other_pushes(self, output: str) -> None:
+        """Read a push that another program tells of, with git's words or its own."""
+        for branch in _OTHER_PUSH.findall(output):
+            self.log.mark_pushed(self.current.name_branch(branch))
 
     def _read_others(self, ref: int, call: ToolCall, output: str) -> None:
         """Read what a program did that is not git, and may have called it."""

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -12,7 +13,6 @@ from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.model import (
-    CheckoutState,
     Entry,
     FileFact,
     RepositoryState,
@@ -45,22 +45,25 @@ def is_still_changed(file: FileFact) -> bool:
 
 def find_uncommitted(
     thread: Thread, edited: Sequence[FileFact], repository: RepositoryState, revision: Revision
-) -> tuple[str, ...]:
-    """Return those of some edited files that are not committed; none that may be."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return those of some edited files that are not committed, and those of which nobody can tell."""
     cwd = join_folder("", thread.cwd) or ""
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
-        return tuple(f.path for f in edited if _list_above(_locate(cwd, f.path)) & dirty)
-    found = [f for f in edited if _is_left(f, _locate(cwd, f.path), repository.checkouts)]
-    doubtful = [f.path for f in found if _USUALLY_IGNORED.search(f.path)]
+        return tuple(f.path for f in edited if _list_above(_locate(cwd, f.path)) & dirty), ()
+    found = {f.path: _judge_file(thread, f, _locate(cwd, f.path), repository) for f in edited}
+    told = [path for path, state in found.items() if state != "committed"]
+    doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
     hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
-    ignored = find_ignored(thread.entries) if found else ()
-    return tuple(
-        f.path
-        for f in found
-        if f.path not in hidden and not any(f"/{name}/" in f"/{f.path}/" for name in ignored)
-    )
+    ignored = find_ignored(thread.entries) if told else ()
+    told = [
+        path
+        for path in told
+        if path not in hidden and not any(f"/{name}/" in f"/{path}/" for name in ignored)
+    ]
+    left = tuple(path for path in told if found[path] == "left")
+    return left, tuple(path for path in told if found[path] == "unclear")
 
 
 def _locate(cwd: str, path: str) -> str:
@@ -73,17 +76,37 @@ def _list_above(path: str) -> set[str]:
     return {"/".join(parts[:n]) for n in range(2, len(parts) + 1)}
 
 
-def _is_left(file: FileFact, path: str, checkouts: Sequence[CheckoutState]) -> bool:
-    """Return whether no commit can have included a file, in the checkout that it is in."""
+def _judge_file(
+    thread: Thread, file: FileFact, path: str, repository: RepositoryState
+) -> Literal["left", "unclear", "committed"]:
+    """Judge whether a commit can have included a file, in the checkout that it is in."""
+    checkouts = repository.checkouts
     root = find_root(path, [c.root for c in checkouts])
     checkout = next((c for c in checkouts if root and c.root == root), None)
     if checkout is None:
-        return False
-    seen = (ref for ref, listed in checkout.listed if any(is_covered(path, by) for by in listed))
-    last = max(file.edits[-1], *seen, 0)
-    return not any(
-        ref > last and (not added or any(_is_added(path, spec) for spec in added))
+        return "committed"
+    listed = [ref for ref, paths in checkout.listed if any(is_covered(path, p) for p in paths)]
+    last = max(file.edits[-1], *listed, 0)
+    settled = {
+        ref
         for ref, added in checkout.settled
+        if ref > last and (not added or any(_is_added(path, spec) for spec in added))
+    }
+    if settled:
+        return "unclear" if settled <= set(checkout.by_others) else "committed"
+    is_changed_before = any(ref < file.edits[0] for ref in listed)
+    takes_back = is_changed_before and last == file.edits[-1] and _only_removes(thread, file)
+    return "unclear" if takes_back else "left"
+
+
+def _only_removes(thread: Thread, file: FileFact) -> bool:
+    """Return whether the edits of a file only remove lines, as of what a command had added."""
+    changes = (thread.entries[ref - 1].tool for ref in file.edits)
+    lines = [
+        (c.old.split("\n"), c.new.split("\n")) for call in changes if call for c in call.changes
+    ]
+    return bool(lines) and all(
+        len(new) <= len(old) and old != new and set(new) <= {*old, ""} for old, new in lines
     )
 
 
