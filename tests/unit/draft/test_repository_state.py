@@ -54,6 +54,9 @@ LEFT, UNKNOWN, COMMITTED = "`a.py`", None, ""
         ("git commit -qam one; echo done", "done", 0, UNKNOWN),
         ("git -C /home/dev/other commit -am one", "[main 2222222] one", 0, LEFT),
         ("cd ~/other && git commit -am one", "[main 2222222] one", 0, LEFT),
+        ("git commit -q -F - <<'EOF'\none\n\nmore\nEOF\ngit log --oneline -2", "1111111 one\n0000000 start", 0, COMMITTED),
+        ("git status --short --branch", "## main...origin/main", 0, UNKNOWN),
+        ("git status src/", "nothing to commit, working tree clean", 0, LEFT),
         ("gt create -am one", "created", 0, UNKNOWN),
         ("git stash", "Saved working directory and index state WIP on main: 1 x", 0, LEFT),
         ("cat notes.txt", "[main 1111111] one", 0, LEFT),
@@ -99,6 +102,51 @@ def test_worktrees_have_files_of_their_own(tmp_path: Path) -> None:
 
     assert lines["Not committed yet"] == "`a.py`"
     assert lines["Committed on `fix` in `.worktrees/fix`"] == "`2222222` two — no push seen"
+
+
+def test_history_that_nobody_can_follow_is_not_told(tmp_path: Path) -> None:
+    """After a reset, a rebase or a forced push of something else, a commit needs a log that shows it."""
+    made = start().shell("git commit -am one", ONE)
+    forced = " + 1111111...9999999 main -> main (forced update)"
+
+    for command, output in (
+        ("git reset -q --hard origin/main; echo done", "done"),
+        ("git filter-branch --all", "Ref 'refs/heads/main' was rewritten"),
+        ("git push --force", forced),
+    ):
+        gone = made.shell(command, output)
+        assert "1111111" not in str(lines_of(gone, tmp_path))
+        made = start().shell("git commit -am one", ONE)
+    copied = start().shell(
+        "git rebase --continue", "[detached HEAD 5555555] theirs\n 1 file changed"
+    )
+    assert "5555555" not in str(lines_of(copied, tmp_path))
+
+
+def test_a_push_by_another_program_is_seen(tmp_path: Path) -> None:
+    """The words of a tool that pushes by itself count as those of git."""
+    made = start().shell("git commit -am one", ONE)
+    pushed = made.shell("trail create", "Pushed branch main to origin")
+
+    assert lines_of(pushed, tmp_path)["Committed on `main`"] == "`1111111` one — pushed"
+
+
+def test_a_submodule_has_a_branch_of_its_own(tmp_path: Path) -> None:
+    """What git says of a folder inside says nothing of the branch around it."""
+    inside = start().shell(
+        "git -C test/bats status --short --branch", "## No commits yet on master"
+    )
+
+    assert lines_of(inside, tmp_path)["Branch"].startswith("`main`")
+
+
+def test_a_file_that_may_be_committed_is_counted_apart(tmp_path: Path) -> None:
+    """Behind a report of a sub-agent, only what was edited since is surely left."""
+    builder = start().shell("git commit -qam x; echo done", "done").edit("b.py", "1", "2")
+
+    assert lines_of(builder, tmp_path)["Not committed yet"] == (
+        "`b.py`; of 1 more the thread does not tell"
+    )
 
 
 def test_two_repositories_do_not_mix(tmp_path: Path) -> None:

@@ -186,23 +186,17 @@ MOST_FAILING = 3
 
 
 def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield the todo list or plan as last written; only open items if the work went on since."""
+    """Yield the todo list or plan as last written, unless the work went on without it."""
     todos, ref = facts.todos, (facts.todos_ref,)
-    if not todos:
+    if not todos or _is_old(thread, facts.todos_ref):
         return
-    old = _is_old(thread, facts.todos_ref)
-    age = (
-        f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
-    )
     parts = (
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),
     )  # fmt: skip
-    for word, status, limit in parts[1:2] if old else parts:
+    for word, status, limit in parts:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
-            yield Item(
-                text=shorten("; ".join(texts), limit), refs=ref, label=f"Todo list, {word}{age}"
-            )
+            yield Item(text=shorten("; ".join(texts), limit), refs=ref, label=f"Todo list, {word}")
 
 
 MAX_PLAN = 500

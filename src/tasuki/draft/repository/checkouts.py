@@ -17,6 +17,9 @@ from tasuki.shell import split_words
 
 _HOME = compile_pattern(r"/(?:Users|home)/[^/]+|/root|[a-z]:/Users/[^/]+")
 _DOCUMENT = compile_pattern(r"\$\(cat <<-?\s*['\"\\]?\w+['\"]?[^\S\n]*\n\s*([^\n]+)")
+_FROM_DOCUMENT = compile_pattern(
+    r"\bcommit\b[^\n]*(?:-F|--file)[ =]-[ \t]*<<-?[ \t]*['\"\\]?\w+['\"]?[^\n]*\n\s*([^\n]+)"
+)
 _PROGRAMS = frozenset(("git", "gh", "jj"))
 _FOLDER_OPTIONS = frozenset(("-C", "-R", "--repository", "--work-tree"))
 _VALUED = _FOLDER_OPTIONS | {"-c", "--git-dir", "--namespace", "--config"}
@@ -60,6 +63,7 @@ def list_repository_commands(
     folder = join_folder(cwd, expand_home(call.workdir, cwd)) if call.workdir else cwd
     found: list[RepositoryCommand] = []
     line = RepositoryLine(call)
+    subjects = (m[1].strip() for m in _FROM_DOCUMENT.finditer(call.command))
     for number, step in enumerate(line.steps):
         text = step.command.text
         if text.startswith(("cd ", "pushd ", "Set-Location ")):
@@ -69,6 +73,8 @@ def list_repository_commands(
             for words in _list_programs(source):
                 if (name := find_name(words[0])) in _PROGRAMS:
                     given = [_fill_document(unquote(w), call.command) for w in words[1:]]
+                    if given[-2:] in (["-F", "-"], ["--file", "-"]):
+                        given[-2:] = ["-m", next(subjects, "")]
                     rest, place = _strip_options(given, folder, cwd)
                     if rest:
                         found.append(RepositoryCommand(name, rest[0], rest[1:], place, number))

@@ -69,6 +69,10 @@ def _find_operator(line: EndedLine, number: int) -> str:
     return "&&" if line.stops[number] and operator in (";", "\n") else operator
 
 
+_GIT_STATUS = compile_pattern(r"git\s(?:-C \S+ )?status\b")
+_STATUS_LINE = compile_pattern(
+    r"(?m)^(?:On branch \S|## \S|(?: [MD]|[MADRC]|[MARC]M|\?\?) [\w./\"-]+$)"
+)
 _CODE_NAMES = r"\$\?|\$\{\?\}|\$LASTEXITCODE"
 _PIPED_CODES = r"\$\{PIPESTATUS\[0\](?::-[^}]*)?\}|\$\{?pipestatus\[1\]\}?"
 _ASSIGNED = compile_pattern(rf"\$?(\w+)\s*=\s*[\"']?(?:({_CODE_NAMES})|{_PIPED_CODES})[\"']?$")
@@ -114,6 +118,12 @@ def _find_printed_code(line: EndedLine, number: int) -> int | None:
     return None
 
 
+def _prints_status(line: EndedLine, number: int) -> bool:
+    """Return whether a step is `git status` and printed what only that prints."""
+    is_status = _GIT_STATUS.match(line.steps[number].command.text)
+    return bool(is_status and _STATUS_LINE.search(line.output))
+
+
 def _find_marked_code(
     line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]
 ) -> int | None:
@@ -122,7 +132,7 @@ def _find_marked_code(
     for n in range(number + 1, len(line.steps)):
         if _find_operator(line, n) != "&&":
             break
-        if found.get(n):
+        if found.get(n) or _prints_status(line, n):
             return 0
     for one in line.steps[number + 1 : number + 3]:
         if one.command.operator not in ("&&", "||") or one.command.operator in marks:
