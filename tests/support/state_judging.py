@@ -210,7 +210,8 @@ def _judge_item(
     elif match := re.match(r"(Background command|Sub-agent) `(.*?)…?` was started", item.text):
         yield f"{match[1]} … was started", _judge_running(cut, match[2], line_of(item.refs[-1]))
     else:
-        yield label or item.text.partition(" during ")[0], UNJUDGED
+        kind = label or item.text.partition(" during ")[0]
+        yield kind.partition(" of #")[0].partition(" of `")[0], UNJUDGED
 
 
 # -- commits and branches --------------------------------------------------------------

@@ -77,7 +77,7 @@ def _list_unanswered(thread: Thread) -> Iterator[Item]:
     if calls and not thread.aborted:
         named = " and ".join(f"`{_name_steps(command)}`" for _, command in calls)
         refs = tuple(ref for ref, _ in calls)
-        yield Item(text=f"{named}: called last; no result is recorded", refs=refs)
+        yield Item(text=f"{named}; no result is recorded", refs=refs, label="Called last")
 
 
 def _name_steps(command: str) -> str:
