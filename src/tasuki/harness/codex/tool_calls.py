@@ -53,12 +53,11 @@ class CodexCallLog(CallLog):
 
     all_worded = True
 
-    def __init__(self, keep: int, build_entry: Callable[..., Entry]) -> None:
+    def __init__(self, keep: int, add_entry: Callable[..., Entry]) -> None:
         super().__init__(keep)
-        self.entries: list[Entry] = []
         self.agents: list[str] = []
         """Ids of sub-agents, in the order they were spawned."""
-        self._build_entry = build_entry
+        self._add_entry = add_entry
         self._exits: dict[str, int] = {}
         self._targets: dict[str, str] = {}
         self._imported: list[ToolCall] = []
@@ -85,9 +84,7 @@ class CodexCallLog(CallLog):
 
     def _add(self, id: str, name: str, given: tools.ToolInput, kind: Any = None) -> ToolCall:
         call = tools.build_tool_call(id, name, given, kind=kind)
-        entry = self._build_entry("tool", id=id, tool=call)
-        self.entries.append(entry)
-        self.add(entry, given)
+        self.add(self._add_entry("tool", tool=call, id=id), given)
         if (plain := tools.find_tool(name).plain) in _AIMED:
             cell = f"cell {given.get('cellid')}" if plain == "wait" else ""
             self._targets[id] = cell or tools.get_text(given, "target")
@@ -130,7 +127,7 @@ class CodexCallLog(CallLog):
                 id, given = f"import-{len(self.entries) + 1}", read_imported_input(piece.text)
                 self._imported.append(self._add(id, piece.name, given))
             elif not piece.is_result:
-                self.entries.append(self._build_entry("assistant", piece.text))
+                self._add_entry("assistant", piece.text)
 
     def _finish_imported(self, call: ToolCall, piece: ImportedPiece) -> None:
         refused = piece.is_error and piece.text.startswith("The user doesn't want")

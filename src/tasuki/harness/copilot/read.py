@@ -33,16 +33,11 @@ from tasuki.harness.copilot.tool_calls import (
     is_todo_change,
     parse_shell_result,
 )
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    ThreadLines,
-    choose_keep_limit,
-    mark_compacted,
-)
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
+from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.tools import build_tool_call, read_input
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.model import Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 FAMILIES = frozenset({
@@ -77,30 +72,20 @@ _RETRIED = compile_pattern(r"\AFailed to get response .*? Last error: (?:\d{3} )
 _FORKED = compile_pattern(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
-class CopilotReader:
+class CopilotReader(ThreadReader):
     """One pass over one session file."""
 
+    harness = "copilot"
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines = ThreadLines(path)
-        self.log = CallLog(choose_keep_limit(path))
+        super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
         self.start: CopilotStart | None = None
         self.place = CopilotContext()
-        self.entries: list[Entry] = []
         self.events: dict[str, int] = {}
         """The number of entries before each event, by the event's id."""
-        self.left: set[int] = set()
-        """Entries that a rewind removed, by index."""
         self.refused: dict[str, str] = {}
         """What the user said when they refused a call."""
-        self.notices: list[Notice] = []
-        self.limit = LimitRecord()
         self.todos = CopilotTodoTable()
-        self.name = self.model = self.thinking = self.updated = self.parent = ""
-        self.context_tokens: int | None = None
-        self.context_window: int | None = None
-        self.line = CopilotEvent()
-        self.offset = 0
         self.handlers: dict[str, Callable[[CopilotEvent], None]] = {
             "user.message": self._on_user,
             "assistant.message": self._on_assistant,
@@ -139,8 +124,7 @@ class CopilotReader:
         return self._build_thread()
 
     def _take_event(self, line: CopilotEvent) -> None:
-        self.line = line
-        kind = line.type
+        kind, self.id, self.at = line.type, line.id, line.timestamp
         self.updated = line.timestamp or self.updated
         if line.id and line.id in self.events:
             return  # It was written twice.
@@ -156,33 +140,6 @@ class CopilotReader:
             handler(line)
         except UNDECODABLE as exc:
             self.lines.note_broken(exc)
-
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        line = self.line
-        entry = Entry(
-            len(self.entries) + 1,
-            kind,
-            text,
-            line.timestamp,
-            line.id,
-            origin,
-            tool,
-            False,
-            0,
-            0,
-            self.offset,
-        )
-        self.entries.append(entry)
-        return entry
-
-    def _add_notice(self, kind: str, text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
 
     # -- the session -------------------------------------------------------------------
 
@@ -221,10 +178,10 @@ class CopilotReader:
     def _on_title(self, line: CopilotEvent) -> None:
         self.name = decode_data(line, CopilotStatement).title or self.name
 
-    def _on_statement(self, line: CopilotEvent, kind: str) -> None:
+    def _on_statement(self, line: CopilotEvent, kind: NoticeKind) -> None:
         statement = decode_data(line, CopilotStatement)
         text = statement.message or statement.summary or line.type
-        self._add_notice(kind, text)
+        self.add_notice(kind, text)
         if kind == "error":
             cause = _RETRIED.sub("", text)
             code = statement.errorType or ""
@@ -250,14 +207,14 @@ class CopilotReader:
         by_program = bool(message.source) and message.source != "user"
         queued = message.delivery in ("queued", "steering")
         origin, text = self.lines.gate.judge(text, "program" if by_program else "", queued=queued)
-        self._add_entry("user", text, origin)
+        self.add_entry("user", text, origin)
 
     def _on_assistant(self, line: CopilotEvent) -> None:
         self._settle_open_calls("unknown")
         message = decode_data(line, CopilotAssistantMessage)
         self.model = message.model or self.model
         if message.content and message.content.strip():
-            self._add_entry("assistant", message.content)
+            self.add_entry("assistant", message.content)
         for request in message.toolRequests or ():
             if request.toolCallId not in self.log.calls:
                 self._add_call(request.toolCallId, request.name, request.arguments)
@@ -265,18 +222,18 @@ class CopilotReader:
     def _on_compaction(self, line: CopilotEvent) -> None:
         compaction = decode_data(line, CopilotCompaction)
         if compaction.success:
-            self._add_entry("compaction", (compaction.summaryContent or "").strip(), "harness")
+            self.add_entry("compaction", (compaction.summaryContent or "").strip(), "harness")
         else:
-            self._add_notice("error", compaction.error or "The compaction failed.")
+            self.add_notice("error", compaction.error or "The compaction failed.")
 
     def _on_cleared(self, line: CopilotEvent) -> None:
-        self._add_entry(
+        self.add_entry(
             "compaction", decode_data(line, CopilotStatement).initialMessage or "", "harness"
         )
 
     def _on_abort(self, line: CopilotEvent) -> None:
         self._settle_open_calls("aborted")
-        self._add_notice("interrupted", "")
+        self.add_notice("interrupted", "")
 
     def _on_rewind(self, line: CopilotEvent) -> None:
         first = self.events.get(
@@ -289,7 +246,7 @@ class CopilotReader:
     def _add_call(self, id: str, name: str, arguments: Raw) -> None:
         given = read_input(arguments)
         call = build_tool_call(id, name, given)
-        self.log.add(self._add_entry("tool", tool=call), given)
+        self.log.add(self.add_entry("tool", tool=call), given)
 
     def _on_tool_start(self, line: CopilotEvent) -> None:
         start = decode_data(line, CopilotToolStart)
@@ -300,7 +257,7 @@ class CopilotReader:
         start = decode_data(line, CopilotToolStart)
         given = read_input(start.arguments)
         call = build_tool_call(start.toolCallId, "!", given, kind="shell")
-        entry = self._add_entry("tool", origin="command", tool=call)
+        entry = self.add_entry("tool", origin="command", tool=call)
         self.log.calls[call.id], self.log.open[call.id] = entry, call
 
     def _on_permission(self, line: CopilotEvent) -> None:
@@ -335,7 +292,7 @@ class CopilotReader:
         self.log.finish(call, output, status, code)
         self._apply_effects(call, completed.success, output)
         if status == "refused" and (words := self.refused.pop(completed.toolCallId, "").strip()):
-            self._add_entry("user", words, "answer")
+            self.add_entry("user", words, "answer")
 
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
         if call.name == "sql" and success and is_todo_change(call.detail):
@@ -347,7 +304,7 @@ class CopilotReader:
             and success
             and (words := extract_answer(call.detail, output))
         ):
-            self._add_entry("user", words, "answer")
+            self.add_entry("user", words, "answer")
 
     def _settle_open_calls(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""
@@ -381,36 +338,13 @@ class CopilotReader:
             raise self.lines.build_error("start of a Copilot session", "Copilot session")
         fields = read_workspace(self.path.parent)
         words = next((" ".join(e.text.split()) for e in self.entries if e.kind == "user"), "")
-        count = len(self.entries)
-        live = [e for i, e in enumerate(self.entries) if i not in self.left]
-        return Thread(
-            harness="copilot",
+        return self.build_thread(
+            start.sessionId,
             keeps_words=KEPT_WORDS,
-            id=start.sessionId,
-            path=str(self.path),
             cwd=fields.get("cwd") or self.place.cwd,
             git_branch=fields.get("branch") or self.place.branch or "",
             git_head=self.place.headCommit or "",
-            model=self.model,
-            thinking=self.thinking,
             version=start.copilotVersion,
-            tools=tuple(self.log.names),
             name=choose_name(fields, words) or self.name,
-            parent=self.parent,
             started=start.startTime,
-            updated=self.updated,
-            context_tokens=self.context_tokens,
-            context_window=self.context_window,
-            entries=tuple(mark_compacted(live)),
-            notices=tuple(self.notices),
-            background=self.log.background.list_items(),
-            skills=tuple(self.log.skills),
-            aborted=bool(self.notices)
-            and self.notices[-1].kind == "interrupted"
-            and self.notices[-1].after == count,
-            abandoned=count - len(live),
-            sources=(str(self.path),),
-            report=self.lines.build_report(),
-            limit=self.limit.choose(live),
-            documents=tuple(self.lines.gate.log.documents),
         )

@@ -202,6 +202,8 @@ class CallLog:
         self.skills: list[str] = []
         self.names: dict[str, None] = {}
         """Every tool that was called, in order."""
+        self.entries: list[Entry] = []
+        """Those of the thread, among them the calls."""
         self.calls: dict[str, Entry] = {}
         self.open: dict[str, ToolCall] = {}
         """Calls that have no result yet."""
