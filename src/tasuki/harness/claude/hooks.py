@@ -18,9 +18,10 @@ from tasuki.harness.integration import (
     HOOK_MARK,
     SKILL,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookCall,
     JsonEntry,
+    build_claude_call,
     build_tools_entries,
     build_tools_server,
     copy_asset,
@@ -113,7 +114,7 @@ DEFAULT_RETENTION_DAYS = 30.0
 """Days after which Claude Code deletes threads, unless told otherwise."""
 
 
-class ClaudeIntegration(BaseIntegration):
+class ClaudeIntegration(HarnessIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
     notes: tuple[str, ...] = (
@@ -159,14 +160,9 @@ class ClaudeIntegration(BaseIntegration):
             call = parse_claude_hook_call({**payload, "prompt": prompt}, "/handoff")
             return None if call and call.kind == "turn" and _is_unattended() else call
         used, window = context.get("used_percentage"), context.get("context_window_size")
-        return HookCall(
-            "status",
-            get_text(payload, "transcript_path"),
-            get_text(payload, "session_id"),
-            get_text(payload, "cwd"),
-            used=parse_percent(used),
-            window=window if isinstance(window, int) else None,
-        )
+        tokens = window if isinstance(window, int) else None
+        call = build_claude_call(payload, "status")
+        return replace(call, used=parse_percent(used), window=tokens)
 
     def find_retention_days(self) -> float | None:
         """Return `cleanupPeriodDays`, 30 where it is unset. Seen: 2.1."""
@@ -185,24 +181,16 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
 
     The summary is in no file yet when the session starts again: its last message has it.
     """
-    event = get_text(payload, "hook_event_name")
-    call = HookCall(
-        "compacted",
-        get_text(payload, "transcript_path"),
-        get_text(payload, "session_id"),
-        get_text(payload, "cwd"),
-        event=event,
-    )
+    call = build_claude_call(payload, "compacted")
+    event = call.event
     if event == "SubagentStop" and payload.get("agent_type") == "":
         summary = _SUMMARY.search(get_text(payload, "last_assistant_message"))
         return replace(call, kind="summarized", text=summary[1].strip()) if summary else None
     if payload.get("agent_id"):
         return None
     if event == "PreCompact":
-        words, by_user = (
-            get_text(payload, "custom_instructions"),
-            payload.get("trigger") == "manual",
-        )
+        words = get_text(payload, "custom_instructions")
+        by_user = payload.get("trigger") == "manual"
         return replace(call, kind="compacting", text=words, by_user=by_user)
     return call if event == "SessionStart" and payload.get("source") == "compact" else None
 
@@ -270,7 +258,7 @@ class ClaudeControl(BaseControl):
         )
 
     @property
-    def own_keys(self) -> str:  # type: ignore[override]
+    def own_keys(self) -> str:
         """Bindings that name a key which is pressed here."""
         path = get_projects_folder().with_name("keybindings.json")
         try:

@@ -3,16 +3,12 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from tasuki.files import find_home_folder
 from tasuki.harness.copilot.format import (
     LINE,
+    CopilotData,
     CopilotEvent,
-    CopilotStart,
-    CopilotStatement,
-    CopilotUsageRecord,
-    CopilotUserMessage,
     choose_name,
     decode_data,
     read_workspace,
@@ -20,10 +16,8 @@ from tasuki.harness.copilot.format import (
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, list_thread_files, scan_folder
-from tasuki.harness.reading.speakers import extract_first_words
+from tasuki.harness.reading.speakers import Evidence, extract_first_words
 from tasuki.patterns import compile_pattern
-
-T = TypeVar("T")
 
 _SESSION = compile_pattern(rb'\A\s*\{"type": ?"session\.start", ?"data": ?\{"sessionId": ?"')
 _SAID = compile_pattern(rb'\A\{"type": ?"(?:user|assistant)\.message"')
@@ -34,11 +28,6 @@ def get_home() -> Path:
     """Return the folder of Copilot CLI; `COPILOT_HOME` moves it."""
     base = os.environ.get("COPILOT_HOME", "")
     return Path(base) if base else find_home_folder() / ".copilot"
-
-
-def is_session(path: Path, first: bytes) -> bool:
-    """Tell whether a file begins as a session of Copilot CLI does."""
-    return bool(_SESSION.match(first))
 
 
 def list_sessions() -> Iterator[ThreadFile]:
@@ -55,23 +44,23 @@ class CopilotHead(HeadReader):
 
     harness = "copilot"
     list_files = staticmethod(list_sessions)
-    is_thread = staticmethod(is_session)
+    begins = _SESSION
     head_bytes = 48 << 10
 
     def take_start(self, line: bytes) -> None:
         if not self.id and b'"session.start"' in line[:60]:
             if event := decode_line(LINE, line):
-                start = _decode_data(event, CopilotStart)
-                self.id, self.cwd = start.sessionId, start.context.cwd
+                start = _decode_data(event)
+                self.id, self.cwd = start.sessionId, start.place.cwd
         elif _SAID.match(line) and not _OF_AGENT.search(line):
             self.messages += 1
             if self.words or b'"user.message"' not in line[:60]:
                 return
             event = decode_line(LINE, line)
             if event and event.type == "user.message" and not event.agentId:
-                message = _decode_data(event, CopilotUserMessage)
-                by_program = bool(message.source) and message.source != "user"
-                self.words = extract_first_words(message.content, "program" if by_program else "")
+                message = _decode_data(event)
+                evidence: Evidence = "program" if message.is_by_program else ""
+                self.words = extract_first_words(message.content or "", evidence)
 
     def take_end(self, line: bytes) -> None:
         is_title = not self.name and b'"session.title_changed"' in line[:60]
@@ -80,10 +69,10 @@ class CopilotHead(HeadReader):
             return
         self.time = self.time or parse_time(event.timestamp)
         if is_title:
-            self.name = _decode_data(event, CopilotStatement).title or ""
+            self.name = _decode_data(event).title or ""
         elif is_usage and not event.agentId:
-            usage = _decode_data(event, CopilotUsageRecord).usage
-            if usage.inputTokens > 0:
+            usage = _decode_data(event).usage
+            if usage and usage.inputTokens > 0:
                 self.context = usage.inputTokens + usage.outputTokens
                 self.window = usage.maxPromptTokens
 
@@ -95,8 +84,8 @@ class CopilotHead(HeadReader):
         return super().finish()
 
 
-def _decode_data(line: CopilotEvent, kind: type[T]) -> T:
+def _decode_data(line: CopilotEvent) -> CopilotData:
     try:
-        return decode_data(line, kind)
+        return decode_data(line)
     except UNDECODABLE:
-        return kind()
+        return CopilotData()

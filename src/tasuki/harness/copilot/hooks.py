@@ -25,7 +25,7 @@ from tasuki.harness.integration import (
     PROMPT_SECONDS,
     TURN_SECONDS,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookAnswer,
     HookCall,
     OwnFile,
@@ -91,7 +91,7 @@ Before the first words it is `… edit prompt`.
 """
 
 
-class CopilotIntegration(BaseIntegration):
+class CopilotIntegration(HarnessIntegration):
     """The skill `/handoff`, hooks and the tools."""
 
     notes: tuple[str, ...] = (

@@ -79,8 +79,21 @@ class GeminiTokens(Struct, gc=False):
     total: int = 0
 
 
-class GeminiMessage(Struct, gc=False):
-    """One message; an id that comes again updates it."""
+class GeminiSessionFields(Struct, gc=False):
+    """Fields of a session: its first record, a `$set`, or a document without its list."""
+
+    sessionId: str | None = ""
+    projectHash: str | None = ""
+    startTime: str | None = ""
+    lastUpdated: str | None = ""
+    kind: str | None = ""
+    summary: str | None = ""
+    directories: list[str] | None = None
+    messages: "list[GeminiMessage] | None" = None
+
+
+class GeminiMessage(GeminiSessionFields, gc=False):
+    """One message; an id that comes again updates it. As a line of a log it may be the session's."""
 
     id: str = ""
     timestamp: str = ""
@@ -92,32 +105,11 @@ class GeminiMessage(Struct, gc=False):
     model: str | None = ""
 
 
-class GeminiSessionFields(Struct, gc=False):
-    """Fields of a session: its first record, a `$set`, or a document without its list."""
-
-    sessionId: str | None = ""
-    projectHash: str | None = ""
-    startTime: str | None = ""
-    lastUpdated: str | None = ""
-    kind: str | None = ""
-    summary: str | None = ""
-    directories: list[str] | None = None
-    messages: list[GeminiMessage] | None = None
-
-
 class GeminiLogLine(GeminiMessage, gc=False):
     """Any line of a log."""
 
     set: GeminiSessionFields | None = msgspec.field(name="$set", default=None)
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
-    sessionId: str | None = ""
-    projectHash: str | None = ""
-    startTime: str | None = ""
-    lastUpdated: str | None = ""
-    kind: str | None = ""
-    summary: str | None = ""
-    directories: list[str] | None = None
-    messages: list[GeminiMessage] | None = None
 
 
 LINE = msgspec.json.Decoder(GeminiLogLine)
@@ -128,20 +120,6 @@ FIELDS = msgspec.json.Decoder(GeminiSessionFields)
 def find_context_size(tokens: GeminiTokens | None) -> int | None:
     """Return the size of the context after a message, None without a plausible one."""
     return tokens.total if tokens is not None and 0 < tokens.total < 1 << 40 else None
-
-
-def extract_fields(line: GeminiLogLine) -> GeminiSessionFields:
-    """Return the fields of a session in its first line."""
-    return GeminiSessionFields(
-        line.sessionId,
-        line.projectHash,
-        line.startTime,
-        line.lastUpdated,
-        line.kind,
-        line.summary,
-        line.directories,
-        line.messages,
-    )
 
 
 def list_parts(content: Content) -> list[GeminiPart]:

@@ -15,7 +15,6 @@ from tasuki.harness.gemini.format import (
     GeminiMessage,
     GeminiSessionFields,
     GeminiToolCall,
-    extract_fields,
     extract_outer_json,
     extract_user_text,
     find_context_size,
@@ -108,7 +107,7 @@ class GeminiReader(ThreadReader):
             if line.set.messages is not None:
                 self._replace_messages(line.set.messages)
         elif line.sessionId and line.projectHash:
-            self._patch_fields(extract_fields(line))
+            self._patch_fields(line)
             self.is_log = self.is_log and line.messages is None
             for message in line.messages or ():
                 self._on_message(message)

@@ -200,8 +200,9 @@ def _split_path(path: Path) -> tuple[Path | None, str]:
 
 
 def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | None:
-    session = store.load_session(db, id)
-    return store.StoredSession(session, store.load_rows(db, id)) if session else None
+    if stored := store.load_session(db, id):
+        stored.rows = store.load_rows(db, id)
+    return stored
 
 
 def _find_only_session(database: Path) -> str:

@@ -112,12 +112,14 @@ class OpencodeRevert(Struct, frozen=True, gc=False):
 
 
 class OpencodeSessionTime(Struct, frozen=True, gc=False):
+    """Milliseconds since the epoch."""
+
     created: int | float = 0
     updated: int | float = 0
 
 
 class OpencodeSessionInfo(Struct, frozen=True, gc=False):
-    """The session, at the head of an export."""
+    """A session without its messages, as the head of an export has it."""
 
     id: str = ""
     parentID: str | None = ""

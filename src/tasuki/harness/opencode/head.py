@@ -97,8 +97,8 @@ def is_session(path: Path, first: bytes) -> bool:
 
 def build_session_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None:
     """Build the head of a session; None without a message."""
-    session = store.load_session(db, id)
-    if session is None:
+    stored = store.load_session(db, id)
+    if stored is None:
         return None
     ((is_begun, count),) = db.execute(_COUNT, (id, id))
     if not is_begun:
@@ -107,8 +107,8 @@ def build_session_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHea
         harness="opencode",
         id=id,
         path=str(file.path),
-        cwd=session.directory,
-        name=record.choose_name(session.title),
+        cwd=stored.session.directory,
+        name=record.choose_name(stored.session.title),
         first_words=_find_first_words(db, id),
         modified=file.modified,
         bytes=file.bytes,

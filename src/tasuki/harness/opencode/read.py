@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import store
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
 from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
@@ -66,7 +67,7 @@ class OpencodeReader(ThreadReader):
         size = sum(len(row.data) for row in stored.rows)
         super().__init__(ThreadLines(path), CallLog(KEEP_HUGE if size > LARGE else KEEP))
         self.lines.bytes, self.database = size, database
-        self.session, self.rows = stored.session, stored.rows
+        self.stored, self.session, self.rows = stored, stored.session, stored.rows
         self.messages: dict[str, _OpenMessage] = {}
         self.owners: list[str] = []
         """The message of each entry."""
@@ -287,7 +288,8 @@ class OpencodeReader(ThreadReader):
     def _build_thread(self) -> Thread:
         session = self.session
         self._note_errors()
-        started = session.created or min((r.moment >> 12 for r in self.rows), default=0)
+        created, updated = map(store.parse_number, (session.time.created, session.time.updated))
+        started = created or min((r.moment >> 12 for r in self.rows), default=0)
         last = max((e.ref for e in self.choose_entries()), default=0)
         newest = self.notices[-1] if self.notices else None
         is_stopped = newest is not None and newest.kind == "interrupted" and newest.after >= last
@@ -296,18 +298,18 @@ class OpencodeReader(ThreadReader):
             cwd=session.directory,
             version=session.version,
             name=record.choose_name(session.title),
-            parent=session.parent,
+            parent=session.parentID or "",
             started=format_iso(started),
-            updated=format_iso(max(session.updated, started)),
+            updated=format_iso(max(updated, started)),
             keeps_from=self._find_first_ref(self.tail_of_next) if self.tail_of_next else 0,
             sidechains=tuple(
                 Sidechain(id=id, path=str(self.database / id), label=title)
-                for id, title in session.children
+                for id, title in self.stored.children
             ),
             aborted=is_stopped,
             sources=(str(self.database),),
             report=replace(
-                self.lines.build_report(), lacks_end=_GOES_ON if session.goes_on else ""
+                self.lines.build_report(), lacks_end=_GOES_ON if self.stored.goes_on else ""
             ),
         )
 

@@ -42,23 +42,6 @@ _CYCLE = 1 << 48
 _MONTH = 30 * 86_400_000 << 12
 
 
-class OpencodeSession(Struct):
-    """A session without its messages. Times are milliseconds since the epoch."""
-
-    id: str
-    parent: str = ""
-    directory: str = ""
-    title: str = ""
-    version: str = ""
-    created: int = 0
-    updated: int = 0
-    revert: record.OpencodeRevert | None = None
-    children: tuple[tuple[str, str], ...] = ()
-    """Ids and titles of the sessions of its sub-agents."""
-    goes_on: bool = False
-    """opencode 2 went on with it, in tables of its own."""
-
-
 class OpencodeRow(Struct, gc=False):
     """A message or a part of one, not decoded yet."""
 
@@ -75,8 +58,12 @@ class OpencodeRow(Struct, gc=False):
 class StoredSession(Struct):
     """A session and its rows, in the order of their creation."""
 
-    session: OpencodeSession
-    rows: list[OpencodeRow]
+    session: record.OpencodeSessionInfo
+    rows: list[OpencodeRow] = []
+    children: tuple[tuple[str, str], ...] = ()
+    """Ids and titles of the sessions of its sub-agents."""
+    goes_on: bool = False
+    """opencode 2 went on with it, in tables of its own."""
 
 
 def is_database(path: Path) -> bool:
@@ -250,7 +237,7 @@ def is_listed(path: Path, id: str) -> bool:
     return query_database(path, path, lambda db: db.execute(query, (key,)).fetchone()) is not None
 
 
-def load_session(db: "Connection", id: str) -> OpencodeSession | None:
+def load_session(db: "Connection", id: str) -> StoredSession | None:
     """Load one session by its id, without its rows."""
     cursor = db.execute("SELECT * FROM session WHERE id = ?", (id,))
     names = [column[0] for column in cursor.description]
@@ -261,15 +248,18 @@ def load_session(db: "Connection", id: str) -> OpencodeSession | None:
     children = db.execute(
         "SELECT id, title FROM session WHERE parent_id = ? ORDER BY time_created, id", (id,)
     )
-    return OpencodeSession(
+    created, updated = (parse_number(row.get(f"time_{name}")) for name in ("created", "updated"))
+    session = record.OpencodeSessionInfo(
         id=id,
-        parent=decode_text(row.get("parent_id")),
+        parentID=decode_text(row.get("parent_id")),
         directory=decode_text(row.get("directory")),
         title=decode_text(row.get("title")),
         version=decode_text(row.get("version")),
-        created=parse_number(row.get("time_created")),
-        updated=parse_number(row.get("time_updated")),
         revert=_parse_revert(row.get("revert")),
+        time=record.OpencodeSessionTime(created, updated),
+    )
+    return StoredSession(
+        session,
         children=tuple((decode_text(child), decode_text(title)) for child, title in children),
         goes_on=_count_newer(db, "SELECT count(*) FROM session_v2 WHERE id = ?", id) > 0,
     )
@@ -421,24 +411,11 @@ def load_export(path: Path) -> StoredSession:
             f"{path} is not a complete export of opencode ({exc}). Export it again: opencode "
             "export SESSION > thread.json"
         ) from exc
-    info = export.info
-    if bytes(info.location):
+    if bytes(export.info.location):
         raise ThreadUnreadable(
             f"{path} is an export of opencode 2: it is not a thread of a known harness."
         )
-    return StoredSession(
-        session=OpencodeSession(
-            id=info.id,
-            parent=info.parentID or "",
-            directory=info.directory,
-            title=info.title,
-            version=info.version,
-            created=parse_number(info.time.created),
-            updated=parse_number(info.time.updated),
-            revert=info.revert,
-        ),
-        rows=sort_rows(list(_list_export_rows(export))),
-    )
+    return StoredSession(export.info, sort_rows(list(_list_export_rows(export))))
 
 
 def _list_export_rows(export: record.OpencodeExport) -> Iterator[OpencodeRow]:
