@@ -175,6 +175,7 @@ PROMPT_SECONDS = 300
 """Time limit of the hook that drafts a handoff where there is no tmux."""
 TURN_SECONDS = 60
 """Time limit of the hook at the end of a turn."""
+COMMAND = "the command /handoff"
 TOOLS = "tasuki's tools for the agent (MCP)"
 SKILL = "a skill: when and how the agent hands off"
 COMPACTION_MARK = "tasuki at a compaction"
@@ -407,9 +408,9 @@ def list_handoff_hooks(
     ]  # fmt: skip
 
 
-def copy_asset(path: Path, asset: Path, purpose: str) -> OwnFile:
-    """Build a file of our own with the content of one in this package."""
-    return OwnFile(str(path), asset.read_text(encoding="utf-8"), purpose)
+def copy_asset(folder: Path, name: str, asset: Path, purpose: str) -> OwnFile:
+    """Build a file of our own in a folder, with the content of one in this package."""
+    return OwnFile(str(folder / name), asset.read_text(encoding="utf-8"), purpose)
 
 
 def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> str:

@@ -15,6 +15,7 @@ from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
+    COMMAND,
     HOOK_MARK,
     SKILL,
     Addition,
@@ -131,10 +132,8 @@ class ClaudeIntegration(HarnessIntegration):
         }
         server = {"type": "stdio", **build_tools_server(tasuki)}
         return (
-            copy_asset(
-                home / "commands" / "handoff.md", ASSETS / "command.md", "the command /handoff"
-            ),
-            copy_asset(home / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            copy_asset(home, "commands/handoff.md", ASSETS / "command.md", COMMAND),
+            copy_asset(home, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
             *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", (PASTED,)),
             JsonEntry(
                 settings,

@@ -22,7 +22,7 @@ from tasuki.harness.claude.format import (
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.jsonl import ThreadLines, decode_part
 from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.model import Entry, Notice, ToolCall
@@ -254,10 +254,8 @@ class ClaudeUserRows(ThreadReader):
 
     def _keep_document(self, attachment: ClaudeAttachment) -> None:
         """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
-        try:
-            file = decode_nested(FILE, attachment.content)
-        except UNDECODABLE:
-            file = ClaudeFile(content=decode_text(attachment.content))
+        file = decode_part(FILE, attachment.content, None)
+        file = file or ClaudeFile(content=decode_text(attachment.content))
         file = file.file or file
         path = attachment.filename or file.filePath or file.path or attachment.path
         self.lines.gate.log.add(path, attachment.snippet or file.content)

@@ -77,9 +77,7 @@ class CodexIntegration(HarnessIntegration):
         hooks, events = str(folder / "hooks.json"), ("UserPromptSubmit", "Stop")
         found = [
             copy_asset(
-                folder / "skills" / "handoff" / "SKILL.md",
-                ASSETS / "skill.md",
-                "the skill $handoff",
+                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill $handoff"
             ),
             *list_handoff_hooks(hooks, events, tasuki, "codex", "$handoff"),
         ]

@@ -20,7 +20,7 @@ from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    decode_nested,
+    decode_part,
     merge_reports,
 )
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
@@ -206,10 +206,8 @@ class CodexReader(ThreadReader):
         self.stamp = parsed.timestamp.encode() or self.stamp
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
-            try:
-                sub = decode_nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
-            except UNDECODABLE:
-                sub = b""
+            typed = decode_part(record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType())
+            sub = typed.type.encode()
         if (kind, sub) not in self.table:
             self._count_unknown((kind, sub))
         elif step := self.table[kind, sub]:

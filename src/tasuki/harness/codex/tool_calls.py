@@ -25,7 +25,7 @@ from tasuki.harness.codex.format import (
     extract_text,
 )
 from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.markdown import parse_diff
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import CallLog
@@ -286,10 +286,8 @@ def _is_same(path: str, others: Sequence[str]) -> bool:
 def _split_parts(parts: Sequence[str], count: int) -> Sequence[str]:
     """Return one text for each of several calls, where what a script printed shows which is whose."""
     if len(parts) == 1 and parts[0].startswith("["):
-        try:
-            return [bytes(raw).decode() for raw in decode_nested(_LISTED, parts[0])]
-        except UNDECODABLE:
-            return parts
+        listed = decode_part(_LISTED, parts[0], None)
+        return parts if listed is None else [bytes(raw).decode() for raw in listed]
     ends = [_EXITED.match(part) for part in parts[1::2]]
     codes = [f"Process exited with code {end[1]}" for end in ends if end]
     if len(parts) == 2 * count == 2 * len(codes):

@@ -132,12 +132,12 @@ class CopilotData(Struct, gc=False):
 
 
 LINE = msgspec.json.Decoder(CopilotEvent)
-_DATA = msgspec.json.Decoder(CopilotData)
+DATA = msgspec.json.Decoder(CopilotData)
 
 
 def decode_data(line: CopilotEvent) -> CopilotData:
     """Decode the data of an event. Raises MsgspecError for data of wrong types."""
-    return decode_nested(_DATA, line.data)
+    return decode_nested(DATA, line.data)
 
 
 def read_workspace(session: Path) -> dict[str, str]:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from tasuki.files import find_home_folder
 from tasuki.harness.copilot.format import (
+    DATA,
     LINE,
     CopilotData,
-    CopilotEvent,
     choose_name,
-    decode_data,
     read_workspace,
 )
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, list_thread_files, scan_folder
+from tasuki.harness.reading.jsonl import decode_line, decode_part, list_thread_files, scan_folder
 from tasuki.harness.reading.speakers import Evidence, extract_first_words
 from tasuki.patterns import compile_pattern
 
@@ -50,7 +49,7 @@ class CopilotHead(HeadReader):
     def take_start(self, line: bytes) -> None:
         if not self.id and b'"session.start"' in line[:60]:
             if event := decode_line(LINE, line):
-                start = _decode_data(event)
+                start = decode_part(DATA, event.data, CopilotData())
                 self.id, self.cwd = start.sessionId, start.place.cwd
         elif _SAID.match(line) and not _OF_AGENT.search(line):
             self.messages += 1
@@ -58,7 +57,7 @@ class CopilotHead(HeadReader):
                 return
             event = decode_line(LINE, line)
             if event and event.type == "user.message" and not event.agentId:
-                message = _decode_data(event)
+                message = decode_part(DATA, event.data, CopilotData())
                 evidence: Evidence = "program" if message.is_by_program else ""
                 self.words = extract_first_words(message.content or "", evidence)
 
@@ -69,9 +68,9 @@ class CopilotHead(HeadReader):
             return
         self.time = self.time or parse_time(event.timestamp)
         if is_title:
-            self.name = _decode_data(event).title or ""
+            self.name = decode_part(DATA, event.data, CopilotData()).title or ""
         elif is_usage and not event.agentId:
-            usage = _decode_data(event).usage
+            usage = decode_part(DATA, event.data, CopilotData()).usage
             if usage and usage.inputTokens > 0:
                 self.context = usage.inputTokens + usage.outputTokens
                 self.window = usage.maxPromptTokens
@@ -82,10 +81,3 @@ class CopilotHead(HeadReader):
         self.cwd = fields.get("cwd") or self.cwd
         self.name = choose_name(fields, self.words) or self.name
         return super().finish()
-
-
-def _decode_data(line: CopilotEvent) -> CopilotData:
-    try:
-        return decode_data(line)
-    except UNDECODABLE:
-        return CopilotData()

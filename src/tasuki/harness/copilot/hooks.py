@@ -112,9 +112,7 @@ class CopilotIntegration(HarnessIntegration):
         server = {"type": "local", **build_tools_server(tasuki), "tools": ["*"]}
         return (
             copy_asset(
-                folder / "skills" / "handoff" / "SKILL.md",
-                ASSETS / "skill.md",
-                "the skill /handoff",
+                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill /handoff"
             ),
             OwnFile(str(folder / "hooks" / "tasuki-handoff.json"), hooks, purpose, HOOK_MARK),
             *build_tools_entries(str(folder / "mcp-config.json"), ("mcpServers",), server),

@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.errors import ThreadUnreadable
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, explain_errors
 from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
@@ -197,10 +196,8 @@ def read_document(path: Path) -> bytes:
 
     Raises ThreadUnreadable if it cannot be read.
     """
-    try:
+    with explain_errors(path):
         data = path.read_bytes()
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
     marked = data.startswith(BYTE_ORDER_MARK)
     return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
+    COMMAND,
     COMPACTION_KINDS,
     SKILL,
     Addition,
@@ -110,12 +111,8 @@ class GeminiIntegration(HarnessIntegration):
         settings = str(folder / "settings.json")
         events, patterns = ("BeforeAgent", "AfterAgent"), (f"""*'"prompt":"{REMARK}'*""",)
         return (
-            copy_asset(
-                folder / "commands" / "handoff.toml",
-                ASSETS / "command.toml",
-                "the command /handoff",
-            ),
-            copy_asset(folder / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            copy_asset(folder, "commands/handoff.toml", ASSETS / "command.toml", COMMAND),
+            copy_asset(folder, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
             *list_handoff_hooks(
                 settings, events, tasuki, "gemini", "/handoff", patterns, unit=1000, name="tasuki"
             ),

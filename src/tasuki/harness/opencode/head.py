@@ -10,7 +10,7 @@ from tasuki.files import find_home_folder
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
+from tasuki.harness.reading.jsonl import decode_line, decode_lines, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
@@ -123,12 +123,9 @@ def _find_first_words(db: "Connection", id: str) -> str:
         " ORDER BY m.time_created, m.id, p.id LIMIT 20"
     )
     for data, message in db.execute(query, (id,)):
-        try:
-            part = record.PART.decode(repair_line(data))
-            role = record.MESSAGE.decode(repair_line(message)).role
-        except (*UNDECODABLE, TypeError):
-            continue
-        if role == "user" and part.type == "text" and not part.synthetic:
+        part = decode_line(record.PART, store.encode_data(data))
+        sent = decode_line(record.MESSAGE, store.encode_data(message))
+        if part and sent and sent.role == "user" and part.type == "text" and not part.synthetic:
             words = record.restore_skill_call(part.text or "")[0]
             if shown := extract_first_words(words):
                 return shown
@@ -139,11 +136,6 @@ def _find_context_tokens(db: "Connection", id: str) -> int | None:
     query = (
         "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 9"
     )
-    for (data,) in db.execute(query, (id,)):
-        try:
-            used = record.MESSAGE.decode(repair_line(data)).tokens.context
-        except (*UNDECODABLE, TypeError):
-            continue
-        if used:
-            return used
-    return None
+    rows = (store.encode_data(data) for (data,) in db.execute(query, (id,)))
+    used = (message.tokens.context for message in decode_lines(rows, record.MESSAGE))
+    return next(filter(None, used), None)

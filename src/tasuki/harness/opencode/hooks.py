@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.integration import (
+    COMMAND,
     COMPACTION_FILE_MARK,
     COMPACTION_PURPOSE,
     Addition,
@@ -75,9 +76,7 @@ class OpencodeIntegration(HarnessIntegration):
             "environment": build_tools_environment(),
         }
         return (
-            copy_asset(
-                folder / "command" / "handoff.md", ASSETS / "command.md", "the command /handoff"
-            ),
+            copy_asset(folder, "command/handoff.md", ASSETS / "command.md", COMMAND),
             OwnFile(plugin, build_plugin(tasuki), purpose),
             *build_tools_entries(str(_find_config(folder)), ("mcp",), server),
         )

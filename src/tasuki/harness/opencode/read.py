@@ -19,7 +19,7 @@ from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     clip,
-    decode_nested,
+    decode_part,
 )
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
@@ -325,8 +325,5 @@ def format_iso(milliseconds: int) -> str:
 
 def _extract_error(error: record.OpencodeError) -> tuple[str, str]:
     """Return what an error says, and the body of the provider's response."""
-    try:
-        data = decode_nested(record.ERROR_DATA, error.data)
-    except UNDECODABLE:
-        return error.name, ""
+    data = decode_part(record.ERROR_DATA, error.data, record.OpencodeErrorData())
     return data.message[:300] or error.name, data.responseBody or ""

@@ -90,11 +90,11 @@ class PiIntegration(HarnessIntegration):
         purpose = (
             f"an extension: the command /{self.name}, and a suggestion when the context fills up"
         )
-        skill = Path("skills", "handing-off", "SKILL.md")
+        skill = "skills/handing-off/SKILL.md"
         server = {**build_tools_server(tasuki), "exposure": "direct"}
         return (
             OwnFile(extension, build_extension(self.harness, self.name, tasuki), purpose),
-            copy_asset(self.home / skill, PACKAGE / skill, SKILL),
+            copy_asset(self.home, skill, PACKAGE / skill, SKILL),
             *build_tools_entries(str(self.home / "mcp.json"), ("mcpServers",), server),
         )
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
-from tasuki.harness.reading.jsonl import ThreadLines
+from tasuki.harness.reading.jsonl import ThreadLines, explain_errors
 from tasuki.harness.tool_table.patches import parse_patch
 from tasuki.model import FileChange
 from tasuki.patterns import compile_pattern
@@ -35,12 +34,8 @@ class MarkdownText(Struct):
 
 def read_markdown(path: Path) -> MarkdownText:
     """Read a whole file. Raises ThreadUnreadable if it cannot be read."""
-    try:
+    with explain_errors(path):
         return parse_markdown(path, path.read_bytes())
-    except FileNotFoundError as exc:
-        raise ThreadUnreadable(f"{path} vanished while it was read.") from exc
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
 
 
 def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
