@@ -37,7 +37,7 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_COPY_KEYS, _DENIAL_KEY = (b'"backgroundTaskId"', b'"answers"'), b'"toolDenialKind"'
+_JOB_KEY, _ANSWERS_KEY, _DENIAL_KEY = b'"backgroundTaskId"', b'"answers"', b'"toolDenialKind"'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (
     b'"Async agent',
@@ -203,9 +203,9 @@ class ClaudeReader(ClaudeUserRows):
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        behind = max(cut, len(line) - 600) if cut > 0 else 0
-        has_facts = line.find(_DENIAL_KEY, behind) > 0
-        has_facts = has_facts or any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
+        start, behind = max(cut, 0), max(cut, len(line) - 600) if cut > 0 else 0
+        has_facts = line.find(_DENIAL_KEY, behind) > 0 or line.find(_JOB_KEY, start) > 0
+        has_facts = has_facts or line.find(_ANSWERS_KEY, start) > 0
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
 

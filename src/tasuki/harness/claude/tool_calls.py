@@ -94,14 +94,6 @@ class ClaudeCallLog(CallLog):
         self.nodes.append(node)
         self.messages.append(hash(message))
 
-    def add_beside(self, entry: Entry, call_id: str) -> None:
-        """Add what the user wrote while a call ran: it is on the branch of that call."""
-        called = self.calls.get(call_id)
-        index = called.ref - 1 if called else len(self.entries) - 1
-        self.add_entry(entry, self.nodes[index] if index >= 0 else -1)
-        if index >= 0:
-            self.messages[-1] = self.messages[index]
-
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
         ref = len(self.entries) + 1

@@ -66,6 +66,7 @@ class ClaudeUserRows(ThreadReader):
 
     def __init__(self, lines: ThreadLines, log: ClaudeCallLog) -> None:
         super().__init__(lines, log)
+        self.entry_nodes = log.nodes
         self.tree = ClaudeTree()
         self.uuids = self.tree.uuids
         self.meta: dict[str, str] = {}
@@ -82,10 +83,10 @@ class ClaudeUserRows(ThreadReader):
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
 
-    def add_entry(self, *parts: Any, message: str = "", **more: Any) -> Entry:
-        entry = self.build_entry(*parts, **more)
-        self.log.add_entry(entry, len(self.uuids) - 1, message)
-        return entry
+    def add_entry(self, *parts: Any, node: int | None = None, message: str = "") -> Entry:
+        self.node = len(self.uuids) - 1 if node is None else node
+        self.log.messages.append(hash(message))
+        return super().add_entry(*parts)
 
     def _on_user(self, line: ClaudeLine) -> None:
         content = line.message.content if line.message else None
@@ -168,8 +169,11 @@ class ClaudeUserRows(ThreadReader):
         if source := _PLAN_SOURCE.search(words) if origin == "plan" else None:
             self.parent, words = source[1], words[: source.start()].rstrip()
         self.queued = [q for q in self.queued if q[0] != text]
-        if answered:
-            self.log.add_beside(self.build_entry("user", words, origin), answered)
+        if answered:  # It is on the branch of that call.
+            called, log = self.log.calls.get(answered), self.log
+            index = called.ref - 1 if called else len(log.entries) - 1
+            self.add_entry("user", words, origin, node=log.nodes[index] if index >= 0 else -1)
+            log.messages[-1] = log.messages[index] if index >= 0 else 0
         else:
             if origin != "harness":
                 self.tree.add_prompt()
@@ -204,7 +208,7 @@ class ClaudeUserRows(ThreadReader):
 
     def _add_user_command(self, command: str) -> None:
         call = ToolCall(id=self.id, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self.add_entry("tool", origin="command", tool=call)
+        self.user_command = self.add_entry("tool", "", "command", call)
 
     def _finish_user_command(self, text: str) -> None:
         if self.user_command is not None and (call := self.user_command.tool):
@@ -285,7 +289,7 @@ class ClaudeUserRows(ThreadReader):
             if not text.startswith("/") and version < _RECORDS_DELIVERY:
                 self.at = line.timestamp or timestamp
                 origin, words = self.lines.gate.judge(text, queued=True)
-                self.log.add_entry(self.build_entry("user", words, origin), ALWAYS)
+                self.add_entry("user", words, origin, node=ALWAYS)
         elif line.operation == "dequeue" and self.queued:
             self.queued.pop(0)
 

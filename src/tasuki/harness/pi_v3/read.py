@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +24,7 @@ from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_l
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog, build_user_command
 from tasuki.harness.tool_table.tools import build_tool_call, list_todos, read_input
-from tasuki.model import Entry, Notice, Thread, ToolStatus
+from tasuki.model import Notice, Thread, ToolStatus
 from tasuki.patterns import compile_pattern
 
 SKIPPED = frozenset({
@@ -82,15 +81,12 @@ class PiReader(ThreadReader):
         self.harness = harness
         self.tree = _PiTree()
         self.header: PiLine | None = None
-        self.nodes: list[int] = []
-        """Line of each entry in the tree."""
         self.removed: set[int] = set()
         self.numbered: list[int] = []
         """Node of each line of the file, for the indexes that old compactions hold."""
         self.noted: list[tuple[int, Notice]] = []
         """All notices, each with its line in the tree."""
         self.skills: list[tuple[int, str]] = []
-        self.node = -1
         self.handlers: dict[str, Callable[[PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,
@@ -139,10 +135,6 @@ class PiReader(ThreadReader):
         self.name = self.name or line.title or ""
         self.thinking = line.thinkingLevel or ""
         self.model = build_model_name(line)
-
-    def add_entry(self, *parts: Any, **more: Any) -> Entry:
-        self.nodes.append(self.node)
-        return super().add_entry(*parts, **more)
 
     def add_notice(self, kind: NoticeKind, text: str) -> None:
         super().add_notice(kind, text)
@@ -254,7 +246,7 @@ class PiReader(ThreadReader):
         kept_index = line.firstKeptEntryIndex
         if kept_index is not None and 0 <= kept_index < len(self.numbered):
             kept_node = self.numbered[kept_index]
-        refs = (ref for ref, node in enumerate(self.nodes, 1) if node >= kept_node)
+        refs = (ref for ref, node in enumerate(self.entry_nodes, 1) if node >= kept_node)
         first = next(refs, 0) if kept_node >= 0 else 0
         put(self.add_entry("compaction", line.summary or "", "harness"), "kept_from", first)
 
@@ -291,7 +283,7 @@ class PiReader(ThreadReader):
         active = self.tree.find_branch()
         self.left = {
             index
-            for index, node in enumerate(self.nodes)
+            for index, node in enumerate(self.entry_nodes)
             if not active[node] or node in self.removed
         }
         self.notices = [notice for node, notice in self.noted if node < 0 or active[node]]

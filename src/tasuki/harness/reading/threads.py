@@ -1,5 +1,6 @@
 """What the readers of all harnesses gather while they read: entries, notices, and the thread."""
 
+from collections.abc import MutableSequence
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ MOST_NOTICE = 300
 class ThreadReader:
     """One pass over the records of a thread; a harness says what they mean.
 
-    `at`, `id` and `offset` are those of the record that is read, `source` is the file it is in.
+    `at`, `id`, `node` and `offset` are those of the record that is read, `source` is the file it is in.
     """
 
     harness = ""
@@ -30,6 +31,9 @@ class ThreadReader:
         self.notices: list[Notice] = []
         self.limit = LimitRecord()
         self.at = self.id = ""
+        self.node = -1
+        self.entry_nodes: MutableSequence[int] = []
+        """The place of each entry in the tree of records, where they are one."""
         self.source = self.offset = 0
         self.name = self.model = self.thinking = self.version = self.updated = self.parent = ""
         self.context_tokens: int | None = None
@@ -38,22 +42,21 @@ class ThreadReader:
     def is_continued(self) -> bool:
         return self.lines.is_continued()
 
-    def build_entry(
+    def add_entry(
         self,
         kind: EntryKind,
         text: str = "",
         origin: Origin = "typed",
         tool: ToolCall | None = None,
-        *,
         id: str | None = None,
     ) -> Entry:
-        """Build the next entry; `id` is its own where that of the record is not."""
+        """Add an entry; `id` is its own where that of the record is not."""
         ref, id = len(self.entries) + 1, self.id if id is None else id
-        return Entry(ref, kind, text, self.at, id, origin, tool, False, 0, self.source, self.offset)
-
-    def add_entry(self, *parts: Any, **more: Any) -> Entry:
-        """Add the entry that `build_entry` makes of the same."""
-        self.entries.append(entry := self.build_entry(*parts, **more))
+        entry = Entry(
+            ref, kind, text, self.at, id, origin, tool, False, 0, self.source, self.offset
+        )
+        self.entries.append(entry)
+        self.entry_nodes.append(self.node)
         return entry
 
     def add_notice(self, kind: NoticeKind, text: str) -> None:
