@@ -8,7 +8,7 @@ the model's.
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
@@ -102,8 +102,8 @@ class AiderReader(ThreadReader):
                     self.add_entry("assistant", prose)
         return self._build_thread()
 
-    def _add_call(self, name: str, **fields: object) -> ToolCall:
-        call = ToolCall(id=self.id, name=name, **fields)  # type: ignore[arg-type]
+    def _add_call(self, name: str, output: str = "", **fields: Any) -> ToolCall:
+        call = ToolCall(self.id, name, output=output, output_size=len(output), **fields)
         self.add_entry("tool", tool=call)
         self.log.names[name] = None
         return call
@@ -180,24 +180,16 @@ class AiderReader(ThreadReader):
         self.known_files.add(path)
         self._add_call(
             "edit",
+            match[0],
             kind="edit",
             paths=(path,),
             changes=applied or (FileChange(path=path, kind="edit"),),
-            output=match[0],
-            output_size=len(match[0]),
             status="ok",
         )
 
     def _on_commit(self, match: re.Match[str]) -> None:
-        size = len(match[0])
-        self._add_call(
-            "commit",
-            kind="shell",
-            command="git commit",
-            output=match[0],
-            output_size=size,
-            status="ok",
-        )
+        command = "git commit"
+        self._add_call("commit", match[0], kind="shell", command=command, status="ok")
 
     def _on_running(self, match: re.Match[str]) -> None:
         self._add_call("run", kind="shell", command=match[1].strip(), status="unknown")

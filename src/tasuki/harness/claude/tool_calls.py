@@ -19,11 +19,7 @@ from tasuki.harness.claude.format import (
     CopiedFacts,
 )
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import (
-    choose_keep_limit,
-    clip_far,
-    find_far_offset,
-)
+from tasuki.harness.reading.jsonl import choose_keep_limit, clip_far, find_far_offset
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import LAUNCHED, CallLog

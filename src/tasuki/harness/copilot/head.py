@@ -5,13 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.files import find_home_folder
-from tasuki.harness.copilot.format import (
-    DATA,
-    LINE,
-    CopilotData,
-    choose_name,
-    read_workspace,
-)
+from tasuki.harness.copilot.format import DATA, LINE, CopilotData, choose_name, read_workspace
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import decode_line, decode_part, list_thread_files, scan_folder

@@ -23,13 +23,7 @@ from tasuki.harness.opencode.head import (
 )
 from tasuki.harness.parts import ThreadPart, find_plain_file
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    ThreadFile,
-)
+from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, ThreadFile
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead

@@ -71,15 +71,13 @@ def list_session_files() -> Iterator[ThreadFile]:
 
 def find_session(database: Path, id: str) -> ThreadFile | None:
     """Find one session, also a sub-agent's, with the size that lists estimate."""
-    query = (
-        "SELECT time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
-        " FROM session s WHERE id = ?"
-    )
+    query = f"{store.SESSIONS} WHERE id = ?"
     path, key = database / id, id.encode("utf-8", "replace").decode()
     row = store.query_database(database, path, lambda db: db.execute(query, (key,)).fetchone())
     if row is None:
         return None
-    return ThreadFile(path, store.parse_number(row[0]) / 1000, store.parse_number(row[1]) * MESSAGE)
+    updated, messages = map(store.parse_number, row[1:])
+    return ThreadFile(path, updated / 1000, messages * MESSAGE)
 
 
 def is_session(path: Path, first: bytes) -> bool:

@@ -14,13 +14,7 @@ from tasuki.harness.opencode import store
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
 from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
-from tasuki.harness.reading.jsonl import (
-    KEEP_HUGE,
-    UNDECODABLE,
-    ThreadLines,
-    clip,
-    decode_part,
-)
+from tasuki.harness.reading.jsonl import KEEP_HUGE, UNDECODABLE, ThreadLines, clip, decode_part
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.tools import read_input

@@ -205,20 +205,21 @@ def _count_newer(db: "Connection", query: str, *values: str) -> int:
         return 0
 
 
+SESSIONS = (
+    "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id) FROM session s"
+)
+
+
 def list_sessions(path: Path) -> list[tuple[str, float, int]]:
     """List id, time of the last change in seconds, and message count of all sessions.
 
     Sessions of sub-agents are left out. The messages are counted in an index: the sum of their
     lengths would read the whole database.
     """
-    query = (
-        "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
-        " FROM session s WHERE parent_id IS NULL"
-    )
 
     def list_rows(db: "Connection") -> list[Any]:
         _note_newer_sessions(db, path)
-        return db.execute(query).fetchall()
+        return db.execute(f"{SESSIONS} WHERE parent_id IS NULL").fetchall()
 
     rows = query_database(path, path, list_rows)
     return [
