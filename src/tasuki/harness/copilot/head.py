@@ -23,22 +23,21 @@ def get_home() -> Path:
     return Path(base) if base else find_home_folder() / ".copilot"
 
 
-def list_sessions() -> Iterator[ThreadFile]:
-    """Yield the event logs of all sessions: only their heads name the folder."""
-    for folder in scan_folder(get_home() / "session-state"):
-        if os.path.isdir(folder.path):
-            yield from list_thread_files(
-                e for e in scan_folder(folder.path) if e.name == "events.jsonl"
-            )
-
-
 class CopilotHead(HeadReader):
     """What both ends of a session's event log show."""
 
     harness = "copilot"
-    list_files = staticmethod(list_sessions)
     begins = _SESSION
     head_bytes = 48 << 10
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield the event logs of all sessions: only their heads name the folder."""
+        for folder in scan_folder(get_home() / "session-state"):
+            if os.path.isdir(folder.path):
+                yield from list_thread_files(
+                    e for e in scan_folder(folder.path) if e.name == "events.jsonl"
+                )
 
     def take_start(self, line: bytes) -> None:
         if not self.id and b'"session.start"' in line[:60]:

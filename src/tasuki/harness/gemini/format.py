@@ -67,14 +67,11 @@ class GeminiToolCall(Struct, gc=False):
     status: str | None = ""
     agentId: str | None = ""
     resultDisplay: Raw = Raw(b"null")
-    timestamp: str | None = ""
 
 
 class GeminiTokens(Struct, gc=False):
     """Tokens of one request."""
 
-    input: int = 0
-    output: int = 0
     total: int = 0
 
 

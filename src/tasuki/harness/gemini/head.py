@@ -53,13 +53,6 @@ def get_home() -> Path:
     return (Path(base) if base else find_home_folder()) / ".gemini"
 
 
-def list_sessions() -> Iterator[ThreadFile]:
-    """Yield all session files: only the projects' folders and the files name the folder."""
-    for project in scan_folder(get_home() / "tmp"):
-        if os.path.isdir(project.path):
-            yield from _list_files(Path(project.path, "chats"))
-
-
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
     """Yield session files; a resumed document is skipped for the log that it became."""
     sessions = [e for e in scan_folder(folder) if e.name.startswith("session-") and e.is_file()]
@@ -140,9 +133,15 @@ class GeminiHead(HeadReader):
     """What both ends of a session show: of a log, or of one document."""
 
     harness = "gemini"
-    list_files = staticmethod(list_sessions)
     begins = _SESSION
     head_bytes = HEAD_BYTES
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield all session files: only the projects' folders and the files name the folder."""
+        for project in scan_folder(get_home() / "tmp"):
+            if os.path.isdir(project.path):
+                yield from _list_files(Path(project.path, "chats"))
 
     def __init__(self, file: ThreadFile) -> None:
         super().__init__(file)

@@ -13,7 +13,6 @@ class OpencodeTime(Struct, frozen=True, gc=False):
 
     created: int | float = 0
     completed: int | float | None = None
-    start: int | float = 0
     end: int | float | None = None
 
 
@@ -101,7 +100,6 @@ class OpencodePart(Struct, frozen=True, gc=False):
     tail_start_id: str | None = ""
     prompt: str = ""
     command: str | None = ""
-    error: Raw = Raw(b"{}")
 
 
 class OpencodeRevert(Struct, frozen=True, gc=False):
@@ -161,7 +159,6 @@ EXPORT = json.Decoder(OpencodeExport)
 EXPORTED = json.Decoder(OpencodeExportedMessage)
 NAMED = json.Decoder(OpencodeIdentity)
 TIME = json.Decoder(OpencodeTime)
-ERROR = json.Decoder(OpencodeError)
 ERROR_DATA = json.Decoder(OpencodeErrorData)
 
 

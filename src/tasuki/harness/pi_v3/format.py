@@ -58,7 +58,6 @@ class PiMessage(Struct, gc=False):
     stopReason: str | None = ""
     errorMessage: str | None = ""
     toolCallId: str = ""
-    toolName: str = ""
     isError: bool = False
     details: Raw = Raw(b"{}")
     command: str = ""

@@ -178,11 +178,8 @@ class SpecStoryReader(ThreadReader):
 
     def _add_entry(self, kind: EntryKind, at: int, *parts: Any, **more: Any) -> Entry:
         """Add the entry that begins in a line, as `add_entry` takes it."""
-        self.at, self.id, self.offset = (
-            self.turn.at or self.started,
-            f"L{at + 1}",
-            self.offsets[at],
-        )
+        self.at, self.id = self.turn.at or self.started, f"L{at + 1}"
+        self.offset = self.offsets[at]
         return self.add_entry(kind, *parts, **more)
 
     def _flush_text(self) -> None:
@@ -228,8 +225,7 @@ class SpecStoryReader(ThreadReader):
                 return end + 1
             if _TOOL_USE.match(line):
                 break
-        following = range(at + 1, len(self.rows))
-        return next((end for end in following if self._is_turn_start(end)), len(self.rows))
+        return self._find_next_turn(at)
 
     def _skip_thought(self, at: int) -> int:
         for end in range(at, len(self.rows)):
@@ -237,12 +233,14 @@ class SpecStoryReader(ThreadReader):
                 return end + 1
             if end > at and self.rows[end].startswith("<think"):
                 break
-        following = range(at + 1, len(self.rows))
-        return next((end for end in following if self._is_turn_start(end)), len(self.rows))
+        return self._find_next_turn(at)
 
-    def _is_turn_start(self, at: int) -> bool:
-        line = self.rows[at]
-        return line.startswith("_**") and bool(_TURN.match(line)) and self._is_after_rule(at)
+    def _find_next_turn(self, at: int) -> int:
+        for place in range(at + 1, len(self.rows)):
+            line = self.rows[place]
+            if line.startswith("_**") and _TURN.match(line) and self._is_after_rule(place):
+                return place
+        return len(self.rows)
 
     def _add_call(self, at: int, call: ToolCall) -> None:
         entry = self._add_entry("tool", at, tool=call)
