@@ -84,6 +84,11 @@ def refuse_start(title: str) -> LaunchPlan:
     )
 
 
+def refuse_question(title: str) -> NoReturn:
+    """Raise UsageError for a harness whose agents cannot be asked."""
+    raise UsageError(explain_no_questions(title))
+
+
 def explain_no_questions(title: str) -> str:
     """Explain in a sentence why the agents of a harness cannot be asked."""
     return (
@@ -105,11 +110,10 @@ class UnaskableHarness:
     can_ask = False
 
     def ask(self, request: AskRequest) -> NoReturn:
-        """Raise UsageError."""
-        raise UsageError(explain_no_questions(self.title))
+        refuse_question(self.title)
 
     def parse_answer(self, output: str, request: AskRequest) -> NoReturn:
-        self.ask(request)
+        refuse_question(self.title)
 
 
 class ReadOnlyHarness(UnaskableHarness):

@@ -169,10 +169,8 @@ def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
     text = remove_paste_marks(decode_text(content))
     if match := _COMMAND.match(text):
         fields = dict(_COMMAND_FIELD.findall(text))
-        name, words = (
-            fields.get("name", "").strip().removeprefix("/"),
-            fields.get("args", "").strip(),
-        )
+        name = fields.get("name", "").strip().removeprefix("/")
+        words = fields.get("args", "").strip()
         return "" if match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
     if chat := read_channel_message(row.origin, text):
         return " ".join(chat.words.split())[:120]

@@ -208,10 +208,8 @@ def _get_state_file() -> Path:
 class ClaudeControl(BaseControl):
     """Agents of Claude Code."""
 
-    stash_keys: tuple[str, ...] = (
-        "F12",
-        "C-s",
-    )  # The first, which is bound to nothing, ends a chord.
+    # The first, which is bound to nothing, ends a chord.
+    stash_keys: tuple[str, ...] = ("F12", "C-s")
     clear_keys: tuple[str, ...] = ("C-u", "C-u")
     pasted = compile_pattern(r"\[Pasted text #\d+(?: \+(?P<ends>\d+) lines)?\]")
     enter_gap = 0.05

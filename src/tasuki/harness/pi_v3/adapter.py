@@ -116,11 +116,8 @@ class _PiProgram(_PiFiles):
 def get_pi_folder() -> Path:
     """Return the folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return (
-        Path(base)
-        if base and ".omp" not in Path(base).parts
-        else find_home_folder() / ".pi" / "agent"
-    )
+    is_of_pi = base and ".omp" not in Path(base).parts
+    return Path(base) if is_of_pi else find_home_folder() / ".pi" / "agent"
 
 
 class Pi(_PiProgram):
@@ -178,9 +175,8 @@ OMP_COMMAND_NOTE = (
 def get_omp_folder() -> Path:
     """Return the folder of omp; `PI_CODING_AGENT_DIR` moves it if it points into `.omp`."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return (
-        Path(base) if base and ".omp" in Path(base).parts else find_home_folder() / ".omp" / "agent"
-    )
+    is_of_omp = ".omp" in Path(base).parts
+    return Path(base) if is_of_omp else find_home_folder() / ".omp" / "agent"
 
 
 def build_omp_folder_name(cwd: str) -> str:
