@@ -131,11 +131,11 @@ class HookAnswer(Struct, frozen=True):
 
 
 class HarnessIntegration(Protocol):
-    """What tasuki can add to one harness, and how its hooks speak."""
+    """What tasuki can add to one harness, and how its hooks speak; with what holds for most."""
 
-    command: str
-    """How the user hands off inside it: `/handoff GOAL`."""
-    notes: tuple[str, ...]
+    command: str = "/handoff GOAL"
+    """How the user hands off inside it."""
+    notes: tuple[str, ...] = ()
     """What the user has to do after the installation, and what cannot work, as sentences."""
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
@@ -150,7 +150,7 @@ class HarnessIntegration(Protocol):
 
         It is empty where the harness offers no way.
         """
-        ...
+        return ()
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         """Parse what the payload of a hook asks for; None for nothing.
@@ -161,12 +161,12 @@ class HarnessIntegration(Protocol):
         ...
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        """Format what the hook prints; empty for nothing."""
-        ...
+        """Format what the hook prints; empty for nothing. Most have Claude's shape."""
+        return format_claude_answer(call, answer)
 
     def find_blockers(self) -> tuple[str, ...]:
         """Find what keeps the installation from working, as sentences that say how to fix it."""
-        ...
+        return ()
 
 
 # -- what several harnesses share --------------------------------------------------------
@@ -175,6 +175,7 @@ PROMPT_SECONDS = 300
 """Time limit of the hook that drafts a handoff where there is no tmux."""
 TURN_SECONDS = 60
 """Time limit of the hook at the end of a turn."""
+COMMAND = "the command /handoff"
 TOOLS = "tasuki's tools for the agent (MCP)"
 SKILL = "a skill: when and how the agent hands off"
 COMPACTION_MARK = "tasuki at a compaction"
@@ -184,26 +185,6 @@ COMPACTION_FILE_MARK = "tasuki install --keep"
 COMPACTION_PURPOSE = "rules and state are kept over compactions"
 COMPACTION_SECONDS = 10
 """Time limit of a hook around a compaction."""
-
-
-class BaseIntegration:
-    """What holds for most harnesses; `HarnessIntegration` explains it."""
-
-    command = "/handoff GOAL"
-    notes: tuple[str, ...] = ()
-
-    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        return ()
-
-    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        return format_claude_answer(call, answer)
-
-    def find_retention_days(self) -> float | None:
-        """Return after how many days the program deletes threads; None where it never does."""
-        return None
-
-    def find_blockers(self) -> tuple[str, ...]:
-        return ()
 
 
 @cache
@@ -328,17 +309,19 @@ def parse_goal(prompt: object, command: str) -> str | None:
     return rest[1:]
 
 
+def build_claude_call(payload: Mapping[str, Any], kind: HookKind = "turn") -> HookCall:
+    """Build a call from the members that all hooks in Claude's shape have."""
+    path, id = get_text(payload, "transcript_path"), get_text(payload, "session_id")
+    event = get_text(payload, "hook_event_name") if kind == "compacted" else ""
+    return HookCall(kind, path, id, get_text(payload, "cwd"), event=event)
+
+
 def parse_claude_hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
     """Parse what a hook in Claude's shape asks for; None for nothing.
 
     Codex has the same shape.
     """
-    call = HookCall(
-        "turn",
-        get_text(payload, "transcript_path"),
-        get_text(payload, "session_id"),
-        get_text(payload, "cwd"),
-    )
+    call = build_claude_call(payload)
     if payload.get("agent_id"):
         return None
     event = get_text(payload, "hook_event_name")
@@ -366,10 +349,12 @@ def format_claude_answer(call: HookCall, answer: HookAnswer) -> str:
     return json.dumps({"systemMessage": answer.message})
 
 
-def format_compaction_answer(call: HookCall, answer: HookAnswer) -> str:
-    """Format an answer around a compaction for a plugin: an object with one text, or nothing."""
+def format_plugin_answer(call: HookCall, answer: HookAnswer) -> str:
+    """Format an answer for a plugin: the sentence; around a compaction an object with one text."""
     import json
 
+    if call.kind not in COMPACTION_KINDS:
+        return answer.message
     if not answer.context:
         return ""
     name = "summary" if answer.replaces else "block" if call.kind == "compacted" else "keep"
@@ -423,9 +408,9 @@ def list_handoff_hooks(
     ]  # fmt: skip
 
 
-def copy_asset(path: Path, asset: Path, purpose: str) -> OwnFile:
-    """Build a file of our own with the content of one in this package."""
-    return OwnFile(str(path), asset.read_text(encoding="utf-8"), purpose)
+def copy_asset(folder: Path, name: str, asset: Path, purpose: str) -> OwnFile:
+    """Build a file of our own in a folder, with the content of one in this package."""
+    return OwnFile(str(folder / name), asset.read_text(encoding="utf-8"), purpose)
 
 
 def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> str:

@@ -11,10 +11,9 @@ from msgspec import Struct
 from tasuki.errors import UsageError
 from tasuki.harness.integration import Addition, build_command_hook, get_text
 from tasuki.harness.protocol import (
+    AgentControl,
     AgentEvent,
     AgentRequest,
-    AskAnswer,
-    AskPlan,
     AskRequest,
     CallerIdentity,
     EventKind,
@@ -24,9 +23,8 @@ from tasuki.harness.protocol import (
     ScreenField,
     Screenshot,
 )
-from tasuki.harness.questions import ScreenQuestion, describe_tool_call
+from tasuki.harness.questions import describe_tool_call
 from tasuki.harness.typed_text import read_marked_choice
-from tasuki.patterns import compile_pattern
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
@@ -55,22 +53,26 @@ def plan_with_brief(
     *,
     ready: str,
     argument: Callable[[str], tuple[str, ...]],
+    prefill: Callable[[str], tuple[str, ...]] | None = None,
 ) -> LaunchPlan:
     """Plan the brief as an argument where it is to be sent at once and fits, else as an unsent paste.
 
     The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt
-    into the arguments that send it; `ready` matches the screen once the program takes input.
+    into the arguments that send it, `prefill` into those that place it in the input; `ready`
+    matches the screen once the program takes input.
     """
     text = request.brief
     model = ("--model", request.model) if request.model else ()
-    as_argument = request.send and len(text.encode()) <= MAX_ARGUMENT
+    place = argument if request.send else prefill
+    words = place(text) if place and len(text.encode()) <= MAX_ARGUMENT else ()
     why = f"{title} cannot start with an unsent prompt: it is pasted into the input."
+    why = TOO_LONG if request.send else "" if prefill else why
     return LaunchPlan(
-        argv=(program, *model, *request.arguments, *(argument(text) if as_argument else ())),
+        argv=(program, *model, *request.arguments, *words),
         cwd=request.cwd,
-        paste="" if as_argument else text,
+        paste="" if words else text,
         ready=ready,
-        note="" if as_argument else TOO_LONG if request.send else why,
+        note="" if words else why,
     )
 
 
@@ -107,10 +109,10 @@ class UnaskableHarness:
     title: str
     can_ask = False
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: AskRequest) -> NoReturn:
         refuse_question(self.title)
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: AskRequest) -> NoReturn:
         refuse_question(self.title)
 
 
@@ -148,28 +150,12 @@ TOKEN = "TASUKI_AGENT_TOKEN"  # noqa: S105 the name of a variable
 _WORDS = {"prompt": "prompt", "idle": "last_assistant_message", "ended": "reason"}
 
 
-class BaseControl:
+class BaseControl(AgentControl):
     """How agents of most harnesses are run; `tasuki.harness.protocol.AgentControl` explains it.
 
     `ready` matches the screen once the program takes input, `argument` turns a prompt into
     arguments, and `unset` are variables that the program must not inherit.
     """
-
-    exit_text = "/exit"
-    interrupt_keys: tuple[str, ...] = ("Escape",)
-    clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
-    stash_keys: tuple[str, ...] = ()
-    own_keys = ""
-    pasted = compile_pattern(r"(?!)")
-    code_signs = "!"
-    blank_shields = True
-    enter_gap = 0.5
-    chooses_session = False
-    skill_at_start = False
-    starts_at_prompt = False
-    queues_prompts = False
-    can_veto = False
-    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -182,14 +168,6 @@ class BaseControl:
         self.ready = ready
         self.argument = argument
         self.unset = unset
-
-    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
-        """Return nothing: its session starts with the first prompt, which is the skill."""
-        return ""
-
-    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
-        """Return None: the dialogs of most programs are not known."""
-        return None
 
     def read_field(self, screenshot: Screenshot) -> ScreenField | None:
         """Read the choice that is marked, and the words in it."""

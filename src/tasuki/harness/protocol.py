@@ -10,6 +10,7 @@ from msgspec import Struct
 from tasuki.harness.integration import Addition, HarnessIntegration
 from tasuki.harness.questions import AskedQuestion, ScreenQuestion
 from tasuki.model import Handoff, Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
 
 class ThreadFile(Struct, frozen=True, gc=False):
@@ -264,50 +265,50 @@ class ScreenField(Struct, frozen=True):
 
 
 class AgentControl(Protocol):
-    """One harness whose agents can be run in a fleet."""
+    """One harness whose agents can be run in a fleet, with what holds for most."""
 
-    exit_text: str
-    """The text to type to end the program: `/exit`."""
-    interrupt_keys: tuple[str, ...]
-    """Keys, in tmux's names, that interrupt a turn: `("Escape",)`."""
-    clear_keys: tuple[str, ...]
+    exit_text: str = "/exit"
+    """The text to type to end the program."""
+    interrupt_keys: tuple[str, ...] = ("Escape",)
+    """Keys, in tmux's names, that interrupt a turn."""
+    clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
     """Keys, in tmux's names, that delete unsent input, pressed once for each of its rows.
 
     They do so wherever the cursor is, where there are no `stash_keys`. None can end the program.
     """
-    stash_keys: tuple[str, ...]
+    stash_keys: tuple[str, ...] = ()
     """Keys that set unsent input aside, until the program itself puts it back after a prompt."""
-    pasted: re.Pattern[str]
+    pasted: re.Pattern[str] = compile_pattern(r"(?!)")
     """What the input shows in place of a long paste.
 
     Its groups count the text's `lines`, their `ends` or its `chars`.
     """
-    code_signs: str
+    code_signs: str = "!"
     """First characters of a typed text that the program runs as code."""
-    blank_shields: bool
+    blank_shields: bool = True
     """A blank before such a character makes it plain text."""
-    enter_gap: float
+    enter_gap: float = 0.5
     """Seconds to wait between a paste and Enter."""
-    chooses_session: bool
+    chooses_session: bool = False
     """`AgentRequest.session` becomes the id of the thread."""
-    skill_at_start: bool
+    skill_at_start: bool = False
     """The answer to its session start reaches the model; else the skill is its first prompt."""
-    starts_at_prompt: bool
+    starts_at_prompt: bool = False
     """Its session start fires with the first prompt, not with the program."""
-    queues_prompts: bool
+    queues_prompts: bool = False
     """A prompt that is submitted while a turn runs begins its own turn after it.
 
     Otherwise it joins the running turn.
     """
-    can_veto: bool
+    can_veto: bool = False
     """An automatic compaction can be vetoed without harm."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """What the user has to do after `tasuki install --fleet`, as sentences."""
 
     @property
     def own_keys(self) -> str:
         """Why its keys may do something else: the user's own bindings. Empty where there are none."""
-        ...
+        return ""
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
         """List what `tasuki install --fleet` adds, each with the fleet's mark.
@@ -326,7 +327,7 @@ class AgentControl(Protocol):
 
     def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
         """Format what the hook prints; empty for nothing."""
-        ...
+        return ""
 
     def plan_start(self, request: AgentRequest) -> LaunchPlan:
         """Plan how to start an agent; the plan's `ready` says when a text can be pasted."""
@@ -349,7 +350,7 @@ class AgentControl(Protocol):
         None where there is none, or where its dialogs are not known. A choice without keys that
         were tried with the real program is left out.
         """
-        ...
+        return None
 
 
 class Harness(Protocol):

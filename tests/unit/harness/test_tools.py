@@ -6,7 +6,7 @@ import pytest
 
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.scripts import list_script_calls
-from tasuki.harness.tool_table.tools import build_tool_call, find_kind, fold_input, is_own_tool
+from tasuki.harness.tool_table.tools import build_tool_call, fold_input, is_own_tool
 from tasuki.model import Entry, FileChange, Todo, ToolCall
 
 
@@ -28,7 +28,7 @@ def build(name: str, given: Any) -> ToolCall:
 )  # fmt: skip
 def test_a_name_tells_what_a_tool_does(name: str, kind: str) -> None:
     """Case, separators, versions and the prefixes of programs and editors do not matter."""
-    assert find_kind(name) == kind
+    assert build_tool_call("1", name, {}).kind == kind
 
 
 @pytest.mark.parametrize(

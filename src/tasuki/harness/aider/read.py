@@ -8,14 +8,16 @@ the model's.
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.jsonl import mark_compacted
-from tasuki.model import Entry, EntryKind, FileChange, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.harness.reading.jsonl import KEEP_WHOLE
+from tasuki.harness.reading.threads import ThreadReader
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.model import FileChange, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 START = compile_pattern(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
@@ -55,15 +57,15 @@ class _HistoryBlock(Struct):
     lines: list[str]
 
 
-class AiderReader:
+class AiderReader(ThreadReader):
     """One pass over one history, or over a part of it that begins inside a chat."""
 
+    harness = "aider"
+
     def __init__(self, text: markdown.MarkdownText, id: str, inside: bool = False) -> None:
-        self.text, self.id, self.inside = text, id, inside
-        self.entries: list[Entry] = []
-        self.notices: list[Notice] = []
+        super().__init__(text.read, CallLog(KEEP_WHOLE))
+        self.text, self.thread_id, self.inside = text, id, inside
         self.times: list[str] = []
-        self.tool_names: dict[str, None] = {}
         self.proposed = ""
         """The model's last words, whose edits may be applied."""
         self.command: ToolCall | None = None
@@ -71,9 +73,6 @@ class AiderReader:
         self.asked = ""
         self.known_files: set[str] = set()
         """Files that the model has seen or written."""
-        self.model = self.version = ""
-        self.context: int | None = None
-        self.line = 0
         self.own_line_handlers: tuple[
             tuple[re.Pattern[str], Callable[[re.Match[str]], object]], ...
         ] = (
@@ -89,7 +88,7 @@ class AiderReader:
 
     def read(self) -> Thread:
         for block in _split_blocks(self.text.lines):
-            self.line = block.line
+            self.id, self.offset = f"L{block.line + 1}", self.text.offsets[block.line]
             if block.kind == "start":
                 self._start_chat(block.lines[0])
             elif block.kind == "user":
@@ -100,38 +99,14 @@ class AiderReader:
                 self.command = None
                 self.proposed = text
                 if prose := markdown.strip_blank_lines(markdown.remove_edits(block.lines)):
-                    self._add_entry("assistant", prose)
+                    self.add_entry("assistant", prose)
         return self._build_thread()
 
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        entry = Entry(
-            ref=len(self.entries) + 1,
-            kind=kind,
-            text=text,
-            at=self.times[-1] if self.times else "",
-            id=f"L{self.line + 1}",
-            origin=origin,
-            tool=tool,
-            offset=self.text.offsets[self.line],
-        )
-        self.entries.append(entry)
-        if tool and origin == "typed":
-            self.tool_names[tool.name] = None
-        return entry
-
-    def _add_call(self, name: str, **fields: object) -> ToolCall:
-        call = ToolCall(id=f"L{self.line + 1}", name=name, **fields)  # type: ignore[arg-type]
-        self._add_entry("tool", tool=call)
+    def _add_call(self, name: str, output: str = "", **fields: Any) -> ToolCall:
+        call = ToolCall(self.id, name, output=output, output_size=len(output), **fields)
+        self.add_entry("tool", tool=call)
+        self.log.names[name] = None
         return call
-
-    def _add_notice(self, kind: Literal["interrupted", "error", "note"], text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))
 
     # -- blocks ------------------------------------------------------------------------
 
@@ -141,9 +116,10 @@ class AiderReader:
         assert match is not None
         is_later = self.inside or bool(self.times)
         self.times.append(f"{match[1]}T{match[2]}")
+        self.at = self.times[-1]
         self.command = None
         if is_later:
-            self._add_entry("compaction", line, "harness")
+            self.add_entry("compaction", line, "harness")
 
     def _read_user_text(self, text: str) -> None:
         self.command = None
@@ -155,20 +131,18 @@ class AiderReader:
         if name in COMMANDS or text.startswith("!"):
             self._run_command(name, text.removeprefix("!") if text.startswith("!") else words)
         elif name in EMPTIES:
-            self._add_entry("compaction", text, "harness")
+            self.add_entry("compaction", text, "harness")
         elif name in NOTED:
-            self._add_notice("note", text)
+            self.add_notice("note", text)
         else:
-            origin, text = self.text.gate.judge(text, "user")
-            self._add_entry("user", text, origin)
+            origin, text = self.lines.gate.judge(text, "user")
+            self.add_entry("user", text, origin)
 
     def _run_command(self, name: str, words: str) -> None:
         command = f"git {words}" if name == "/git" else words or name
         status: ToolStatus = "ok" if name == "/test" else "unknown"
-        self.command = ToolCall(
-            id=f"L{self.line + 1}", name="!", kind="shell", command=command, status=status
-        )
-        self._add_entry("tool", origin="command", tool=self.command)
+        self.command = ToolCall(self.id, "!", "shell", command, status=status)
+        self.add_entry("tool", origin="command", tool=self.command)
 
     def _read_own_text(self, text: str) -> None:
         """Read what aider itself says."""
@@ -177,22 +151,22 @@ class AiderReader:
                 handler(match)
                 return
         if text.startswith(_STOPPED):
-            self._add_notice("interrupted", text)
+            self.add_notice("interrupted", text)
         elif _ERROR.match(text):
-            self._add_notice("error", text)
+            self.add_notice("error", text)
         elif self.command is not None and "(Y)es" not in text:
             output = f"{self.command.output}\n{text}".lstrip("\n")
             put(self.command, "output", output)
             put(self.command, "output_size", len(output))
         elif text.strip():
-            self._add_notice("note", text)
+            self.add_notice("note", text)
 
     # -- aider's own lines -------------------------------------------------------------
 
     def _on_tokens(self, match: re.Match[str]) -> None:
         sent, received = _parse_amount(match[1], match[2]), _parse_amount(match[3], match[4])
         if sent is not None and received is not None:
-            self.context = sent + received
+            self.context_tokens = sent + received
 
     def _on_applied(self, match: re.Match[str]) -> None:
         path = match[1].strip()
@@ -206,24 +180,16 @@ class AiderReader:
         self.known_files.add(path)
         self._add_call(
             "edit",
+            match[0],
             kind="edit",
             paths=(path,),
             changes=applied or (FileChange(path=path, kind="edit"),),
-            output=match[0],
-            output_size=len(match[0]),
             status="ok",
         )
 
     def _on_commit(self, match: re.Match[str]) -> None:
-        size = len(match[0])
-        self._add_call(
-            "commit",
-            kind="shell",
-            command="git commit",
-            output=match[0],
-            output_size=size,
-            status="ok",
-        )
+        command = "git commit"
+        self._add_call("commit", match[0], kind="shell", command=command, status="ok")
 
     def _on_running(self, match: re.Match[str]) -> None:
         self._add_call("run", kind="shell", command=match[1].strip(), status="unknown")
@@ -248,23 +214,13 @@ class AiderReader:
     def _build_thread(self) -> Thread:
         last_user_ref = max((e.ref for e in self.entries if e.kind == "user"), default=0)
         stopped = [n.after for n in self.notices if n.kind == "interrupted"]
-        path = self.text.path
-        return Thread(
-            harness="aider",
-            id=self.id,
-            path=str(path),
-            cwd=os.path.dirname(os.path.abspath(path)),
-            model=self.model,
-            version=self.version,
-            tools=tuple(self.tool_names),
+        return self.build_thread(
+            self.thread_id,
+            cwd=os.path.dirname(os.path.abspath(self.path)),
             started=min(self.times, default=""),
             updated=max(self.times, default=""),
-            context_tokens=self.context,
-            entries=tuple(mark_compacted(self.entries)),
-            notices=tuple(self.notices),
             aborted=bool(stopped) and last_user_ref > 0 and stopped[-1] >= last_user_ref,
-            sources=(str(path),),
-            report=self.text.build_report(),
+            documents=(),
         )
 
 

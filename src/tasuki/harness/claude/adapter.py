@@ -5,12 +5,13 @@ from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
 from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
 from tasuki.harness.parts import ThreadPart
-from tasuki.harness.plans import CUT_OFF, MAX_ARGUMENT, TOO_LONG, choose_ask_folder
+from tasuki.harness.plans import CUT_OFF, choose_ask_folder, plan_with_brief
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -75,20 +76,15 @@ class Claude(ProgramHarness):
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """Plan `claude --prefill TEXT`, or the prompt itself where it is to be sent at once."""
-        text = request.brief
-        model = ("--model", request.model) if request.model else ()
-        fits = len(text.encode()) <= MAX_ARGUMENT
-        argument: tuple[str, ...] = ()
-        if fits:
-            argument = (text,) if request.send else ("--prefill", text)
-        return LaunchPlan(
-            argv=(self.program, *model, *request.arguments, *argument),
-            cwd=request.cwd,
-            unset=OWN_VARIABLES,
-            paste="" if fits else text,
+        plan = plan_with_brief(
+            self.program,
+            self.title,
+            request,
             ready=self.ready,
-            note=TOO_LONG if request.send and not fits else "",
+            argument=lambda text: (text,),
+            prefill=lambda text: ("--prefill", text),
         )
+        return replace(plan, unset=OWN_VARIABLES)
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `claude -p --resume ID --fork-session …`, a fork that is not kept. Seen: 2.1.330.

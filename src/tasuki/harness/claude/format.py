@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_part
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
 
@@ -372,22 +372,13 @@ def find_error_code(line: ClaudeLine) -> str:
 
 def find_quota_reset(line: ClaudeLine) -> float | None:
     """Find when the limit that refused a reply resets, in seconds since 1970."""
-    try:
-        return decode_nested(QUOTA, line.quotaLimits).resetsAt
-    except UNDECODABLE:
-        return None
+    return decode_part(QUOTA, line.quotaLimits, ClaudeQuota()).resetsAt
 
 
 def decode_text(raw: Raw) -> str:
     """Decode a JSON string, or the texts of a list of blocks; empty for anything else."""
-    try:
-        return decode_nested(TEXT, raw)
-    except UNDECODABLE:
-        pass
-    try:
-        return extract_text(decode_nested(_PARTS, raw))
-    except UNDECODABLE:
-        return ""
+    text = decode_part(TEXT, raw, None)
+    return extract_text(decode_part(_PARTS, raw, None)) if text is None else text
 
 
 def read_copied_facts(line: bytes) -> CopiedFacts:

@@ -70,17 +70,6 @@ def build_folder_name(cwd: Path) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", units)[:200]
 
 
-def list_threads() -> Iterator[ThreadFile]:
-    """Yield all thread files: only their lines name the folders."""
-    for projects in (get_projects_folder(), *_list_desktop_folders()):
-        for directory in (d for d in scan_folder(projects) if os.path.isdir(d.path)):
-            yield from list_thread_files(
-                e
-                for e in scan_folder(directory.path)
-                if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
-            )
-
-
 def _list_desktop_folders() -> Iterator[Path]:
     """Yield the folders of threads of Claude Desktop: one for each session."""
     for place in _DESKTOP:
@@ -98,13 +87,6 @@ _NOT_OURS = compile_pattern(
 )
 
 
-def is_thread(path: Path, first: bytes) -> bool:
-    """Tell whether a file begins as a thread of Claude Code does."""
-    line = first.lstrip().partition(b"\n")[0]
-    is_other = not line.startswith(b"{") or _NOT_OURS.search(line[:200])
-    return not is_other and bool(_FIRST_KEYS.search(first))
-
-
 MAX_SETTING = 5
 """Words of a command, with its name, that sets something; more of them tell something."""
 
@@ -113,12 +95,28 @@ class ClaudeHead(HeadReader):
     """What both ends of a thread show."""
 
     harness = "claude"
-    list_files = staticmethod(list_threads)
-    is_thread = staticmethod(is_thread)
     head_bytes = 12 << 10
     tail_bytes = 16 << 10
     _is_known = False
     """The size of the context was found."""
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield all thread files: only their lines name the folders."""
+        for projects in (get_projects_folder(), *_list_desktop_folders()):
+            for directory in (d for d in scan_folder(projects) if os.path.isdir(d.path)):
+                yield from list_thread_files(
+                    e
+                    for e in scan_folder(directory.path)
+                    if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
+                )
+
+    @staticmethod
+    def is_thread(path: Path, first: bytes) -> bool:  # noqa: ARG004
+        """Tell whether a file begins as a thread of Claude Code does."""
+        line = first.lstrip().partition(b"\n")[0]
+        is_other = not line.startswith(b"{") or _NOT_OURS.search(line[:200])
+        return not is_other and bool(_FIRST_KEYS.search(first))
 
     def take_start(self, line: bytes) -> None:
         row = self._take(line)
@@ -171,10 +169,8 @@ def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
     text = remove_paste_marks(decode_text(content))
     if match := _COMMAND.match(text):
         fields = dict(_COMMAND_FIELD.findall(text))
-        name, words = (
-            fields.get("name", "").strip().removeprefix("/"),
-            fields.get("args", "").strip(),
-        )
+        name = fields.get("name", "").strip().removeprefix("/")
+        words = fields.get("args", "").strip()
         return "" if match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
     if chat := read_channel_message(row.origin, text):
         return " ".join(chat.words.split())[:120]

@@ -15,12 +15,14 @@ from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
+    COMMAND,
     HOOK_MARK,
     SKILL,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookCall,
     JsonEntry,
+    build_claude_call,
     build_tools_entries,
     build_tools_server,
     copy_asset,
@@ -113,7 +115,7 @@ DEFAULT_RETENTION_DAYS = 30.0
 """Days after which Claude Code deletes threads, unless told otherwise."""
 
 
-class ClaudeIntegration(BaseIntegration):
+class ClaudeIntegration(HarnessIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
     notes: tuple[str, ...] = (
@@ -130,10 +132,8 @@ class ClaudeIntegration(BaseIntegration):
         }
         server = {"type": "stdio", **build_tools_server(tasuki)}
         return (
-            copy_asset(
-                home / "commands" / "handoff.md", ASSETS / "command.md", "the command /handoff"
-            ),
-            copy_asset(home / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            copy_asset(home, "commands/handoff.md", ASSETS / "command.md", COMMAND),
+            copy_asset(home, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
             *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", (PASTED,)),
             JsonEntry(
                 settings,
@@ -159,14 +159,9 @@ class ClaudeIntegration(BaseIntegration):
             call = parse_claude_hook_call({**payload, "prompt": prompt}, "/handoff")
             return None if call and call.kind == "turn" and _is_unattended() else call
         used, window = context.get("used_percentage"), context.get("context_window_size")
-        return HookCall(
-            "status",
-            get_text(payload, "transcript_path"),
-            get_text(payload, "session_id"),
-            get_text(payload, "cwd"),
-            used=parse_percent(used),
-            window=window if isinstance(window, int) else None,
-        )
+        tokens = window if isinstance(window, int) else None
+        call = build_claude_call(payload, "status")
+        return replace(call, used=parse_percent(used), window=tokens)
 
     def find_retention_days(self) -> float | None:
         """Return `cleanupPeriodDays`, 30 where it is unset. Seen: 2.1."""
@@ -185,24 +180,16 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
 
     The summary is in no file yet when the session starts again: its last message has it.
     """
-    event = get_text(payload, "hook_event_name")
-    call = HookCall(
-        "compacted",
-        get_text(payload, "transcript_path"),
-        get_text(payload, "session_id"),
-        get_text(payload, "cwd"),
-        event=event,
-    )
+    call = build_claude_call(payload, "compacted")
+    event = call.event
     if event == "SubagentStop" and payload.get("agent_type") == "":
         summary = _SUMMARY.search(get_text(payload, "last_assistant_message"))
         return replace(call, kind="summarized", text=summary[1].strip()) if summary else None
     if payload.get("agent_id"):
         return None
     if event == "PreCompact":
-        words, by_user = (
-            get_text(payload, "custom_instructions"),
-            payload.get("trigger") == "manual",
-        )
+        words = get_text(payload, "custom_instructions")
+        by_user = payload.get("trigger") == "manual"
         return replace(call, kind="compacting", text=words, by_user=by_user)
     return call if event == "SessionStart" and payload.get("source") == "compact" else None
 
@@ -221,10 +208,8 @@ def _get_state_file() -> Path:
 class ClaudeControl(BaseControl):
     """Agents of Claude Code."""
 
-    stash_keys: tuple[str, ...] = (
-        "F12",
-        "C-s",
-    )  # The first, which is bound to nothing, ends a chord.
+    # The first, which is bound to nothing, ends a chord.
+    stash_keys: tuple[str, ...] = ("F12", "C-s")
     clear_keys: tuple[str, ...] = ("C-u", "C-u")
     pasted = compile_pattern(r"\[Pasted text #\d+(?: \+(?P<ends>\d+) lines)?\]")
     enter_gap = 0.05
@@ -270,7 +255,7 @@ class ClaudeControl(BaseControl):
         )
 
     @property
-    def own_keys(self) -> str:  # type: ignore[override]
+    def own_keys(self) -> str:
         """Bindings that name a key which is pressed here."""
         path = get_projects_folder().with_name("keybindings.json")
         try:

@@ -29,16 +29,15 @@ from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.records import may_be_damaged
-from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.harness.tool_table.tools import fold_input, read_input
-from tasuki.model import Thread
+from tasuki.model import Entry, Notice, Thread
 from tasuki.patterns import compile_pattern
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_COPY_KEYS, _DENIAL_KEY = (b'"backgroundTaskId"', b'"answers"'), b'"toolDenialKind"'
+_JOB_KEY, _ANSWERS_KEY, _DENIAL_KEY = b'"backgroundTaskId"', b'"answers"', b'"toolDenialKind"'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (
     b'"Async agent',
@@ -65,11 +64,9 @@ class ClaudeReader(ClaudeUserRows):
         self.jumps = self.tree.jumps
         self.ready = False
         """The first lines are decoded as a whole until id and folder are known."""
-        self.branch = self.updated = ""
-        self.model = ""
-        self.usage: ClaudeUsage | None = None
-        self.limit = LimitRecord()
+        self.branch = ""
         self.summaries: list[tuple[str, str]] = []
+        self.usage: ClaudeUsage | None = None
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
@@ -102,9 +99,6 @@ class ClaudeReader(ClaudeUserRows):
             fast_paths.clear()
             self.handlers.clear()
         return thread
-
-    def is_continued(self) -> bool:
-        return self.lines.is_continued()
 
     # -- the fast paths: True if they read the line ------------------------------------
 
@@ -209,9 +203,9 @@ class ClaudeReader(ClaudeUserRows):
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        behind = max(cut, len(line) - 600) if cut > 0 else 0
-        has_facts = line.find(_DENIAL_KEY, behind) > 0
-        has_facts = has_facts or any(line.find(key, max(cut, 0)) > 0 for key in _COPY_KEYS)
+        start, behind = max(cut, 0), max(cut, len(line) - 600) if cut > 0 else 0
+        has_facts = line.find(_DENIAL_KEY, behind) > 0 or line.find(_JOB_KEY, start) > 0
+        has_facts = has_facts or line.find(_ANSWERS_KEY, start) > 0
         self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
         return cut
 
@@ -232,6 +226,7 @@ class ClaudeReader(ClaudeUserRows):
         line = self._parse_line(text)
         if line is None or line.isSidechain:
             return
+        self.id, self.at = line.uuid, line.timestamp
         if line.uuid:
             parent = line.parentUuid or line.logicalParentUuid
             is_older = line.timestamp <= self.updated and not self.tree.follows(parent)
@@ -278,11 +273,11 @@ class ClaudeReader(ClaudeUserRows):
             return
         if line.isApiErrorMessage:
             text = extract_text(message.content)
-            self._add_notice("error", text)
+            self.notices.append(Notice(len(self.entries), "error", text))
             self.limit.note_error(
                 text,
                 line.timestamp,
-                len(self.log.entries),
+                len(self.entries),
                 code=find_error_code(line),
                 resets_at=find_quota_reset(line),
             )
@@ -293,7 +288,7 @@ class ClaudeReader(ClaudeUserRows):
             blocks = [ClaudeBlock(type="text", text=blocks)]
         for block in blocks or ():
             if block.type == "text" and block.text.strip():
-                self._add_entry(self._build_entry("assistant", line, block.text), message.id)
+                self.add_entry("assistant", block.text, message=message.id)
             elif block.type == "tool_use":
                 self._add_call(line, block, message.id)
 
@@ -320,46 +315,29 @@ class ClaudeReader(ClaudeUserRows):
     # -- the whole ---------------------------------------------------------------------
 
     def _build_thread(self) -> Thread:
-        path, meta, log = self.lines.path, self.meta, self.log
+        meta, log, usage = self.meta, self.log, self.usage
         if "id" not in meta:
             raise self.lines.build_error(
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
-        entries = log.select_branch(self.tree.find_branch())
         self._settle_senders()
         notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []
-        usage = self.usage
-        return Thread(
-            harness="claude",
-            id=path.stem if len(path.stem) == 36 else meta["id"],
-            path=str(path),
+        report = self.lines.build_report(notes)
+        return self.build_thread(
+            self.path.stem if len(self.path.stem) == 36 else meta["id"],
             cwd=meta.get("cwd", ""),
             git_branch=self.branch,
             git_head=meta.get("head", ""),
-            model=self.model,
             thinking=meta.get("thinking", ""),
-            version=self.version,
-            tools=tuple(log.names),
-            parent=self.parent,
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
-            updated=self.updated,
             context_tokens=count_context_tokens(usage) if usage else None,
-            entries=entries,
-            notices=tuple(self.notices),
-            background=log.background.list_items(),
-            sidechains=list_sidechains(path),
+            sidechains=list_sidechains(self.path),
             artifacts=tuple(log.artifacts),
-            skills=tuple(log.skills),
-            aborted=bool(self.notices)
-            and self.notices[-1].kind == "interrupted"
-            and self.notices[-1].after == len(log.entries),
-            abandoned=len(log.entries) - len(entries),
-            sources=(str(path), *log.persisted),
-            documents=tuple(self.lines.gate.log.documents),
-            report=replace(
-                self.lines.build_report(notes), lacks_beginning=self.tree.lacks_beginning()
-            ),
-            limit=self.limit.choose(entries),
+            sources=(str(self.path), *log.persisted),
+            report=replace(report, lacks_beginning=self.tree.lacks_beginning()),
         )
+
+    def choose_entries(self) -> list[Entry]:
+        return self.log.select_branch(self.tree.find_branch())

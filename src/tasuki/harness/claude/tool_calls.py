@@ -19,12 +19,7 @@ from tasuki.harness.claude.format import (
     CopiedFacts,
 )
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import (
-    choose_keep_limit,
-    clip_far,
-    find_far_offset,
-    mark_compacted,
-)
+from tasuki.harness.reading.jsonl import choose_keep_limit, clip_far, find_far_offset
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import LAUNCHED, CallLog
@@ -72,7 +67,6 @@ class ClaudeCallLog(CallLog):
 
     def __init__(self, path: Path, *, leaves_outputs: bool = False) -> None:
         super().__init__(choose_keep_limit(path))
-        self.entries: list[Entry] = []
         self.nodes = array("q")
         self.messages = array("q")
         """The hash of the id of the message that an entry is a part of, 0 for none."""
@@ -95,14 +89,6 @@ class ClaudeCallLog(CallLog):
         self.entries.append(entry)
         self.nodes.append(node)
         self.messages.append(hash(message))
-
-    def add_beside(self, entry: Entry, call_id: str) -> None:
-        """Add what the user wrote while a call ran: it is on the branch of that call."""
-        called = self.calls.get(call_id)
-        index = called.ref - 1 if called else len(self.entries) - 1
-        self.add_entry(entry, self.nodes[index] if index >= 0 else -1)
-        if index >= 0:
-            self.messages[-1] = self.messages[index]
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
@@ -216,11 +202,8 @@ class ClaudeCallLog(CallLog):
             self.background.record_end(call.id, failed=bool(error))
         return status, 0 if status == "ok" and call.kind == "shell" else code
 
-    def select_branch(self, active: bytearray) -> tuple[Entry, ...]:
-        """Return the entries whose node is active, or a part of whose message is.
-
-        Those before the last compaction are marked as such.
-        """
+    def select_branch(self, active: bytearray) -> list[Entry]:
+        """Return the entries whose node is active, or a part of whose message is."""
         entries = self.entries
         if 0 in active:
             messages = {
@@ -228,8 +211,7 @@ class ClaudeCallLog(CallLog):
             }
             placed = zip(entries, self.nodes, self.messages, strict=True)
             entries = [e for e, n, m in placed if active[n] or m in messages]
-        mark_compacted(entries)
-        return tuple(entries)
+        return entries
 
     def _add_answer(
         self, entry: Entry, call: ToolCall, output: str, line: ResultLine, offset: int

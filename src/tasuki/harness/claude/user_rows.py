@@ -2,10 +2,9 @@
 
 import re
 from itertools import chain
-from typing import Literal
+from typing import Any
 
 from msgspec.structs import force_setattr as put
-from msgspec.structs import replace
 
 from tasuki.harness.claude.format import (
     FILE,
@@ -23,12 +22,12 @@ from tasuki.harness.claude.format import (
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.jsonl import ThreadLines, decode_part
 from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
-from tasuki.model import Entry, EntryKind, Notice, Origin, ToolCall
+from tasuki.harness.reading.threads import ThreadReader
+from tasuki.model import Entry, Notice, ToolCall
 from tasuki.patterns import compile_pattern
 
-NoticeKind = Literal["interrupted", "error", "context", "note"]
 _COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _IS_COMMAND = compile_pattern(
@@ -59,17 +58,18 @@ _RECORDS_DELIVERY = (2, 1, 100)
 """Version from which on a queued prompt that was delivered has a row of its own."""
 
 
-class ClaudeUserRows:
+class ClaudeUserRows(ThreadReader):
     """What the rows of one file that are not the agent's add to its entries and notices."""
 
+    harness = "claude"
+    log: ClaudeCallLog
+
     def __init__(self, lines: ThreadLines, log: ClaudeCallLog) -> None:
-        self.lines, self.log = lines, log
+        super().__init__(lines, log)
+        self.entry_nodes = log.nodes
         self.tree = ClaudeTree()
         self.uuids = self.tree.uuids
-        self.notices: list[Notice] = []
-        self.offset = 0
         self.meta: dict[str, str] = {}
-        self.version = self.parent = ""
         self.queued: list[tuple[str, str]] = []
         self.marks_prompts = False
         """Its program marks what was typed: a text without a mark is not the user's."""
@@ -83,28 +83,16 @@ class ClaudeUserRows:
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
 
-    def _build_entry(
-        self,
-        kind: EntryKind,
-        line: ClaudeLine,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        ref = len(self.log.entries) + 1
-        return Entry(ref, kind, text, line.timestamp, line.uuid, origin, tool, offset=self.offset)
-
-    def _add_entry(self, entry: Entry, message: str = "") -> None:
-        self.log.add_entry(entry, len(self.uuids) - 1, message)
-
-    def _add_notice(self, kind: NoticeKind, text: str) -> None:
-        self.notices.append(Notice(len(self.log.entries), kind, text))
+    def add_entry(self, *parts: Any, node: int | None = None, message: str = "") -> Entry:
+        self.node = len(self.uuids) - 1 if node is None else node
+        self.log.messages.append(hash(message))
+        return super().add_entry(*parts)
 
     def _on_user(self, line: ClaudeLine) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            entry = self._build_entry("compaction", line, extract_text(content), "harness")
-            self._add_entry(replace(entry, kept_from=self._find_kept()))
+            kept = self._find_kept()
+            put(self.add_entry("compaction", extract_text(content), "harness"), "kept_from", kept)
             return
         if isinstance(content, str):
             self._add_user_text(line, content)
@@ -130,7 +118,7 @@ class ClaudeUserRows:
         kept, self.kept = self.kept, None
         uuids, head = self.uuids, hash(kept.headUuid) if kept else 0
         first = uuids.index(head) if kept and head in uuids else len(uuids)
-        placed = zip(self.log.entries, self.log.nodes, strict=True)
+        placed = zip(self.entries, self.log.nodes, strict=True)
         return next((entry.ref for entry, node in placed if node >= first), 0)
 
     def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
@@ -138,23 +126,22 @@ class ClaudeUserRows:
         text = remove_paste_marks(text).strip()
         stop = INTERRUPTED.match(text)
         if stop:
-            self._add_notice("interrupted", stop[0].strip())
+            self.add_notice("interrupted", stop[0].strip())
             text = text[stop.end() :]
         if not text:
             return
         is_typed = find_evidence(line) == "user"
         if chat := read_channel_message(line.origin, text):
-            entry = self._build_entry("user", line, chat.words, "channel")
+            entry = self.add_entry("user", chat.words, "channel")
             self.senders.setdefault(chat.sender, []).append(entry)
-            self._add_entry(entry)
         elif line.isMeta:
             self.command = None
             self.lines.gate.log.find(text)
-            self._add_notice("context", text[:300])
+            self.add_notice("context", text)
         elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
-            self._add_slash_command(line, command[1].strip(), text)
+            self._add_slash_command(command[1].strip(), text)
         elif match := _BASH_INPUT.match(text):
-            self._add_user_command(line, match[1])
+            self._add_user_command(match[1])
         elif text.startswith(_BASH_OUTPUTS):
             self._finish_user_command(text)
         elif text.startswith("<task-notification>") and not is_typed:
@@ -162,7 +149,7 @@ class ClaudeUserRows:
         elif is_inserted(text):
             if text.startswith(_PRINTED):
                 self._take_back_command()
-            self._add_notice("note", text[:300])
+            self.add_notice("note", text)
         else:
             self._add_prompt(line, text, answered, is_marked=not (stop or answered))
 
@@ -182,22 +169,23 @@ class ClaudeUserRows:
         if source := _PLAN_SOURCE.search(words) if origin == "plan" else None:
             self.parent, words = source[1], words[: source.start()].rstrip()
         self.queued = [q for q in self.queued if q[0] != text]
-        entry = self._build_entry("user", line, words, origin)
-        if answered:
-            self.log.add_beside(entry, answered)
+        if answered:  # It is on the branch of that call.
+            called, log = self.log.calls.get(answered), self.log
+            index = called.ref - 1 if called else len(log.entries) - 1
+            self.add_entry("user", words, origin, node=log.nodes[index] if index >= 0 else -1)
+            log.messages[-1] = log.messages[index] if index >= 0 else 0
         else:
             if origin != "harness":
                 self.tree.add_prompt()
-            self._add_entry(entry)
+            self.add_entry("user", words, origin)
 
-    def _add_slash_command(self, line: ClaudeLine, name: str, text: str) -> None:
+    def _add_slash_command(self, name: str, text: str) -> None:
         args = _COMMAND_ARGS.search(text)
         words = args[1].strip() if args else ""
-        self.command = self._build_entry("user", line, f"/{name} {words}".strip())
         if name not in _ORDERING:
             self.log.skills.append(name)
         self.tree.add_prompt()
-        self._add_entry(self.command)
+        self.command = self.add_entry("user", f"/{name} {words}".strip())
 
     def _take_back_command(self) -> None:
         """Take the last command for one of the program itself, which printed something at once.
@@ -216,12 +204,11 @@ class ClaudeUserRows:
             self.tree.prompts.pop()
             for column in (log.entries, log.nodes, log.messages):
                 column.pop()
-            self._add_notice("note", command.text)
+            self.notices.append(Notice(len(log.entries), "note", command.text))
 
-    def _add_user_command(self, line: ClaudeLine, command: str) -> None:
-        call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self._build_entry("tool", line, origin="command", tool=call)
-        self._add_entry(self.user_command)
+    def _add_user_command(self, command: str) -> None:
+        call = ToolCall(id=self.id, name="!", kind="shell", command=command, status="ok")
+        self.user_command = self.add_entry("tool", "", "command", call)
 
     def _finish_user_command(self, text: str) -> None:
         if self.user_command is not None and (call := self.user_command.tool):
@@ -239,7 +226,7 @@ class ClaudeUserRows:
                 self.log.background.record_end(
                     match[1].strip(), failed, int(code[1]) if code else None
                 )
-        self._add_notice("note", text[:300])
+        self.add_notice("note", text)
 
     def _on_system(self, line: ClaudeLine) -> None:
         if line.subtype == "local_command":
@@ -247,7 +234,7 @@ class ClaudeUserRows:
         elif line.subtype == "compact_boundary" and line.compactMetadata:
             self.kept = line.compactMetadata.preservedSegment
         elif line.subtype == "api_error":
-            self._add_notice("error", decode_text(line.content)[:300])
+            self.add_notice("error", decode_text(line.content))
 
     def _on_attachment(self, line: ClaudeLine) -> None:
         attachment = line.attachment
@@ -258,11 +245,10 @@ class ClaudeUserRows:
             if text.startswith("<task-notification>"):
                 self._end_task(text)
             elif text:
-                self._add_queued_prompt(line, text, find_queued_evidence(attachment))
+                self._add_queued_prompt(text, find_queued_evidence(attachment))
         elif attachment.type == "session_context":
-            if match := _HEAD_COMMIT.search(
-                bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
-            ):
+            shown = bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
+            if match := _HEAD_COMMIT.search(shown):
                 self.meta["head"] = match[1]
         elif attachment.planFilePath:
             self.log.artifacts[attachment.planFilePath] = None
@@ -272,18 +258,16 @@ class ClaudeUserRows:
 
     def _keep_document(self, attachment: ClaudeAttachment) -> None:
         """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
-        try:
-            file = decode_nested(FILE, attachment.content)
-        except UNDECODABLE:
-            file = ClaudeFile(content=decode_text(attachment.content))
+        file = decode_part(FILE, attachment.content, None)
+        file = file or ClaudeFile(content=decode_text(attachment.content))
         file = file.file or file
         path = attachment.filename or file.filePath or file.path or attachment.path
         self.lines.gate.log.add(path, attachment.snippet or file.content)
 
-    def _add_queued_prompt(self, line: ClaudeLine, text: str, evidence: Evidence) -> None:
+    def _add_queued_prompt(self, text: str, evidence: Evidence) -> None:
         self.queued = [q for q in self.queued if q[0] != text]
         origin, words = self.lines.gate.judge(text, evidence, queued=True)
-        self._add_entry(self._build_entry("user", line, words, origin))
+        self.add_entry("user", words, origin)
 
     def _on_queue_operation(self, line: ClaudeLine) -> None:
         """Track words typed while the agent worked.
@@ -303,9 +287,9 @@ class ClaudeUserRows:
             text, timestamp = self.queued.pop(0)
             version = parse_version(self.version) or _RECORDS_DELIVERY
             if not text.startswith("/") and version < _RECORDS_DELIVERY:
-                line.timestamp = line.timestamp or timestamp
+                self.at = line.timestamp or timestamp
                 origin, words = self.lines.gate.judge(text, queued=True)
-                self.log.add_entry(self._build_entry("user", line, words, origin), ALWAYS)
+                self.add_entry("user", words, origin, node=ALWAYS)
         elif line.operation == "dequeue" and self.queued:
             self.queued.pop(0)
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_part
 from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
@@ -275,10 +275,7 @@ class CodexRateLine(Struct):
 
 def find_error_code(info: Raw) -> str:
     """Find the name of an error; it is empty where the error has more than a name."""
-    try:
-        return decode_nested(_NAME, info)
-    except UNDECODABLE:
-        return ""
+    return decode_part(_NAME, info, "")
 
 
 def find_reset(line: bytes) -> float | None:

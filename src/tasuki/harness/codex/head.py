@@ -44,20 +44,6 @@ def get_home() -> Path:
     return Path(base) if base else find_home_folder() / ".codex"
 
 
-def is_rollout(path: Path, first: bytes) -> bool:
-    """Tell whether a file begins as a rollout of Codex does; of a packed one the name tells."""
-    if first.startswith(MAGIC):
-        return path.name.startswith("rollout-") and path.name.endswith(f".jsonl{SUFFIX}")
-    line = first.lstrip()[:300].partition(b"\n")[0]
-    return line.startswith(b"{") and bool(_META.search(line))
-
-
-def list_rollouts() -> Iterator[ThreadFile]:
-    """Yield all rollouts: only their heads name the folder."""
-    for folder in ("sessions", "archived_sessions"):
-        yield from _list_below(str(get_home() / folder))
-
-
 def _list_below(folder: str) -> Iterator[ThreadFile]:
     entries = scan_folder(folder)
     paths = {entry.path for entry in entries}
@@ -110,10 +96,22 @@ class CodexHead(HeadReader):
     """What both ends of a rollout show; lines are searched, not decoded."""
 
     harness = "codex"
-    list_files = staticmethod(list_rollouts)
-    is_thread = staticmethod(is_rollout)
     head_bytes = 72 << 10
     tail_bytes = 16 << 10
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield all rollouts: only their heads name the folder."""
+        for folder in ("sessions", "archived_sessions"):
+            yield from _list_below(str(get_home() / folder))
+
+    @staticmethod
+    def is_thread(path: Path, first: bytes) -> bool:
+        """Tell whether a file begins as a rollout of Codex does; of a packed one the name tells."""
+        if first.startswith(MAGIC):
+            return path.name.startswith("rollout-") and path.name.endswith(f".jsonl{SUFFIX}")
+        line = first.lstrip()[:300].partition(b"\n")[0]
+        return line.startswith(b"{") and bool(_META.search(line))
 
     def __init__(self, file: ThreadFile) -> None:
         super().__init__(file)

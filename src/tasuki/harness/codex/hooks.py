@@ -15,9 +15,10 @@ from tasuki.harness.integration import (
     COMPACTION_MARK,
     TOOLS,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookCall,
     TomlTable,
+    build_claude_call,
     build_tools_server,
     can_serve_tools,
     copy_asset,
@@ -62,7 +63,7 @@ _ABOVE_DIALOG = compile_pattern(r"\S|    \+ Show details")
 """The line above a dialog, which is indented itself."""
 
 
-class CodexIntegration(BaseIntegration):
+class CodexIntegration(HarnessIntegration):
     """The skill `$handoff`, hooks and the tools."""
 
     command = "$handoff GOAL"
@@ -76,9 +77,7 @@ class CodexIntegration(BaseIntegration):
         hooks, events = str(folder / "hooks.json"), ("UserPromptSubmit", "Stop")
         found = [
             copy_asset(
-                folder / "skills" / "handoff" / "SKILL.md",
-                ASSETS / "skill.md",
-                "the skill $handoff",
+                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill $handoff"
             ),
             *list_handoff_hooks(hooks, events, tasuki, "codex", "$handoff"),
         ]
@@ -95,14 +94,7 @@ class CodexIntegration(BaseIntegration):
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         if payload.get("hook_event_name") == "SessionStart" and payload.get("source") == "compact":
-            return HookCall(
-                "compacted",
-                get_text(payload, "transcript_path"),
-                get_text(payload, "session_id"),
-                get_text(payload, "cwd"),
-                event="SessionStart",
-                is_recorded=True,
-            )
+            return replace(build_claude_call(payload, "compacted"), is_recorded=True)
         return parse_claude_hook_call(payload, "$handoff")
 
     def find_blockers(self) -> tuple[str, ...]:

@@ -20,15 +20,14 @@ from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
-    decode_nested,
-    mark_compacted,
+    decode_part,
     merge_reports,
 )
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import build_user_command
 from tasuki.harness.tool_table.results import parse_result
-from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
+from tasuki.model import Entry, Notice, Sidechain, Thread, ToolStatus
 from tasuki.patterns import compile_pattern
 
 _BEGINNING = b'{"timestamp":'
@@ -69,34 +68,28 @@ Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
 """How the payload of a line is decoded (None: not at all), and what handles it."""
 
 
-class CodexReader:
+class CodexReader(ThreadReader):
     """One pass over a rollout, and before it over the part of its parents that it builds on.
 
     With `follows` one more pass reads what was appended.
     """
 
+    harness = "codex"
+    log: CodexCallLog
+
     def __init__(
         self, path: Path, find: Callable[[str], Path | None], *, follows: bool = False
     ) -> None:
-        self.path = path
+        log = CodexCallLog(choose_keep_limit(path), self.add_entry)
+        super().__init__(ThreadLines(path), log)
         self.follows = follows
         self.passes: list[ThreadLines] = []
         self.find = find
         """Path of another rollout by thread id, for forks and sub-agents."""
-        self.keep = choose_keep_limit(path)
-        self.lines = ThreadLines(path)
-        self.log = CodexCallLog(self.keep, self._build_entry)
-        self.entries = self.log.entries
-        self.dropped: set[int] = set()
-        """Indexes of entries that the user rolled back."""
-        self.notices: list[Notice] = []
-        self.skills, self.tool_names = self.log.skills, self.log.names
         self.meta: record.CodexMeta | None = None
-        self.name = self.missing = ""
+        self.missing = ""
         self.context = self.count = self.rates = b""
-        self.limit = LimitRecord()
-        self.began = self.stamp = b""
-        self.source = self.offset = 0
+        self.stamp = b""
         self.in_turn = False
         self.turn_users = 0
         self.unconfirmed: dict[int, str] = {}
@@ -158,9 +151,6 @@ class CodexReader:
             self.passes.append(self.lines)
         return self._build_thread()
 
-    def is_continued(self) -> bool:
-        return self.lines.is_continued()
-
     def _list_files(self) -> Iterator[tuple[int, Path, int | None]]:
         """Yield the file and the beginnings of its parents, eldest first, with their index."""
         chain: list[tuple[Path, int | None]] = [(self.path, None)]
@@ -198,6 +188,7 @@ class CodexReader:
 
     def _take_line(self, step: Step, line: bytes) -> None:
         decoder, handler = step
+        self.at = self.stamp.decode()
         if decoder is None:
             handler(line)
             return
@@ -215,10 +206,8 @@ class CodexReader:
         self.stamp = parsed.timestamp.encode() or self.stamp
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
-            try:
-                sub = decode_nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
-            except UNDECODABLE:
-                sub = b""
+            typed = decode_part(record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType())
+            sub = typed.type.encode()
         if (kind, sub) not in self.table:
             self._count_unknown((kind, sub))
         elif step := self.table[kind, sub]:
@@ -230,23 +219,6 @@ class CodexReader:
         full_name = f"{name}/{key[1].decode()}" if key[1] else name
         self.lines.count_unknown(full_name, has_words=has_words)
 
-    def _build_entry(
-        self,
-        kind: EntryKind,
-        text: str = "",
-        id: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        self.began = self.began or self.stamp
-        ref, timestamp = len(self.entries) + 1, self.stamp.decode()
-        return Entry(
-            ref, kind, text, timestamp, id, origin, tool, False, 0, self.source, self.offset
-        )
-
-    def _add_notice(self, kind: str, text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
-
     # -- items -------------------------------------------------------------------------
 
     def _on_message(self, message: record.CodexMessage) -> None:
@@ -254,7 +226,7 @@ class CodexReader:
             self.log.read_imported(record.extract_text(message.content))
         elif message.role == "assistant":
             if (text := record.extract_text(message.content)).strip():
-                self.entries.append(self._build_entry("assistant", text, message.id or ""))
+                self.add_entry("assistant", text, id=message.id or "")
         elif message.role == "user":
             self._on_user(message)
 
@@ -283,20 +255,20 @@ class CodexReader:
                 self.unconfirmed[len(self.entries)] = text
             else:
                 self.turn_users += 1
-            self.entries.append(self._build_entry("user", words, message.id or "", origin))
+            self.add_entry("user", words, origin, id=message.id or "")
 
     def _on_pseudo_user(self, text: str) -> None:
         if match := _SKILL.match(text):
-            self.skills.append(match[1].strip())
+            self.log.skills.append(match[1].strip())
         elif text.startswith("<subagent_notification>"):
             self.log.record_ended_agents(text)
         if not text.startswith("<turn_aborted>"):
-            self._add_notice("context", text)
+            self.add_notice("context", text)
 
     def _on_user_shell(self, id: str, command: str, result: str) -> None:
         ran = parse_result(result)
-        call = build_user_command(id, command, ran.output, self.keep, ran.code)
-        self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
+        call = build_user_command(id, command, ran.output, self.log.keep, ran.code)
+        self.add_entry("tool", origin="command", tool=call, id=id)
 
     def _on_result(self, result: record.CodexResult) -> None:
         if not self.log.add_result(result.call_id, result.output):
@@ -307,13 +279,13 @@ class CodexReader:
         text = record.extract_text(message.content)
         if text.startswith("Message Type: FINAL_ANSWER"):
             self.log.background.record_end(message.author)
-        self._add_notice("context", text)
+        self.add_notice("context", text)
 
     def _on_web_search(self, record_call: record.CodexCall) -> None:
         """Note a search by the model's own server: no call id, no result, so no entry."""
         if action := record_call.action:
-            self._add_notice("note", f"web search: {action.query or action.url or ''}".strip())
-        self.tool_names["web_search"] = None
+            self.add_notice("note", f"web search: {action.query or action.url or ''}".strip())
+        self.log.names["web_search"] = None
 
     # -- events ------------------------------------------------------------------------
 
@@ -329,7 +301,7 @@ class CodexReader:
             self.lines.gate.unknown = self.doubted[1]
             origin, words = self.lines.gate.judge(said, "user")
             self.notices.pop()
-            self.entries.append(self._build_entry("user", words, origin=origin))
+            self.add_entry("user", words, origin)
         elif self.unconfirmed:
             self.unconfirmed.popitem()
         self.doubted = None
@@ -360,17 +332,16 @@ class CodexReader:
 
     def _on_turn_aborted(self, event: record.CodexEvent) -> None:
         self._end_turn("aborted")
-        self._add_notice("interrupted", event.reason or "")
+        self.add_notice("interrupted", event.reason or "")
 
     def _on_error(self, event: record.CodexEvent) -> None:
         self._note_error(event.message or "", event.codex_error_info)
 
     def _note_error(self, text: str, info: msgspec.Raw = record.NO_ERROR_INFO) -> None:
-        self._add_notice("error", text)
+        self.add_notice("error", text)
         code = record.find_error_code(info)
-        moment = self.stamp.decode()
         resets = record.find_reset(self.rates)
-        self.limit.note_error(text, moment, len(self.entries), code=code, resets_at=resets)
+        self.limit.note_error(text, self.at, len(self.entries), code=code, resets_at=resets)
 
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""
@@ -378,10 +349,10 @@ class CodexReader:
         turns = [
             i
             for i, e in enumerate(self.entries)
-            if e.kind == "user" and e.origin in origins and i not in self.dropped
+            if e.kind == "user" and e.origin in origins and i not in self.left
         ]
         if 0 < event.num_turns <= len(turns):
-            self.dropped.update(range(turns[-event.num_turns], len(self.entries)))
+            self.left.update(range(turns[-event.num_turns], len(self.entries)))
 
     def _on_name(self, event: record.CodexEvent) -> None:
         self.name = event.thread_name or ""
@@ -411,8 +382,7 @@ class CodexReader:
         listed = [
             f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
         ]
-        self.entries.append(self._build_entry("compaction", text, origin="harness"))
-        ref = len(self.entries)
+        ref = self.add_entry("compaction", text, "harness").ref
         if listed:
             kept_in_view = f"compaction #{ref} kept in view: {', '.join(listed)}"
             self.notices.append(Notice(after=ref, kind="note", text=kept_in_view))
@@ -428,62 +398,47 @@ class CodexReader:
         copied = len(self.entries) if self.is_imported else self.imported
         original = find_original(self.path, meta.id) if copied else ""
         if original and copied < len(self.entries):
-            self.dropped.update(range(copied))
+            self.left.update(range(copied))
         missing = [f"the parent thread {self.missing} was not found"] if self.missing else []
         context = record.decode_payload(record.CONTEXT, self.context)
         count = record.decode_payload(record.COUNT, self.count)
         info = (count.info if count else None) or record.CodexTokenInfo()
         git = meta.git or record.CodexGit()
         file_id = _FILE_ID.search(self.path.stem)
-        last = self.notices[-1] if self.notices else None
-        entries = self._resolve_unconfirmed()
-        kept = [e for i, e in enumerate(entries) if i not in self.dropped]
-        return Thread(
-            harness="codex",
-            id=meta.id or (file_id[1] if file_id else self.path.stem),
-            path=str(self.path),
+        began = next((entry.at for entry in self.entries if entry.at), "")
+        return self.build_thread(
+            meta.id or (file_id[1] if file_id else self.path.stem),
             cwd=meta.cwd,
             git_branch=git.branch or ("HEAD" if meta.git else ""),  # It is in a repository.
             git_head=git.commit_hash or "",
             model=context.model if context else "",
             thinking=record.find_thinking(context) if context else "",
             version=meta.cli_version,
-            tools=tuple(self.tool_names),
-            name=self.name,
             parent=original or meta.find_parent(),
-            started=meta.timestamp or self.began.decode(),
+            started=meta.timestamp or began,
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
             context_window=info.model_context_window,
-            entries=tuple(mark_compacted(kept)),
-            notices=tuple(self.notices),
-            background=self.log.background.list_items(),
             sidechains=self._find_sidechains(),
-            skills=tuple(self.skills),
-            aborted=last is not None
-            and last.kind == "interrupted"
-            and last.after == len(self.entries),
-            abandoned=len(self.dropped),
             sources=tuple(str(p) for p in self.files),
             report=replace(
                 merge_reports(
                     lines.build_report(missing if lines is self.lines else ())
                     for lines in self.passes
                 ),
-                lacks_beginning=bool(self.missing or (original and self.dropped)),
+                lacks_beginning=bool(self.missing or (original and self.left)),
             ),
-            limit=self.limit.choose(kept),
             documents=tuple(d for lines in self.passes for d in lines.gate.log.documents),
         )
 
-    def _resolve_unconfirmed(self) -> list[Entry]:
+    def choose_entries(self) -> list[Entry]:
         """Mark messages without an event as not typed, where the record has such events."""
         entries = list(self.entries)
         for index, text in self.unconfirmed.items() if self.confirmed else ():
             entry = entries[index]
             if entry.origin != "handoff" and text not in self.confirmed:
                 entries[index] = replace(entry, origin="harness")
-        return entries
+        return [entry for index, entry in enumerate(entries) if index not in self.left]
 
     def _find_sidechains(self) -> tuple[Sidechain, ...]:
         paths = ((id, self.find(id)) for id in self.log.agents)

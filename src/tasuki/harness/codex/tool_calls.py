@@ -25,7 +25,7 @@ from tasuki.harness.codex.format import (
     extract_text,
 )
 from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.markdown import parse_diff
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import CallLog
@@ -53,12 +53,11 @@ class CodexCallLog(CallLog):
 
     all_worded = True
 
-    def __init__(self, keep: int, build_entry: Callable[..., Entry]) -> None:
+    def __init__(self, keep: int, add_entry: Callable[..., Entry]) -> None:
         super().__init__(keep)
-        self.entries: list[Entry] = []
         self.agents: list[str] = []
         """Ids of sub-agents, in the order they were spawned."""
-        self._build_entry = build_entry
+        self._add_entry = add_entry
         self._exits: dict[str, int] = {}
         self._targets: dict[str, str] = {}
         self._imported: list[ToolCall] = []
@@ -85,9 +84,7 @@ class CodexCallLog(CallLog):
 
     def _add(self, id: str, name: str, given: tools.ToolInput, kind: Any = None) -> ToolCall:
         call = tools.build_tool_call(id, name, given, kind=kind)
-        entry = self._build_entry("tool", id=id, tool=call)
-        self.entries.append(entry)
-        self.add(entry, given)
+        self.add(self._add_entry("tool", tool=call, id=id), given)
         if (plain := tools.find_tool(name).plain) in _AIMED:
             cell = f"cell {given.get('cellid')}" if plain == "wait" else ""
             self._targets[id] = cell or tools.get_text(given, "target")
@@ -130,7 +127,7 @@ class CodexCallLog(CallLog):
                 id, given = f"import-{len(self.entries) + 1}", read_imported_input(piece.text)
                 self._imported.append(self._add(id, piece.name, given))
             elif not piece.is_result:
-                self.entries.append(self._build_entry("assistant", piece.text))
+                self._add_entry("assistant", piece.text)
 
     def _finish_imported(self, call: ToolCall, piece: ImportedPiece) -> None:
         refused = piece.is_error and piece.text.startswith("The user doesn't want")
@@ -289,10 +286,8 @@ def _is_same(path: str, others: Sequence[str]) -> bool:
 def _split_parts(parts: Sequence[str], count: int) -> Sequence[str]:
     """Return one text for each of several calls, where what a script printed shows which is whose."""
     if len(parts) == 1 and parts[0].startswith("["):
-        try:
-            return [bytes(raw).decode() for raw in decode_nested(_LISTED, parts[0])]
-        except UNDECODABLE:
-            return parts
+        listed = decode_part(_LISTED, parts[0], None)
+        return parts if listed is None else [bytes(raw).decode() for raw in listed]
     ends = [_EXITED.match(part) for part in parts[1::2]]
     codes = [f"Process exited with code {end[1]}" for end in ends if end]
     if len(parts) == 2 * count == 2 * len(codes):

@@ -8,9 +8,7 @@ from tasuki.harness.copilot.head import CopilotHead, get_home
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import UnaskableHarness
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    CallerIdentity,
-)
+from tasuki.harness.protocol import CallerIdentity
 from tasuki.model import Thread
 
 

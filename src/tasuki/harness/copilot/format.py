@@ -6,15 +6,12 @@ comes from a sub-agent. The event types are those of the public `@github/copilot
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness.reading.jsonl import decode_nested
 from tasuki.patterns import compile_pattern
-
-T = TypeVar("T")
 
 MAX_YAML = 64 << 10
 _YAML_PLAIN = compile_pattern(r"([a-z_]+):(?: (.*))?")
@@ -39,32 +36,6 @@ class CopilotContext(Struct, frozen=True, gc=False):
     headCommit: str | None = ""
 
 
-class CopilotStart(Struct, gc=False):
-    """`session.start` and `session.resume`."""
-
-    sessionId: str = ""
-    copilotVersion: str = ""
-    startTime: str = ""
-    selectedModel: str | None = ""
-    reasoningEffort: str | None = ""
-    context: CopilotContext = CopilotContext()
-
-
-class CopilotModelChange(Struct, gc=False):
-    """`session.model_change`."""
-
-    newModel: str | None = ""
-    reasoningEffort: str | None = ""
-
-
-class CopilotUserMessage(Struct, gc=False):
-    """`user.message`: `content` is what was typed, without what Copilot adds for the model."""
-
-    content: str = ""
-    source: str | None = ""
-    delivery: str | None = ""
-
-
 class CopilotToolRequest(Struct, gc=False):
     """A call inside an `assistant.message`."""
 
@@ -73,126 +44,100 @@ class CopilotToolRequest(Struct, gc=False):
     arguments: Raw = Raw(b"{}")
 
 
-class CopilotAssistantMessage(Struct, gc=False):
-    """`assistant.message`."""
+class CopilotResult(Struct, frozen=True, gc=False):
+    """The result of a call, or of the question whether it may run."""
 
     content: str | None = ""
-    model: str | None = ""
-    toolRequests: list[CopilotToolRequest] | None = None
-
-
-class CopilotToolStart(Struct, gc=False):
-    """`tool.execution_start` and `tool.user_requested`."""
-
-    toolCallId: str = ""
-    toolName: str = ""
-    arguments: Raw = Raw(b"{}")
-
-
-class _CopilotToolResult(Struct, gc=False):
-    content: str | None = ""
-
-
-class _CopilotToolError(Struct, gc=False):
-    message: str | None = ""
-    code: str | None = ""
-
-
-class _CopilotShellExecution(Struct, gc=False):
-    exitCode: int | None = None
-
-
-class CopilotToolComplete(Struct, gc=False):
-    """`tool.execution_complete`."""
-
-    toolCallId: str = ""
-    success: bool = True
-    result: _CopilotToolResult | None = None
-    error: _CopilotToolError | None = None
-    shellExecution: _CopilotShellExecution | None = None
-
-
-class _CopilotDecision(Struct, frozen=True, gc=False):
     kind: str = ""
     feedback: str | None = ""
 
 
-class CopilotPermission(Struct, gc=False):
-    """`permission.completed`."""
-
-    toolCallId: str | None = ""
-    result: _CopilotDecision = _CopilotDecision()
-
-
-class CopilotCompaction(Struct, gc=False):
-    """`session.compaction_complete`."""
-
-    success: bool = True
-    summaryContent: str | None = ""
-    error: str | None = ""
-
-
-class CopilotStatement(Struct, gc=False):
-    """Events that carry a sentence: errors, warnings, titles, skills, rewinds."""
+class CopilotError(Struct, frozen=True, gc=False):
+    """Why a call failed."""
 
     message: str | None = ""
-    infoType: str | None = ""
+    code: str | None = ""
+
+
+class CopilotExecution(Struct, frozen=True, gc=False):
+    """A command that ended, as the result of a call or a notification states it."""
+
+    type: str = ""
+    shellId: str | None = ""
+    exitCode: int | None = None
+
+
+class CopilotUsage(Struct, frozen=True, gc=False):
+    """Tokens of one request."""
+
+    inputTokens: int = 0
+    outputTokens: int = 0
+    maxPromptTokens: int | None = None
+
+
+class CopilotData(Struct, gc=False):
+    """The content of an event, as far as it is read; which fields count depends on its type."""
+
+    sessionId: str = ""
+    copilotVersion: str = ""
+    startTime: str = ""
+    selectedModel: str | None = ""
+    newModel: str | None = ""
+    reasoningEffort: str | None = ""
+    context: CopilotContext | str | None = None
+    cwd: str = ""
+    branch: str | None = ""
+    headCommit: str | None = ""
+    content: str | None = ""
+    """What was typed, without what Copilot adds for the model; what the agent said."""
+    source: str | None = ""
+    delivery: str | None = ""
+    model: str | None = ""
+    toolRequests: list[CopilotToolRequest] | None = None
+    toolCallId: str | None = ""
+    toolName: str = ""
+    arguments: Raw = Raw(b"{}")
+    success: bool = True
+    result: CopilotResult | None = None
+    error: CopilotError | str | None = None
+    shellExecution: CopilotExecution | None = None
+    summaryContent: str | None = ""
+    message: str | None = ""
     errorType: str | None = ""
     title: str | None = ""
     name: str | None = ""
     initialMessage: str | None = ""
     upToEventId: str | None = ""
     summary: str | None = ""
-
-
-class CopilotAgent(Struct, gc=False):
-    """`subagent.started`, `.completed` and `.failed`."""
-
-    toolCallId: str = ""
     agentDisplayName: str | None = ""
     agentDescription: str | None = ""
     cancelled: bool = False
+    kind: CopilotExecution | str | None = None
+    usage: CopilotUsage | None = None
 
+    @property
+    def call_id(self) -> str:
+        """The call that it is about."""
+        return self.toolCallId or ""
 
-class _CopilotNotificationKind(Struct, frozen=True, gc=False):
-    type: str = ""
-    shellId: str | None = ""
-    exitCode: int | None = None
+    @property
+    def place(self) -> CopilotContext:
+        """Where a session starts."""
+        return self.context if isinstance(self.context, CopilotContext) else CopilotContext()
 
-
-class CopilotNotification(Struct, gc=False):
-    """`system.notification`."""
-
-    content: str | None = ""
-    kind: _CopilotNotificationKind = _CopilotNotificationKind()
-
-
-class _CopilotUsage(Struct, frozen=True, gc=False):
-    inputTokens: int = 0
-    outputTokens: int = 0
-    maxPromptTokens: int | None = None
-
-
-class CopilotUsageRecord(Struct, gc=False):
-    """`session.usage_record`."""
-
-    usage: _CopilotUsage = _CopilotUsage()
+    @property
+    def is_by_program(self) -> bool:
+        """Whether a message in the user's name is none of the user's."""
+        return bool(self.source) and self.source != "user"
 
 
 LINE = msgspec.json.Decoder(CopilotEvent)
-_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind)
-    for kind in (
-        CopilotStart, CopilotModelChange, CopilotUserMessage, CopilotAssistantMessage, CopilotToolStart, CopilotToolComplete, CopilotPermission,
-        CopilotCompaction, CopilotStatement, CopilotAgent, CopilotNotification, CopilotUsageRecord, CopilotContext,
-    )
-}  # fmt: skip
+DATA = msgspec.json.Decoder(CopilotData)
 
 
-def decode_data(line: CopilotEvent, kind: type[T]) -> T:
+def decode_data(line: CopilotEvent) -> CopilotData:
     """Decode the data of an event. Raises MsgspecError for data of wrong types."""
-    value: T = decode_nested(_DECODERS[kind], line.data)
-    return value
+    return decode_nested(DATA, line.data)
 
 
 def read_workspace(session: Path) -> dict[str, str]:

@@ -3,27 +3,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from tasuki.files import find_home_folder
-from tasuki.harness.copilot.format import (
-    LINE,
-    CopilotEvent,
-    CopilotStart,
-    CopilotStatement,
-    CopilotUsageRecord,
-    CopilotUserMessage,
-    choose_name,
-    decode_data,
-    read_workspace,
-)
+from tasuki.harness.copilot.format import DATA, LINE, CopilotData, choose_name, read_workspace
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, list_thread_files, scan_folder
-from tasuki.harness.reading.speakers import extract_first_words
+from tasuki.harness.reading.jsonl import decode_line, decode_part, list_thread_files, scan_folder
+from tasuki.harness.reading.speakers import Evidence, extract_first_words
 from tasuki.patterns import compile_pattern
-
-T = TypeVar("T")
 
 _SESSION = compile_pattern(rb'\A\s*\{"type": ?"session\.start", ?"data": ?\{"sessionId": ?"')
 _SAID = compile_pattern(rb'\A\{"type": ?"(?:user|assistant)\.message"')
@@ -36,42 +23,36 @@ def get_home() -> Path:
     return Path(base) if base else find_home_folder() / ".copilot"
 
 
-def is_session(path: Path, first: bytes) -> bool:
-    """Tell whether a file begins as a session of Copilot CLI does."""
-    return bool(_SESSION.match(first))
-
-
-def list_sessions() -> Iterator[ThreadFile]:
-    """Yield the event logs of all sessions: only their heads name the folder."""
-    for folder in scan_folder(get_home() / "session-state"):
-        if os.path.isdir(folder.path):
-            yield from list_thread_files(
-                e for e in scan_folder(folder.path) if e.name == "events.jsonl"
-            )
-
-
 class CopilotHead(HeadReader):
     """What both ends of a session's event log show."""
 
     harness = "copilot"
-    list_files = staticmethod(list_sessions)
-    is_thread = staticmethod(is_session)
+    begins = _SESSION
     head_bytes = 48 << 10
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield the event logs of all sessions: only their heads name the folder."""
+        for folder in scan_folder(get_home() / "session-state"):
+            if os.path.isdir(folder.path):
+                yield from list_thread_files(
+                    e for e in scan_folder(folder.path) if e.name == "events.jsonl"
+                )
 
     def take_start(self, line: bytes) -> None:
         if not self.id and b'"session.start"' in line[:60]:
             if event := decode_line(LINE, line):
-                start = _decode_data(event, CopilotStart)
-                self.id, self.cwd = start.sessionId, start.context.cwd
+                start = decode_part(DATA, event.data, CopilotData())
+                self.id, self.cwd = start.sessionId, start.place.cwd
         elif _SAID.match(line) and not _OF_AGENT.search(line):
             self.messages += 1
             if self.words or b'"user.message"' not in line[:60]:
                 return
             event = decode_line(LINE, line)
             if event and event.type == "user.message" and not event.agentId:
-                message = _decode_data(event, CopilotUserMessage)
-                by_program = bool(message.source) and message.source != "user"
-                self.words = extract_first_words(message.content, "program" if by_program else "")
+                message = decode_part(DATA, event.data, CopilotData())
+                evidence: Evidence = "program" if message.is_by_program else ""
+                self.words = extract_first_words(message.content or "", evidence)
 
     def take_end(self, line: bytes) -> None:
         is_title = not self.name and b'"session.title_changed"' in line[:60]
@@ -80,10 +61,10 @@ class CopilotHead(HeadReader):
             return
         self.time = self.time or parse_time(event.timestamp)
         if is_title:
-            self.name = _decode_data(event, CopilotStatement).title or ""
+            self.name = decode_part(DATA, event.data, CopilotData()).title or ""
         elif is_usage and not event.agentId:
-            usage = _decode_data(event, CopilotUsageRecord).usage
-            if usage.inputTokens > 0:
+            usage = decode_part(DATA, event.data, CopilotData()).usage
+            if usage and usage.inputTokens > 0:
                 self.context = usage.inputTokens + usage.outputTokens
                 self.window = usage.maxPromptTokens
 
@@ -93,10 +74,3 @@ class CopilotHead(HeadReader):
         self.cwd = fields.get("cwd") or self.cwd
         self.name = choose_name(fields, self.words) or self.name
         return super().finish()
-
-
-def _decode_data(line: CopilotEvent, kind: type[T]) -> T:
-    try:
-        return decode_data(line, kind)
-    except UNDECODABLE:
-        return kind()

@@ -25,7 +25,7 @@ from tasuki.harness.integration import (
     PROMPT_SECONDS,
     TURN_SECONDS,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookAnswer,
     HookCall,
     OwnFile,
@@ -91,7 +91,7 @@ Before the first words it is `… edit prompt`.
 """
 
 
-class CopilotIntegration(BaseIntegration):
+class CopilotIntegration(HarnessIntegration):
     """The skill `/handoff`, hooks and the tools."""
 
     notes: tuple[str, ...] = (
@@ -112,9 +112,7 @@ class CopilotIntegration(BaseIntegration):
         server = {"type": "local", **build_tools_server(tasuki), "tools": ["*"]}
         return (
             copy_asset(
-                folder / "skills" / "handoff" / "SKILL.md",
-                ASSETS / "skill.md",
-                "the skill /handoff",
+                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill /handoff"
             ),
             OwnFile(str(folder / "hooks" / "tasuki-handoff.json"), hooks, purpose, HOOK_MARK),
             *build_tools_entries(str(folder / "mcp-config.json"), ("mcpServers",), server),

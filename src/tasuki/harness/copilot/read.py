@@ -9,20 +9,11 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.copilot.format import (
     LINE,
-    CopilotAgent,
-    CopilotAssistantMessage,
-    CopilotCompaction,
     CopilotContext,
+    CopilotData,
     CopilotEvent,
-    CopilotModelChange,
-    CopilotNotification,
-    CopilotPermission,
-    CopilotStart,
-    CopilotStatement,
-    CopilotToolComplete,
-    CopilotToolStart,
-    CopilotUsageRecord,
-    CopilotUserMessage,
+    CopilotExecution,
+    CopilotResult,
     choose_name,
     decode_data,
     read_workspace,
@@ -33,16 +24,12 @@ from tasuki.harness.copilot.tool_calls import (
     is_todo_change,
     parse_shell_result,
 )
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    ThreadLines,
-    choose_keep_limit,
-    mark_compacted,
-)
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
+from tasuki.harness.reading.speakers import Evidence
+from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.tools import build_tool_call, read_input
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.model import Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 FAMILIES = frozenset({
@@ -77,31 +64,22 @@ _RETRIED = compile_pattern(r"\AFailed to get response .*? Last error: (?:\d{3} )
 _FORKED = compile_pattern(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
-class CopilotReader:
+class CopilotReader(ThreadReader):
     """One pass over one session file."""
 
+    harness = "copilot"
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines = ThreadLines(path)
-        self.log = CallLog(choose_keep_limit(path))
-        self.start: CopilotStart | None = None
+        super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
+        self.start: CopilotData | None = None
         self.place = CopilotContext()
-        self.entries: list[Entry] = []
         self.events: dict[str, int] = {}
         """The number of entries before each event, by the event's id."""
-        self.left: set[int] = set()
-        """Entries that a rewind removed, by index."""
         self.refused: dict[str, str] = {}
         """What the user said when they refused a call."""
-        self.notices: list[Notice] = []
-        self.limit = LimitRecord()
         self.todos = CopilotTodoTable()
-        self.name = self.model = self.thinking = self.updated = self.parent = ""
-        self.context_tokens: int | None = None
-        self.context_window: int | None = None
-        self.line = CopilotEvent()
-        self.offset = 0
-        self.handlers: dict[str, Callable[[CopilotEvent], None]] = {
+        self.type = ""
+        self.handlers: dict[str, Callable[[CopilotData], None]] = {
             "user.message": self._on_user,
             "assistant.message": self._on_assistant,
             "tool.execution_start": self._on_tool_start,
@@ -121,10 +99,10 @@ class CopilotReader:
             "session.snapshot_rewind": self._on_rewind,
             "session.title_changed": self._on_title,
             "session.info": self._on_info,
-            "session.warning": lambda line: self._on_statement(line, "note"),
-            "session.truncation": lambda line: self._on_statement(line, "note"),
-            "session.handoff": lambda line: self._on_statement(line, "context"),
-            "session.error": lambda line: self._on_statement(line, "error"),
+            "session.warning": lambda data: self._on_statement(data, "note"),
+            "session.truncation": lambda data: self._on_statement(data, "note"),
+            "session.handoff": lambda data: self._on_statement(data, "context"),
+            "session.error": lambda data: self._on_statement(data, "error"),
             "subagent.started": self._on_agent_started,
             "subagent.completed": self._on_agent_ended,
             "subagent.failed": self._on_agent_ended,
@@ -139,8 +117,8 @@ class CopilotReader:
         return self._build_thread()
 
     def _take_event(self, line: CopilotEvent) -> None:
-        self.line = line
-        kind = line.type
+        self.type = kind = line.type
+        self.id, self.at = line.id, line.timestamp
         self.updated = line.timestamp or self.updated
         if line.id and line.id in self.events:
             return  # It was written twice.
@@ -153,135 +131,97 @@ class CopilotReader:
         if line.agentId and not kind.startswith("subagent."):
             return  # A sub-agent's own words are in the same file.
         try:
-            handler(line)
+            handler(decode_data(line))
         except UNDECODABLE as exc:
             self.lines.note_broken(exc)
 
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        line = self.line
-        entry = Entry(
-            len(self.entries) + 1,
-            kind,
-            text,
-            line.timestamp,
-            line.id,
-            origin,
-            tool,
-            False,
-            0,
-            0,
-            self.offset,
-        )
-        self.entries.append(entry)
-        return entry
-
-    def _add_notice(self, kind: str, text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
-
     # -- the session -------------------------------------------------------------------
 
-    def _on_start(self, line: CopilotEvent) -> None:
+    def _on_start(self, data: CopilotData) -> None:
         if self.start is None:
-            self.start = start = decode_data(line, CopilotStart)
-            self.model = start.selectedModel or ""
-            self.thinking = start.reasoningEffort or ""
-            self.place = start.context
+            self.start, self.place = data, data.place
+            self.model = data.selectedModel or ""
+            self.thinking = data.reasoningEffort or ""
 
-    def _on_resume(self, line: CopilotEvent) -> None:
+    def _on_resume(self, data: CopilotData) -> None:
         self._settle_open_calls("unknown")
-        resumed = decode_data(line, CopilotStart)
-        self.model = resumed.selectedModel or self.model
-        self._update_place(resumed.context)
+        self.model = data.selectedModel or self.model
+        self._update_place(data.place)
 
-    def _on_context_changed(self, line: CopilotEvent) -> None:
-        self._update_place(decode_data(line, CopilotContext))
+    def _on_context_changed(self, data: CopilotData) -> None:
+        self._update_place(CopilotContext(data.cwd, data.branch, data.headCommit))
 
     def _update_place(self, place: CopilotContext) -> None:
         old = self.place
         branch, commit = place.branch or old.branch, place.headCommit or old.headCommit
         self.place = CopilotContext(old.cwd or place.cwd, branch, commit)
 
-    def _on_model_change(self, line: CopilotEvent) -> None:
-        change = decode_data(line, CopilotModelChange)
-        self.model = change.newModel or self.model
-        self.thinking = change.reasoningEffort or self.thinking
+    def _on_model_change(self, data: CopilotData) -> None:
+        self.model = data.newModel or self.model
+        self.thinking = data.reasoningEffort or self.thinking
 
-    def _on_usage(self, line: CopilotEvent) -> None:
-        usage = decode_data(line, CopilotUsageRecord).usage
-        if usage.inputTokens > 0:
+    def _on_usage(self, data: CopilotData) -> None:
+        usage = data.usage
+        if usage and usage.inputTokens > 0:
             self.context_tokens = usage.inputTokens + usage.outputTokens
             self.context_window = usage.maxPromptTokens or self.context_window
 
-    def _on_title(self, line: CopilotEvent) -> None:
-        self.name = decode_data(line, CopilotStatement).title or self.name
+    def _on_title(self, data: CopilotData) -> None:
+        self.name = data.title or self.name
 
-    def _on_statement(self, line: CopilotEvent, kind: str) -> None:
-        statement = decode_data(line, CopilotStatement)
-        text = statement.message or statement.summary or line.type
-        self._add_notice(kind, text)
+    def _on_statement(self, data: CopilotData, kind: NoticeKind) -> None:
+        text = data.message or data.summary or self.type
+        self.add_notice(kind, text)
         if kind == "error":
             cause = _RETRIED.sub("", text)
-            code = statement.errorType or ""
-            self.limit.note_error(cause, line.timestamp, len(self.entries), code=code)
+            code = data.errorType or ""
+            self.limit.note_error(cause, self.at, len(self.entries), code=code)
 
-    def _on_info(self, line: CopilotEvent) -> None:
-        statement = decode_data(line, CopilotStatement)
-        if match := _FORKED.match(statement.message or ""):
+    def _on_info(self, data: CopilotData) -> None:
+        if match := _FORKED.match(data.message or ""):
             self.parent = match[1]
 
-    def _on_skill(self, line: CopilotEvent) -> None:
-        if name := decode_data(line, CopilotStatement).name:
+    def _on_skill(self, data: CopilotData) -> None:
+        if name := data.name:
             self.log.skills.append(name)
 
     # -- what was said -----------------------------------------------------------------
 
-    def _on_user(self, line: CopilotEvent) -> None:
+    def _on_user(self, data: CopilotData) -> None:
         self._settle_open_calls("unknown")
-        message = decode_data(line, CopilotUserMessage)
-        text = message.content.strip()
+        text = (data.content or "").strip()
         if not text:
             return  # Autopilot continues automatically with an empty message.
-        by_program = bool(message.source) and message.source != "user"
-        queued = message.delivery in ("queued", "steering")
-        origin, text = self.lines.gate.judge(text, "program" if by_program else "", queued=queued)
-        self._add_entry("user", text, origin)
+        evidence: Evidence = "program" if data.is_by_program else ""
+        queued = data.delivery in ("queued", "steering")
+        origin, text = self.lines.gate.judge(text, evidence, queued=queued)
+        self.add_entry("user", text, origin)
 
-    def _on_assistant(self, line: CopilotEvent) -> None:
+    def _on_assistant(self, data: CopilotData) -> None:
         self._settle_open_calls("unknown")
-        message = decode_data(line, CopilotAssistantMessage)
-        self.model = message.model or self.model
-        if message.content and message.content.strip():
-            self._add_entry("assistant", message.content)
-        for request in message.toolRequests or ():
+        self.model = data.model or self.model
+        if data.content and data.content.strip():
+            self.add_entry("assistant", data.content)
+        for request in data.toolRequests or ():
             if request.toolCallId not in self.log.calls:
                 self._add_call(request.toolCallId, request.name, request.arguments)
 
-    def _on_compaction(self, line: CopilotEvent) -> None:
-        compaction = decode_data(line, CopilotCompaction)
-        if compaction.success:
-            self._add_entry("compaction", (compaction.summaryContent or "").strip(), "harness")
+    def _on_compaction(self, data: CopilotData) -> None:
+        if data.success:
+            self.add_entry("compaction", (data.summaryContent or "").strip(), "harness")
         else:
-            self._add_notice("error", compaction.error or "The compaction failed.")
+            error = data.error if isinstance(data.error, str) else ""
+            self.add_notice("error", error or "The compaction failed.")
 
-    def _on_cleared(self, line: CopilotEvent) -> None:
-        self._add_entry(
-            "compaction", decode_data(line, CopilotStatement).initialMessage or "", "harness"
-        )
+    def _on_cleared(self, data: CopilotData) -> None:
+        self.add_entry("compaction", data.initialMessage or "", "harness")
 
-    def _on_abort(self, line: CopilotEvent) -> None:
+    def _on_abort(self, data: CopilotData) -> None:
         self._settle_open_calls("aborted")
-        self._add_notice("interrupted", "")
+        self.add_notice("interrupted", "")
 
-    def _on_rewind(self, line: CopilotEvent) -> None:
-        first = self.events.get(
-            decode_data(line, CopilotStatement).upToEventId or "", len(self.entries)
-        )
+    def _on_rewind(self, data: CopilotData) -> None:
+        first = self.events.get(data.upToEventId or "", len(self.entries))
         self.left.update(range(first, len(self.entries)))
 
     # -- tools -------------------------------------------------------------------------
@@ -289,53 +229,49 @@ class CopilotReader:
     def _add_call(self, id: str, name: str, arguments: Raw) -> None:
         given = read_input(arguments)
         call = build_tool_call(id, name, given)
-        self.log.add(self._add_entry("tool", tool=call), given)
+        self.log.add(self.add_entry("tool", tool=call), given)
 
-    def _on_tool_start(self, line: CopilotEvent) -> None:
-        start = decode_data(line, CopilotToolStart)
-        if start.toolCallId not in self.log.calls:
-            self._add_call(start.toolCallId, start.toolName, start.arguments)
+    def _on_tool_start(self, data: CopilotData) -> None:
+        if data.call_id not in self.log.calls:
+            self._add_call(data.call_id, data.toolName, data.arguments)
 
-    def _on_user_command(self, line: CopilotEvent) -> None:
-        start = decode_data(line, CopilotToolStart)
-        given = read_input(start.arguments)
-        call = build_tool_call(start.toolCallId, "!", given, kind="shell")
-        entry = self._add_entry("tool", origin="command", tool=call)
+    def _on_user_command(self, data: CopilotData) -> None:
+        given = read_input(data.arguments)
+        call = build_tool_call(data.call_id, "!", given, kind="shell")
+        entry = self.add_entry("tool", origin="command", tool=call)
         self.log.calls[call.id], self.log.open[call.id] = entry, call
 
-    def _on_permission(self, line: CopilotEvent) -> None:
-        permission = decode_data(line, CopilotPermission)
-        if permission.toolCallId and permission.result.kind.startswith("denied"):
-            self.refused[permission.toolCallId] = permission.result.feedback or ""
+    def _on_permission(self, data: CopilotData) -> None:
+        result = data.result or CopilotResult()
+        if data.call_id and result.kind.startswith("denied"):
+            self.refused[data.call_id] = result.feedback or ""
 
-    def _on_tool_complete(self, line: CopilotEvent) -> None:
-        completed = decode_data(line, CopilotToolComplete)
-        entry = self.log.calls.get(completed.toolCallId)
+    def _on_tool_complete(self, data: CopilotData) -> None:
+        entry = self.log.calls.get(data.call_id)
         if entry is None or entry.tool is None:
             self.lines.count_unknown("tool.execution_complete without a call")
             return
         call = entry.tool
-        error = completed.error if completed.error and not completed.success else None
-        output = (
-            error.message if error else completed.result.content if completed.result else ""
-        ) or ""
-        status: ToolStatus = "ok" if completed.success else "error"
-        if error and (error.code in ("denied", "rejected") or completed.toolCallId in self.refused):
+        error = None if data.success or isinstance(data.error, str) else data.error
+        shown = error.message if error else data.result.content if data.result else ""
+        output = shown or ""
+        status: ToolStatus = "ok" if data.success else "error"
+        if error and (error.code in ("denied", "rejected") or data.call_id in self.refused):
             status = "refused"
         code = None
         if call.kind in ("shell", "background"):
             code, output, session, ended = parse_shell_result(output)
-            if completed.shellExecution and completed.shellExecution.exitCode is not None:
-                code = completed.shellExecution.exitCode
+            if data.shellExecution and data.shellExecution.exitCode is not None:
+                code = data.shellExecution.exitCode
             self.log.background.record_end(ended, code=code)
             if session and call.command:
                 status = self.log.start_job(call, session)
             elif call.kind == "shell" and status == "ok" and code != 0:
                 status = "error" if code else "unknown"
         self.log.finish(call, output, status, code)
-        self._apply_effects(call, completed.success, output)
-        if status == "refused" and (words := self.refused.pop(completed.toolCallId, "").strip()):
-            self._add_entry("user", words, "answer")
+        self._apply_effects(call, data.success, output)
+        if status == "refused" and (words := self.refused.pop(data.call_id, "").strip()):
+            self.add_entry("user", words, "answer")
 
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
         if call.name == "sql" and success and is_todo_change(call.detail):
@@ -347,7 +283,7 @@ class CopilotReader:
             and success
             and (words := extract_answer(call.detail, output))
         ):
-            self._add_entry("user", words, "answer")
+            self.add_entry("user", words, "answer")
 
     def _settle_open_calls(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""
@@ -356,22 +292,20 @@ class CopilotReader:
         for call in refused:
             put(call, "status", "refused")
 
-    def _on_agent_started(self, line: CopilotEvent) -> None:
-        agent = decode_data(line, CopilotAgent)
-        self.log.reported.add(agent.toolCallId)
-        label = agent.agentDescription or agent.agentDisplayName or ""
-        ref = entry.ref if (entry := self.log.calls.get(agent.toolCallId)) else len(self.entries)
-        self.log.background.record_start(agent.toolCallId, "agent", label, ref)
+    def _on_agent_started(self, data: CopilotData) -> None:
+        self.log.reported.add(data.call_id)
+        label = data.agentDescription or data.agentDisplayName or ""
+        ref = entry.ref if (entry := self.log.calls.get(data.call_id)) else len(self.entries)
+        self.log.background.record_start(data.call_id, "agent", label, ref)
 
-    def _on_agent_ended(self, line: CopilotEvent) -> None:
-        agent = decode_data(line, CopilotAgent)
-        failed = line.type == "subagent.failed" or agent.cancelled
-        self.log.background.record_end(agent.toolCallId, failed=failed)
+    def _on_agent_ended(self, data: CopilotData) -> None:
+        failed = self.type == "subagent.failed" or data.cancelled
+        self.log.background.record_end(data.call_id, failed=failed)
 
-    def _on_notification(self, line: CopilotEvent) -> None:
-        kind = decode_data(line, CopilotNotification).kind
-        if kind.type in ("shell_completed", "shell_detached_completed") and kind.shellId:
-            self.log.background.record_end(kind.shellId, code=kind.exitCode)
+    def _on_notification(self, data: CopilotData) -> None:
+        ended = data.kind if isinstance(data.kind, CopilotExecution) else CopilotExecution()
+        if ended.type in ("shell_completed", "shell_detached_completed") and ended.shellId:
+            self.log.background.record_end(ended.shellId, code=ended.exitCode)
 
     # -- the whole ---------------------------------------------------------------------
 
@@ -381,36 +315,13 @@ class CopilotReader:
             raise self.lines.build_error("start of a Copilot session", "Copilot session")
         fields = read_workspace(self.path.parent)
         words = next((" ".join(e.text.split()) for e in self.entries if e.kind == "user"), "")
-        count = len(self.entries)
-        live = [e for i, e in enumerate(self.entries) if i not in self.left]
-        return Thread(
-            harness="copilot",
+        return self.build_thread(
+            start.sessionId,
             keeps_words=KEPT_WORDS,
-            id=start.sessionId,
-            path=str(self.path),
             cwd=fields.get("cwd") or self.place.cwd,
             git_branch=fields.get("branch") or self.place.branch or "",
             git_head=self.place.headCommit or "",
-            model=self.model,
-            thinking=self.thinking,
             version=start.copilotVersion,
-            tools=tuple(self.log.names),
             name=choose_name(fields, words) or self.name,
-            parent=self.parent,
             started=start.startTime,
-            updated=self.updated,
-            context_tokens=self.context_tokens,
-            context_window=self.context_window,
-            entries=tuple(mark_compacted(live)),
-            notices=tuple(self.notices),
-            background=self.log.background.list_items(),
-            skills=tuple(self.log.skills),
-            aborted=bool(self.notices)
-            and self.notices[-1].kind == "interrupted"
-            and self.notices[-1].after == count,
-            abandoned=count - len(live),
-            sources=(str(self.path),),
-            report=self.lines.build_report(),
-            limit=self.limit.choose(live),
-            documents=tuple(self.lines.gate.log.documents),
         )

@@ -19,13 +19,7 @@ from tasuki.harness import plans
 from tasuki.harness.gemini.head import GeminiHead, get_home
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    PlannedFile,
-)
+from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, PlannedFile
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern

@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.errors import ThreadUnreadable
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, explain_errors
 from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
@@ -68,28 +67,12 @@ class GeminiToolCall(Struct, gc=False):
     status: str | None = ""
     agentId: str | None = ""
     resultDisplay: Raw = Raw(b"null")
-    timestamp: str | None = ""
 
 
 class GeminiTokens(Struct, gc=False):
     """Tokens of one request."""
 
-    input: int = 0
-    output: int = 0
     total: int = 0
-
-
-class GeminiMessage(Struct, gc=False):
-    """One message; an id that comes again updates it."""
-
-    id: str = ""
-    timestamp: str = ""
-    type: str = ""
-    content: Content = None
-    displayContent: Content = None
-    toolCalls: list[GeminiToolCall] | None = None
-    tokens: GeminiTokens | None = None
-    model: str | None = ""
 
 
 class GeminiSessionFields(Struct, gc=False):
@@ -102,7 +85,20 @@ class GeminiSessionFields(Struct, gc=False):
     kind: str | None = ""
     summary: str | None = ""
     directories: list[str] | None = None
-    messages: list[GeminiMessage] | None = None
+    messages: "list[GeminiMessage] | None" = None
+
+
+class GeminiMessage(GeminiSessionFields, gc=False):
+    """One message; an id that comes again updates it. As a line of a log it may be the session's."""
+
+    id: str = ""
+    timestamp: str = ""
+    type: str = ""
+    content: Content = None
+    displayContent: Content = None
+    toolCalls: list[GeminiToolCall] | None = None
+    tokens: GeminiTokens | None = None
+    model: str | None = ""
 
 
 class GeminiLogLine(GeminiMessage, gc=False):
@@ -110,14 +106,6 @@ class GeminiLogLine(GeminiMessage, gc=False):
 
     set: GeminiSessionFields | None = msgspec.field(name="$set", default=None)
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
-    sessionId: str | None = ""
-    projectHash: str | None = ""
-    startTime: str | None = ""
-    lastUpdated: str | None = ""
-    kind: str | None = ""
-    summary: str | None = ""
-    directories: list[str] | None = None
-    messages: list[GeminiMessage] | None = None
 
 
 LINE = msgspec.json.Decoder(GeminiLogLine)
@@ -128,20 +116,6 @@ FIELDS = msgspec.json.Decoder(GeminiSessionFields)
 def find_context_size(tokens: GeminiTokens | None) -> int | None:
     """Return the size of the context after a message, None without a plausible one."""
     return tokens.total if tokens is not None and 0 < tokens.total < 1 << 40 else None
-
-
-def extract_fields(line: GeminiLogLine) -> GeminiSessionFields:
-    """Return the fields of a session in its first line."""
-    return GeminiSessionFields(
-        line.sessionId,
-        line.projectHash,
-        line.startTime,
-        line.lastUpdated,
-        line.kind,
-        line.summary,
-        line.directories,
-        line.messages,
-    )
 
 
 def list_parts(content: Content) -> list[GeminiPart]:
@@ -219,10 +193,8 @@ def read_document(path: Path) -> bytes:
 
     Raises ThreadUnreadable if it cannot be read.
     """
-    try:
+    with explain_errors(path):
         data = path.read_bytes()
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
     marked = data.startswith(BYTE_ORDER_MARK)
     return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data
 

@@ -14,7 +14,6 @@ from tasuki.harness.gemini.format import (
     MESSAGE,
     GeminiMessage,
     GeminiSessionFields,
-    extract_fields,
     extract_outer_json,
     extract_user_text,
     find_context_size,
@@ -52,18 +51,6 @@ def get_home() -> Path:
     """Return the folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it is in."""
     base = os.environ.get("GEMINI_CLI_HOME", "")
     return (Path(base) if base else find_home_folder()) / ".gemini"
-
-
-def is_session(path: Path, first: bytes) -> bool:
-    """Tell whether a file begins as a session of Gemini CLI does."""
-    return bool(_SESSION.match(first))
-
-
-def list_sessions() -> Iterator[ThreadFile]:
-    """Yield all session files: only the projects' folders and the files name the folder."""
-    for project in scan_folder(get_home() / "tmp"):
-        if os.path.isdir(project.path):
-            yield from _list_files(Path(project.path, "chats"))
 
 
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
@@ -146,9 +133,15 @@ class GeminiHead(HeadReader):
     """What both ends of a session show: of a log, or of one document."""
 
     harness = "gemini"
-    list_files = staticmethod(list_sessions)
-    is_thread = staticmethod(is_session)
+    begins = _SESSION
     head_bytes = HEAD_BYTES
+
+    @staticmethod
+    def list_files() -> Iterator[ThreadFile]:
+        """Yield all session files: only the projects' folders and the files name the folder."""
+        for project in scan_folder(get_home() / "tmp"):
+            if os.path.isdir(project.path):
+                yield from _list_files(Path(project.path, "chats"))
 
     def __init__(self, file: ThreadFile) -> None:
         super().__init__(file)
@@ -188,7 +181,7 @@ class GeminiHead(HeadReader):
         if self.words or (row := decode_line(LINE, line)) is None:
             return
         if row.sessionId and row.projectHash and not self.fields.sessionId:
-            self.fields = extract_fields(row)
+            self.fields = row
         messages = (row, *(row.messages or ())) if row.set is None else row.set.messages or ()
         self.words = next(filter(None, map(_extract_words, messages)), "")
 

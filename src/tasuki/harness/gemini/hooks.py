@@ -15,12 +15,14 @@ from msgspec import structs
 from tasuki.harness.dialogs import DialogRows, read_dialog
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
+    COMMAND,
     COMPACTION_KINDS,
     SKILL,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookAnswer,
     HookCall,
+    build_claude_call,
     build_tools_entries,
     build_tools_server,
     copy_asset,
@@ -30,7 +32,12 @@ from tasuki.harness.integration import (
     parse_goal,
     read_setting,
 )
-from tasuki.harness.plans import BaseControl, format_start_context, list_fleet_hooks
+from tasuki.harness.plans import (
+    BaseControl,
+    format_start_context,
+    list_fleet_hooks,
+    parse_claude_event,
+)
 from tasuki.harness.protocol import (
     AgentEvent,
     AgentRequest,
@@ -94,7 +101,7 @@ _AGE = compile_pattern(r"([1-9][0-9]{0,6})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 
 
-class GeminiIntegration(BaseIntegration):
+class GeminiIntegration(HarnessIntegration):
     """The command `/handoff`, hooks, a skill and the tools."""
 
     notes: tuple[str, ...] = ("Open sessions of Gemini CLI get it when they are restarted.",)
@@ -104,12 +111,8 @@ class GeminiIntegration(BaseIntegration):
         settings = str(folder / "settings.json")
         events, patterns = ("BeforeAgent", "AfterAgent"), (f"""*'"prompt":"{REMARK}'*""",)
         return (
-            copy_asset(
-                folder / "commands" / "handoff.toml",
-                ASSETS / "command.toml",
-                "the command /handoff",
-            ),
-            copy_asset(folder / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            copy_asset(folder, "commands/handoff.toml", ASSETS / "command.toml", COMMAND),
+            copy_asset(folder, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
             *list_handoff_hooks(
                 settings, events, tasuki, "gemini", "/handoff", patterns, unit=1000, name="tasuki"
             ),
@@ -128,13 +131,7 @@ class GeminiIntegration(BaseIntegration):
         return super().format_answer(call, answer)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
-        call = HookCall(
-            "turn",
-            get_text(payload, "transcript_path"),
-            get_text(payload, "session_id"),
-            get_text(payload, "cwd"),
-            window=WINDOW,
-        )
+        call = structs.replace(build_claude_call(payload), window=WINDOW)
         event = get_text(payload, "hook_event_name")
         if event == "BeforeModel":
             return _parse_request(call, payload.get("llm_request"))
@@ -226,21 +223,16 @@ class GeminiControl(BaseControl):
         return list_fleet_hooks(settings, KINDS, hook, "gemini", MILLISECONDS, "tasuki-fleet")
 
     def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
-        kind = KINDS.get(get_text(payload, "hook_event_name"))
-        session = get_text(payload, "session_id")
-        if kind is None or not session:
+        event = parse_claude_event(payload, KINDS, "")
+        waits = event is not None and event.kind == "waiting"
+        is_other = get_text(payload, "notification_type") != "ToolPermission"
+        if event is None or (waits and is_other):
             return None
-        if kind == "waiting" and get_text(payload, "notification_type") != "ToolPermission":
-            return None
-        return AgentEvent(
-            kind,
-            session,
-            path=get_text(payload, "transcript_path"),
-            cwd=get_text(payload, "cwd"),
-            text=get_text(payload, WORDS.get(kind, "")),
-            question=_parse_question(payload) if kind == "waiting" else None,
+        return structs.replace(
+            event,
+            text=get_text(payload, WORDS.get(event.kind, "")),
+            question=_parse_question(payload) if waits else None,
             turn=_derive_turn_id(get_text(payload, "prompt")),
-            source=get_text(payload, "source"),
         )
 
     def format_reply(self, event: AgentEvent, reply: HookReply) -> str:

@@ -15,7 +15,6 @@ from tasuki.harness.gemini.format import (
     GeminiMessage,
     GeminiSessionFields,
     GeminiToolCall,
-    extract_fields,
     extract_outer_json,
     extract_user_text,
     find_context_size,
@@ -34,11 +33,11 @@ from tasuki.harness.gemini.view import (
     ViewedMessage,
     parse_message,
 )
-from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, mark_compacted
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit
+from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.tools import read_input
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.model import Thread, ToolCall, ToolStatus
 
 CANCELLED = "Request cancelled."
 _ACKNOWLEDGED = "Got it. Thanks for the additional context!"
@@ -47,34 +46,26 @@ _IMPORTED = "Imported session from "
 _NONE = "Gemini CLI session"
 
 
-class GeminiReader:
+class GeminiReader(ThreadReader):
     """One pass over one session file."""
 
+    harness = "gemini"
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines = ThreadLines(path)
-        self.calls = CallLog(choose_keep_limit(path))
+        super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
         self.fields = GeminiSessionFields()
-        self.entries: list[Entry] = []
-        self.left: set[int] = set()
-        """Entries that the user rewound, and those written twice, by index."""
         self.nodes: dict[str, ViewedMessage] = {}
         self.view = MessageView()
         self.replay: CopyFinder | None = None
         """A search through the view while Gemini CLI writes the whole history again."""
         self.settled: set[str] = set()
         """Calls that have their result."""
-        self.notices: list[Notice] = []
-        self.limit = LimitRecord()
         self.labels: dict[str, str] = {}
         """The task of each sub-agent, by its id."""
-        self.model = self.updated = self.parent = self.last_prompt = ""
-        self.context_tokens: int | None = None
-        self.log = True
+        self.last_prompt = ""
+        self.is_log = True
         self.after_summary = False
         self.first = b""
-        self.message = GeminiMessage()
-        self.offset = 0
 
     def read(self) -> Thread:
         lines = iter(self.lines)
@@ -91,7 +82,7 @@ class GeminiReader:
 
     def _read_document(self, data: bytes) -> None:
         """Read a whole document; its parts count as lines: the fields, then each message."""
-        lines, self.log, self.first = self.lines, False, data
+        lines, self.is_log, self.first = self.lines, False, data
         lines.number, lines.bytes = 1, len(data)
         fields = lines.decode(FIELDS, extract_outer_json(data))
         if fields is not None:
@@ -116,8 +107,8 @@ class GeminiReader:
             if line.set.messages is not None:
                 self._replace_messages(line.set.messages)
         elif line.sessionId and line.projectHash:
-            self._patch_fields(extract_fields(line))
-            self.log = self.log and line.messages is None
+            self._patch_fields(line)
+            self.is_log = self.is_log and line.messages is None
             for message in line.messages or ():
                 self._on_message(message)
         else:
@@ -130,27 +121,10 @@ class GeminiReader:
     def _update_time(self, time: str | None) -> None:
         self.updated = max(self.updated, time or "")
 
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        ref, message = len(self.entries) + 1, self.message
-        entry = Entry(
-            ref, kind, text, message.timestamp, message.id, origin, tool, offset=self.offset
-        )
-        self.entries.append(entry)
-        return entry
-
-    def _add_notice(self, kind: str, text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
-
     # -- messages ----------------------------------------------------------------------
 
     def _on_message(self, message: GeminiMessage) -> None:
-        self.message = message
+        self.id, self.at = message.id, message.timestamp
         self._update_time(message.timestamp)
         if not message.id or message.type not in ("user", "gemini", "info", "warning", "error"):
             self.lines.count_unknown(message.type, has_words=message.content)
@@ -195,13 +169,11 @@ class GeminiReader:
         if node.entries or not parsed.text.strip():
             return
         if parsed.summary:
-            self._add_entry("compaction", parsed.text.strip(), "harness")
+            self.add_entry("compaction", parsed.text.strip(), "harness")
             self.after_summary = True
             return
-        if (
-            call := made.parse_user_command(self.message.id, parsed.text, self.calls.keep)
-        ) is not None:
-            self._add_entry("tool", origin="command", tool=call)
+        if (call := made.parse_user_command(self.id, parsed.text, self.log.keep)) is not None:
+            self.add_entry("tool", origin="command", tool=call)
             return
         self.lines.gate.log.find(parsed.text)
         displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
@@ -211,9 +183,9 @@ class GeminiReader:
         origin, text = self.lines.gate.judge(text, "" if own else "program")
         if own:
             self.last_prompt = displayed or text
-            self.calls.settle("unknown")
+            self.log.settle("unknown")
         node.prompt = own
-        self._add_entry("user", text, origin)
+        self.add_entry("user", text, origin)
 
     def _read_reply(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
         message, text = parsed.message, parsed.text
@@ -224,7 +196,7 @@ class GeminiReader:
             put(self.entries[reply_index], "text", text)
             node.text = text
         elif text.strip() and text.strip() not in fillers:
-            self._add_entry("assistant", text)
+            self.add_entry("assistant", text)
         self.after_summary = False
         for call in message.toolCalls or ():
             self._add_call(call)
@@ -234,7 +206,7 @@ class GeminiReader:
             last = self.entries[-1].tool if self.entries else None
             if requested.id or last is None or last.name != requested.name:
                 id = requested.id or f"{message.id}:{requested.name}"
-                if id not in self.calls.calls:
+                if id not in self.log.calls:
                     self._add_call(
                         GeminiToolCall(id, requested.name, requested.args, status="executing")
                     )
@@ -244,14 +216,14 @@ class GeminiReader:
     def _read_info(self, kind: str, parsed: ParsedMessage) -> None:
         text = parsed.text.strip()
         if kind == "info" and text == CANCELLED:
-            self._add_notice("interrupted", "")
+            self.add_notice("interrupted", "")
         elif text.startswith(_IMPORTED):
             self.parent = text.removeprefix(_IMPORTED)
-        elif not text and not self.log and kind == "info" and self.entries:
+        elif not text and not self.is_log and kind == "info" and self.entries:
             # This is all that a document records of `/compress`.
-            self._add_entry("compaction", "", "harness")
+            self.add_entry("compaction", "", "harness")
         elif text:
-            self._add_notice("error" if kind == "error" else "note", text)
+            self.add_notice("error" if kind == "error" else "note", text)
             if kind == "error":
                 self.limit.note_error(text, parsed.message.timestamp, len(self.entries))
 
@@ -259,12 +231,12 @@ class GeminiReader:
 
     def _add_call(self, call: GeminiToolCall) -> None:
         if not call.id:
-            call.id = f"{self.message.id}:{len(self.entries)}"
-        entry = self.calls.calls.get(call.id)
+            call.id = f"{self.id}:{len(self.entries)}"
+        entry = self.log.calls.get(call.id)
         if entry is None:
             given = read_input(call.args)
-            entry = self._add_entry("tool", tool=made.build_tool_call(call, given))
-            self.calls.add(entry, given)
+            entry = self.add_entry("tool", tool=made.build_tool_call(call, given))
+            self.log.add(entry, given)
         if call.agentId and entry.tool:
             self.labels[call.agentId] = " ".join(entry.tool.detail.split())[:200]
         if call.result is not None or call.status:
@@ -273,7 +245,7 @@ class GeminiReader:
 
     def _add_result(self, finished: GeminiToolCall, status: ToolStatus, output: str) -> None:
         """Add the result of a call, from the call itself or from what the model was given."""
-        entry = self.calls.calls.get(finished.id)
+        entry = self.log.calls.get(finished.id)
         if entry is None or (call := entry.tool) is None:
             self.lines.count_unknown("result without a call")
             return
@@ -288,14 +260,14 @@ class GeminiReader:
             code = result.code if status == "ok" else result.code or None
             status, output = "error" if result.code else status, result.output
             if result.session:
-                status, code = self.calls.start_job(call, result.session), None
+                status, code = self.log.start_job(call, result.session), None
         is_open = status == "running" and not call.background
-        was_open = finished.id in self.calls.open
-        self.calls.finish(call, output, status, code)
+        was_open = finished.id in self.log.open
+        self.log.finish(call, output, status, code)
         if call.kind == "agent" and made.has_agent_failed(output):
-            self.calls.background.record_end(call.id, failed=True)
+            self.log.background.record_end(call.id, failed=True)
         if is_open and was_open:
-            self.calls.open[finished.id] = call
+            self.log.open[finished.id] = call
         elif not settled and not is_open:
             self.settled.add(finished.id)
             self._apply_effects(call, status, output)
@@ -303,13 +275,13 @@ class GeminiReader:
     def _apply_effects(self, call: ToolCall, status: ToolStatus, output: str) -> None:
         if call.name == "list_background_processes":
             for process, code in made.find_ended_processes(output):
-                self.calls.background.record_end(process, code=code)
+                self.log.background.record_end(process, code=code)
         elif (
             call.kind == "ask"
             and status == "ok"
-            and (words := made.find_answer(self.calls.questions.get(call.id, ()), output))
+            and (words := made.find_answer(self.log.questions.get(call.id, ()), output))
         ):
-            self._add_entry("user", words, "answer")
+            self.add_entry("user", words, "answer")
 
     # -- the list of messages ----------------------------------------------------------
 
@@ -361,7 +333,7 @@ class GeminiReader:
 
     def _add_listed(self, parsed: ParsedMessage, compacted: bool) -> ViewedMessage:
         """Add a message of a new list: after a compaction, only its summary counts."""
-        self.message = parsed.message
+        self.id, self.at = parsed.message.id, parsed.message.timestamp
         if parsed.summary or not compacted:
             return self._add_node(parsed)
         node = ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
@@ -386,7 +358,7 @@ class GeminiReader:
         removed = [i for i, n in enumerate(before) if n.prompt and id(n) not in staying]
         last = max((i for i, n in enumerate(before) if n.prompt and id(n) in staying), default=-1)
         if removed and removed[0] < last:
-            self._add_entry("compaction", "\n".join(n.text for n in new).strip(), "harness")
+            self.add_entry("compaction", "\n".join(n.text for n in new).strip(), "harness")
             return True
         if len(removed) > 1:
             self._leave_entries(n for n in before if id(n) not in staying)
@@ -400,31 +372,10 @@ class GeminiReader:
             damaged = self.lines.truncated or self.lines.broken
             why = "start of a Gemini CLI session: it is cut off or damaged" if damaged else _NONE
             raise ThreadUnreadable(f"{self.path} holds no {why}.")
-        count = len(self.entries)
-        live = [e for i, e in enumerate(self.entries) if i not in self.left]
-        return Thread(
-            harness="gemini",
-            id=fields.sessionId,
-            path=str(self.path),
+        return self.build_thread(
+            fields.sessionId,
             cwd=find_folder(self.path, self.first, fields),
-            model=self.model,
-            tools=tuple(self.calls.names),
             name=" ".join((fields.summary or "").split()),
-            parent=self.parent,
             started=fields.startTime or "",
-            updated=self.updated,
-            context_tokens=self.context_tokens,
-            entries=tuple(mark_compacted(live)),
-            notices=tuple(self.notices),
-            background=self.calls.background.list_items(),
             sidechains=list_sidechains(self.path, fields.sessionId, self.labels),
-            skills=tuple(self.calls.skills),
-            aborted=bool(self.notices)
-            and self.notices[-1].kind == "interrupted"
-            and self.notices[-1].after == count,
-            abandoned=count - len(live),
-            sources=(str(self.path),),
-            report=self.lines.build_report(),
-            limit=self.limit.choose(live),
-            documents=tuple(self.lines.gate.log.documents),
         )

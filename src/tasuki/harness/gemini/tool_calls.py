@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import build_user_command
 from tasuki.harness.tool_table.results import WordedResult
@@ -63,13 +63,10 @@ _ANSWERED = msgspec.json.Decoder(_GeminiAnswers)
 
 def build_tool_call(call: GeminiToolCall, given: tools.ToolInput) -> ToolCall:
     """Build what a call asks for, before its result is known."""
-    try:
-        creates = decode_nested(_DISPLAY, call.resultDisplay).isNewFile
-    except UNDECODABLE:
-        creates = True
+    display = decode_part(_DISPLAY, call.resultDisplay, _GeminiDisplay())
     kind: ToolKind | None = "agent" if call.agentId else None
     return tools.build_tool_call(
-        call.id, call.name or "(no name)", given, kind=kind, creates=creates
+        call.id, call.name or "(no name)", given, kind=kind, creates=display.isNewFile
     )
 
 
@@ -91,9 +88,8 @@ def extract_output(call: GeminiToolCall) -> str:
 
 def extract_response(response: GeminiFunctionResponse) -> str:
     """Return what a result gave to the model."""
-    try:
-        result = decode_nested(_RESPONSE, response.response)
-    except UNDECODABLE:
+    result = decode_part(_RESPONSE, response.response, None)
+    if result is None:
         return bytes(response.response).decode("utf-8", "replace")
     for value in (result.error, result.output, result.content):
         if value is not None and value != "":
@@ -104,10 +100,8 @@ def extract_response(response: GeminiFunctionResponse) -> str:
 def has_failed(call: GeminiToolCall) -> bool:
     """Tell whether a result reported an error to the model."""
     responses = [p.functionResponse for p in list_parts(call.result) if p.functionResponse]
-    try:
-        return any(decode_nested(_RESPONSE, r.response).error is not None for r in responses)
-    except UNDECODABLE:
-        return False
+    results = [decode_part(_RESPONSE, r.response, None) for r in responses]
+    return None not in results and any(r is not None and r.error is not None for r in results)
 
 
 def find_status(call: GeminiToolCall, output: str) -> ToolStatus:
@@ -155,10 +149,7 @@ def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
     """Return what the user answered to the questions of a call."""
     if not _ANSWERS.match(output):
         return ""
-    try:
-        answers = decode_nested(_ANSWERED, output).answers.values()
-    except UNDECODABLE:
-        return ""
+    answers = decode_part(_ANSWERED, output, _GeminiAnswers()).answers.values()
     texts = [a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in answers]
     return format_answers(questions, texts)
 

@@ -23,13 +23,7 @@ from tasuki.harness.opencode.head import (
 )
 from tasuki.harness.parts import ThreadPart, find_plain_file
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    ThreadFile,
-)
+from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, ThreadFile
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
@@ -200,8 +194,9 @@ def _split_path(path: Path) -> tuple[Path | None, str]:
 
 
 def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | None:
-    session = store.load_session(db, id)
-    return store.StoredSession(session, store.load_rows(db, id)) if session else None
+    if stored := store.load_session(db, id):
+        stored.rows = store.load_rows(db, id)
+    return stored
 
 
 def _find_only_session(database: Path) -> str:

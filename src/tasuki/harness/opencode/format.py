@@ -13,7 +13,6 @@ class OpencodeTime(Struct, frozen=True, gc=False):
 
     created: int | float = 0
     completed: int | float | None = None
-    start: int | float = 0
     end: int | float | None = None
 
 
@@ -101,7 +100,6 @@ class OpencodePart(Struct, frozen=True, gc=False):
     tail_start_id: str | None = ""
     prompt: str = ""
     command: str | None = ""
-    error: Raw = Raw(b"{}")
 
 
 class OpencodeRevert(Struct, frozen=True, gc=False):
@@ -112,12 +110,14 @@ class OpencodeRevert(Struct, frozen=True, gc=False):
 
 
 class OpencodeSessionTime(Struct, frozen=True, gc=False):
+    """Milliseconds since the epoch."""
+
     created: int | float = 0
     updated: int | float = 0
 
 
 class OpencodeSessionInfo(Struct, frozen=True, gc=False):
-    """The session, at the head of an export."""
+    """A session without its messages, as the head of an export has it."""
 
     id: str = ""
     parentID: str | None = ""
@@ -159,7 +159,6 @@ EXPORT = json.Decoder(OpencodeExport)
 EXPORTED = json.Decoder(OpencodeExportedMessage)
 NAMED = json.Decoder(OpencodeIdentity)
 TIME = json.Decoder(OpencodeTime)
-ERROR = json.Decoder(OpencodeError)
 ERROR_DATA = json.Decoder(OpencodeErrorData)
 
 

@@ -10,7 +10,7 @@ from tasuki.files import find_home_folder
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
+from tasuki.harness.reading.jsonl import decode_line, decode_lines, scan_folder
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import ThreadHead
 from tasuki.patterns import compile_pattern
@@ -71,15 +71,13 @@ def list_session_files() -> Iterator[ThreadFile]:
 
 def find_session(database: Path, id: str) -> ThreadFile | None:
     """Find one session, also a sub-agent's, with the size that lists estimate."""
-    query = (
-        "SELECT time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
-        " FROM session s WHERE id = ?"
-    )
+    query = f"{store.SESSIONS} WHERE id = ?"
     path, key = database / id, id.encode("utf-8", "replace").decode()
     row = store.query_database(database, path, lambda db: db.execute(query, (key,)).fetchone())
     if row is None:
         return None
-    return ThreadFile(path, store.parse_number(row[0]) / 1000, store.parse_number(row[1]) * MESSAGE)
+    updated, messages = map(store.parse_number, row[1:])
+    return ThreadFile(path, updated / 1000, messages * MESSAGE)
 
 
 def is_session(path: Path, first: bytes) -> bool:
@@ -97,8 +95,8 @@ def is_session(path: Path, first: bytes) -> bool:
 
 def build_session_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None:
     """Build the head of a session; None without a message."""
-    session = store.load_session(db, id)
-    if session is None:
+    stored = store.load_session(db, id)
+    if stored is None:
         return None
     ((is_begun, count),) = db.execute(_COUNT, (id, id))
     if not is_begun:
@@ -107,8 +105,8 @@ def build_session_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHea
         harness="opencode",
         id=id,
         path=str(file.path),
-        cwd=session.directory,
-        name=record.choose_name(session.title),
+        cwd=stored.session.directory,
+        name=record.choose_name(stored.session.title),
         first_words=_find_first_words(db, id),
         modified=file.modified,
         bytes=file.bytes,
@@ -123,12 +121,9 @@ def _find_first_words(db: "Connection", id: str) -> str:
         " ORDER BY m.time_created, m.id, p.id LIMIT 20"
     )
     for data, message in db.execute(query, (id,)):
-        try:
-            part = record.PART.decode(repair_line(data))
-            role = record.MESSAGE.decode(repair_line(message)).role
-        except (*UNDECODABLE, TypeError):
-            continue
-        if role == "user" and part.type == "text" and not part.synthetic:
+        part = decode_line(record.PART, store.encode_data(data))
+        sent = decode_line(record.MESSAGE, store.encode_data(message))
+        if part and sent and sent.role == "user" and part.type == "text" and not part.synthetic:
             words = record.restore_skill_call(part.text or "")[0]
             if shown := extract_first_words(words):
                 return shown
@@ -139,11 +134,6 @@ def _find_context_tokens(db: "Connection", id: str) -> int | None:
     query = (
         "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 9"
     )
-    for (data,) in db.execute(query, (id,)):
-        try:
-            used = record.MESSAGE.decode(repair_line(data)).tokens.context
-        except (*UNDECODABLE, TypeError):
-            continue
-        if used:
-            return used
-    return None
+    rows = (store.encode_data(data) for (data,) in db.execute(query, (id,)))
+    used = (message.tokens.context for message in decode_lines(rows, record.MESSAGE))
+    return next(filter(None, used), None)

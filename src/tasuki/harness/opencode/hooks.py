@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.integration import (
+    COMMAND,
     COMPACTION_FILE_MARK,
-    COMPACTION_KINDS,
     COMPACTION_PURPOSE,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookAnswer,
     HookCall,
     HookKind,
@@ -24,7 +24,7 @@ from tasuki.harness.integration import (
     build_tools_entries,
     build_tools_environment,
     copy_asset,
-    format_compaction_answer,
+    format_plugin_answer,
     get_text,
     parse_tokens,
     read_script,
@@ -60,7 +60,7 @@ _QUESTION = compile_pattern(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc d
 _WORKS = compile_pattern(r"\besc (?:again to )?interrupt\b")
 
 
-class OpencodeIntegration(BaseIntegration):
+class OpencodeIntegration(HarnessIntegration):
     """The command `/handoff`, the plugin that carries it out, and the tools."""
 
     notes: tuple[str, ...] = NOTES
@@ -76,9 +76,7 @@ class OpencodeIntegration(BaseIntegration):
             "environment": build_tools_environment(),
         }
         return (
-            copy_asset(
-                folder / "command" / "handoff.md", ASSETS / "command.md", "the command /handoff"
-            ),
+            copy_asset(folder, "command/handoff.md", ASSETS / "command.md", COMMAND),
             OwnFile(plugin, build_plugin(tasuki), purpose),
             *build_tools_entries(str(_find_config(folder)), ("mcp",), server),
         )
@@ -104,9 +102,7 @@ class OpencodeIntegration(BaseIntegration):
         return call if path else None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        if call.kind in COMPACTION_KINDS:
-            return format_compaction_answer(call, answer)
-        return answer.message
+        return format_plugin_answer(call, answer)
 
 
 def build_plugin(tasuki: tuple[str, ...]) -> str:

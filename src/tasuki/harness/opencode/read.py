@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -10,21 +10,15 @@ from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import store
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
 from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
-from tasuki.harness.reading.jsonl import (
-    KEEP_HUGE,
-    UNDECODABLE,
-    ThreadLines,
-    clip,
-    decode_nested,
-    mark_compacted,
-)
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.jsonl import KEEP_HUGE, UNDECODABLE, ThreadLines, clip, decode_part
+from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.harness.tool_table.tools import read_input
-from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
+from tasuki.model import Entry, EntryKind, Notice, Sidechain, Thread
 
 T = TypeVar("T")
 KEEP = 60_000
@@ -42,14 +36,6 @@ _GOES_ON = (
 _USER_SHELL = "The following tool was executed by the user"
 
 
-class _EntrySlot(Struct):
-    """An entry, and the message it belongs to."""
-
-    entry: Entry
-    message: str
-    left: bool
-
-
 class _OpenMessage(Struct):
     """A message whose parts may still come."""
 
@@ -63,31 +49,30 @@ class _OpenMessage(Struct):
     """The user went back to before it."""
 
 
-class OpencodeReader:
+class OpencodeReader(ThreadReader):
     """One pass over the rows of one session, in the order of their creation.
 
     Refs are given in that order, so what is written later never changes earlier numbers.
     """
 
-    def __init__(self, path: Path, source: Path, stored: StoredSession) -> None:
-        self.path, self.source = path, source
-        self.session, self.rows = stored.session, stored.rows
-        self.lines = ThreadLines(path)
-        self.lines.bytes = sum(len(row.data) for row in self.rows)
-        self.log = CallLog(KEEP_HUGE if self.lines.bytes > LARGE else KEEP)
+    harness = "opencode"
+
+    def __init__(self, path: Path, database: Path, stored: StoredSession) -> None:
+        size = sum(len(row.data) for row in stored.rows)
+        super().__init__(ThreadLines(path), CallLog(KEEP_HUGE if size > LARGE else KEEP))
+        self.lines.bytes, self.database = size, database
+        self.stored, self.session, self.rows = stored, stored.session, stored.rows
         self.messages: dict[str, _OpenMessage] = {}
-        self.slots: list[_EntrySlot] = []
+        self.owners: list[str] = []
+        """The message of each entry."""
         self.tails: dict[str, str] = {}
         """Message that is still in view after a compaction, by the message that asked for it."""
         self.tail_of_next = ""
         """The same of a compaction that has no summary yet."""
         self.answers: list[tuple[int, OpencodeRow, str]] = []
         self.reverted = False
-        self.limit = LimitRecord()
         self.agents: dict[str, str] = {}
         """Calls of sub-agents that work in the background, by the id of their session."""
-        self.model = self.thinking = ""
-        self.context: int | None = None
         self.replied: _OpenMessage | None = None
 
     def read(self) -> Thread:
@@ -112,32 +97,21 @@ class OpencodeReader:
 
     # -- entries -----------------------------------------------------------------------
 
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        row: OpencodeRow,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-        moment: int = 0,
+    def _add_row(
+        self, kind: EntryKind, row: OpencodeRow, *parts: Any, moment: int = 0, **more: Any
     ) -> Entry:
-        entry = Entry(
-            ref=len(self.slots) + 1,
-            kind=kind,
-            text=text,
-            at=format_iso((moment or row.moment) >> 12),
-            id=row.id,
-            origin=origin,
-            tool=tool,
-        )
-        self.slots.append(_EntrySlot(entry, row.message, self.reverted or row.deleted))
-        return entry
+        """Add the entry of a row, as `add_entry` takes it."""
+        self.id, self.at = row.id, format_iso((moment or row.moment) >> 12)
+        if self.reverted or row.deleted:
+            self.left.add(len(self.entries))
+        self.owners.append(row.message)
+        return self.add_entry(kind, *parts, **more)
 
     def _add_answers(self, moment: int | None) -> None:
         """Add what the user answered before this moment, while calls waited for it."""
         due = [a for a in self.answers if moment is None or a[0] < moment]
         for answered_at, row, words in sorted(due, key=lambda answer: answer[0]):
-            self._add_entry("user", row, words, "answer", moment=answered_at)
+            self._add_row("user", row, words, "answer", moment=answered_at)
         if due:
             self.answers = [a for a in self.answers if a not in due]
 
@@ -164,7 +138,7 @@ class OpencodeReader:
     def _record_reply(self, message_state: _OpenMessage) -> None:
         message = message_state.message
         self.replied = message_state
-        self.context = message.tokens.context or self.context
+        self.context_tokens = message.tokens.context or self.context_tokens
         if bytes(message.summary) != b"true" and message.modelID:
             provider = message.providerID
             self.model = f"{provider}/{message.modelID}" if provider else message.modelID
@@ -212,9 +186,9 @@ class OpencodeReader:
 
     def _add_reply(self, message: _OpenMessage, row: OpencodeRow, text: str) -> None:
         if bytes(message.message.summary) != b"true":
-            self._add_entry("assistant", row, text)
+            self._add_row("assistant", row, text)
         elif message.message.is_compaction:
-            entry = self._add_entry("compaction", row, text, "harness")
+            entry = self._add_row("compaction", row, text, "harness")
             self.tail_of_next = ""
             if tail := self.tails.get(message.message.parentID):
                 put(entry, "kept_from", self._find_first_ref(tail))
@@ -224,12 +198,8 @@ class OpencodeReader:
         first_message = self.messages.get(message)
         if first_message is None:
             return 0
-        later = (
-            s.entry.ref
-            for s in self.slots
-            if self._find_start(s.message) >= first_message.row.moment
-        )
-        return next(later, 0)
+        starts = enumerate(map(self._find_start, self.owners), 1)
+        return next((ref for ref, start in starts if start >= first_message.row.moment), 0)
 
     def _find_start(self, message: str) -> int:
         found = self.messages.get(message)
@@ -243,7 +213,7 @@ class OpencodeReader:
         if skill:
             self.log.skills.append(skill)
         origin, text = self.lines.gate.judge(text, queued=self._is_at_work(message.row))
-        message.entry = self._add_entry("user", row, text, origin)
+        message.entry = self._add_row("user", row, text, origin)
 
     def _read_synthetic(self, message: _OpenMessage, row: OpencodeRow, text: str) -> None:
         """Read what opencode itself says in the user's name."""
@@ -255,7 +225,7 @@ class OpencodeReader:
             head = text[: text.find(">")]
             call = self.agents.get(head.partition('"')[2].partition('"')[0], "")
             self.log.background.record_end(call, failed='state="error"' in head)
-        self._add_entry("user", row, clip(text, self.log.keep), "harness")
+        self._add_row("user", row, clip(text, self.log.keep), "harness")
 
     def _add_call(self, message: _OpenMessage, row: OpencodeRow, part: OpencodePart) -> None:
         state = part.state or record.OpencodeToolState()
@@ -266,10 +236,10 @@ class OpencodeReader:
             put(call, "name", "!")
             if status == "ok" and code is None:
                 status = "unknown"  # opencode does not record how it ended.
-            self._add_entry("tool", row, origin="command", tool=call)
+            self._add_row("tool", row, origin="command", tool=call)
             self.log.finish(call, output, status, code)
             return
-        self.log.add(self._add_entry("tool", row, tool=call), given)
+        self.log.add(self._add_row("tool", row, tool=call), given)
         if call.kind == "agent" and status == "ok" and 'state="running"' in output[:200]:
             put(call, "background", metadata.sessionId)
             self.agents[metadata.sessionId] = call.id
@@ -284,73 +254,57 @@ class OpencodeReader:
     def _settle_open_calls(self) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""
         last = self.replied.row.moment if self.replied else 0
-        for slot in self.slots:
-            call = slot.entry.tool
-            if call and call.status == "running" and self._find_start(slot.message) < last:
+        for entry, owner in zip(self.entries, self.owners, strict=True):
+            call = entry.tool
+            if call and call.status == "running" and self._find_start(owner) < last:
                 put(call, "status", "unknown")
                 self.log.background.record_end(call.id, failed=True)
 
-    def _build_notices(self) -> tuple[Notice, ...]:
-        ends: dict[str, int] = {}
-        for slot in self.slots:
-            ends[slot.message] = slot.entry.ref
-        notices = []
+    def _note_errors(self) -> None:
+        """Note the errors of messages, in the order of the entries that they follow."""
+        ends = {owner: ref for ref, owner in enumerate(self.owners, 1)}
         for id, message in self.messages.items():
             error = message.message.error
             if error is None or message.left:
                 continue
-            before = (
-                s.entry.ref for s in self.slots if self._find_start(s.message) < message.row.moment
-            )
+            starts = enumerate(map(self._find_start, self.owners), 1)
+            before = (ref for ref, start in starts if start < message.row.moment)
             after = ends.get(id) or max(before, default=0)
             stopped = error.name == "MessageAbortedError"
+            kind: NoticeKind = "interrupted" if stopped else "error"
             text, body = _extract_error(error)
-            notices.append(Notice(after, "interrupted" if stopped else "error", text))
+            self.notices.append(Notice(after, kind, text))
             if not stopped:
                 moment = format_iso(message.row.moment >> 12)
                 self.limit.note_error(body or text, moment, after)
-        return tuple(sorted(notices, key=lambda n: n.after))
+        self.notices.sort(key=lambda notice: notice.after)
 
     def _build_thread(self) -> Thread:
         session = self.session
-        live = [s.entry for s in self.slots if not s.left]
-        notices = self._build_notices()
-        started = session.created or min((r.moment >> 12 for r in self.rows), default=0)
-        updated = max(session.updated, started)
-        last = live[-1].ref if live else 0
-        return Thread(
-            harness="opencode",
-            id=session.id,
-            path=str(self.path),
+        self._note_errors()
+        created, updated = map(store.parse_number, (session.time.created, session.time.updated))
+        started = created or min((r.moment >> 12 for r in self.rows), default=0)
+        last = max((e.ref for e in self.choose_entries()), default=0)
+        newest = self.notices[-1] if self.notices else None
+        is_stopped = newest is not None and newest.kind == "interrupted" and newest.after >= last
+        return self.build_thread(
+            session.id,
             cwd=session.directory,
-            model=self.model,
-            thinking=self.thinking,
             version=session.version,
-            tools=tuple(self.log.names),
             name=record.choose_name(session.title),
-            parent=session.parent,
+            parent=session.parentID or "",
             started=format_iso(started),
-            updated=format_iso(updated),
-            context_tokens=self.context,
-            entries=tuple(mark_compacted(live)),
+            updated=format_iso(max(updated, started)),
             keeps_from=self._find_first_ref(self.tail_of_next) if self.tail_of_next else 0,
-            notices=notices,
-            background=self.log.background.list_items(),
             sidechains=tuple(
-                Sidechain(id=id, path=str(self.source / id), label=title)
-                for id, title in session.children
+                Sidechain(id=id, path=str(self.database / id), label=title)
+                for id, title in self.stored.children
             ),
-            skills=tuple(self.log.skills),
-            aborted=bool(notices)
-            and notices[-1].kind == "interrupted"
-            and notices[-1].after >= last,
-            abandoned=len(self.slots) - len(live),
-            sources=(str(self.source),),
+            aborted=is_stopped,
+            sources=(str(self.database),),
             report=replace(
-                self.lines.build_report(), lacks_end=_GOES_ON if session.goes_on else ""
+                self.lines.build_report(), lacks_end=_GOES_ON if self.stored.goes_on else ""
             ),
-            limit=self.limit.choose(live),
-            documents=tuple(self.lines.gate.log.documents),
         )
 
 
@@ -365,8 +319,5 @@ def format_iso(milliseconds: int) -> str:
 
 def _extract_error(error: record.OpencodeError) -> tuple[str, str]:
     """Return what an error says, and the body of the provider's response."""
-    try:
-        data = decode_nested(record.ERROR_DATA, error.data)
-    except UNDECODABLE:
-        return error.name, ""
+    data = decode_part(record.ERROR_DATA, error.data, record.OpencodeErrorData())
     return data.message[:300] or error.name, data.responseBody or ""

@@ -22,8 +22,9 @@ from tasuki.harness.reading.jsonl import (
     BYTE_ORDER_MARK,
     UNDECODABLE,
     decode_nested,
+    decode_part,
+    explain_errors,
     note_unread,
-    repair_line,
 )
 from tasuki.patterns import compile_pattern
 
@@ -42,23 +43,6 @@ _CYCLE = 1 << 48
 _MONTH = 30 * 86_400_000 << 12
 
 
-class OpencodeSession(Struct):
-    """A session without its messages. Times are milliseconds since the epoch."""
-
-    id: str
-    parent: str = ""
-    directory: str = ""
-    title: str = ""
-    version: str = ""
-    created: int = 0
-    updated: int = 0
-    revert: record.OpencodeRevert | None = None
-    children: tuple[tuple[str, str], ...] = ()
-    """Ids and titles of the sessions of its sub-agents."""
-    goes_on: bool = False
-    """opencode 2 went on with it, in tables of its own."""
-
-
 class OpencodeRow(Struct, gc=False):
     """A message or a part of one, not decoded yet."""
 
@@ -75,19 +59,18 @@ class OpencodeRow(Struct, gc=False):
 class StoredSession(Struct):
     """A session and its rows, in the order of their creation."""
 
-    session: OpencodeSession
-    rows: list[OpencodeRow]
+    session: record.OpencodeSessionInfo
+    rows: list[OpencodeRow] = []
+    children: tuple[tuple[str, str], ...] = ()
+    """Ids and titles of the sessions of its sub-agents."""
+    goes_on: bool = False
+    """opencode 2 went on with it, in tables of its own."""
 
 
 def is_database(path: Path) -> bool:
     """Tell whether a file is a SQLite database. Raises ThreadUnreadable if it cannot open."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except FileNotFoundError as exc:
-        raise ThreadUnreadable(f"{path} vanished while it was read.") from exc
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
+    with explain_errors(path), path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def query_database(path: Path, name: Path, query: Callable[["Connection"], T]) -> T:
@@ -222,20 +205,21 @@ def _count_newer(db: "Connection", query: str, *values: str) -> int:
         return 0
 
 
+SESSIONS = (
+    "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id) FROM session s"
+)
+
+
 def list_sessions(path: Path) -> list[tuple[str, float, int]]:
     """List id, time of the last change in seconds, and message count of all sessions.
 
     Sessions of sub-agents are left out. The messages are counted in an index: the sum of their
     lengths would read the whole database.
     """
-    query = (
-        "SELECT id, time_updated, (SELECT count(*) FROM message WHERE session_id = s.id)"
-        " FROM session s WHERE parent_id IS NULL"
-    )
 
     def list_rows(db: "Connection") -> list[Any]:
         _note_newer_sessions(db, path)
-        return db.execute(query).fetchall()
+        return db.execute(f"{SESSIONS} WHERE parent_id IS NULL").fetchall()
 
     rows = query_database(path, path, list_rows)
     return [
@@ -250,7 +234,7 @@ def is_listed(path: Path, id: str) -> bool:
     return query_database(path, path, lambda db: db.execute(query, (key,)).fetchone()) is not None
 
 
-def load_session(db: "Connection", id: str) -> OpencodeSession | None:
+def load_session(db: "Connection", id: str) -> StoredSession | None:
     """Load one session by its id, without its rows."""
     cursor = db.execute("SELECT * FROM session WHERE id = ?", (id,))
     names = [column[0] for column in cursor.description]
@@ -261,27 +245,22 @@ def load_session(db: "Connection", id: str) -> OpencodeSession | None:
     children = db.execute(
         "SELECT id, title FROM session WHERE parent_id = ? ORDER BY time_created, id", (id,)
     )
-    return OpencodeSession(
+    revert = row.get("revert")
+    created, updated = (parse_number(row.get(f"time_{name}")) for name in ("created", "updated"))
+    session = record.OpencodeSessionInfo(
         id=id,
-        parent=decode_text(row.get("parent_id")),
+        parentID=decode_text(row.get("parent_id")),
         directory=decode_text(row.get("directory")),
         title=decode_text(row.get("title")),
         version=decode_text(row.get("version")),
-        created=parse_number(row.get("time_created")),
-        updated=parse_number(row.get("time_updated")),
-        revert=_parse_revert(row.get("revert")),
+        revert=decode_part(record.REVERT, revert, None) if isinstance(revert, bytes) else None,
+        time=record.OpencodeSessionTime(created, updated),
+    )
+    return StoredSession(
+        session,
         children=tuple((decode_text(child), decode_text(title)) for child, title in children),
         goes_on=_count_newer(db, "SELECT count(*) FROM session_v2 WHERE id = ?", id) > 0,
     )
-
-
-def _parse_revert(raw: object) -> record.OpencodeRevert | None:
-    if not isinstance(raw, bytes):
-        return None
-    try:
-        return record.REVERT.decode(repair_line(raw))
-    except UNDECODABLE:
-        return None
 
 
 def decode_text(value: object) -> str:
@@ -296,7 +275,8 @@ def parse_number(value: object) -> int:
     return int(value) if isinstance(value, int | float) and abs(value) < 1 << 52 else 0
 
 
-def _encode_data(value: object) -> bytes:
+def encode_data(value: object) -> bytes:
+    """Return what a column holds as JSON, or whatever is in its place."""
     return value if isinstance(value, bytes) else decode_text(value).encode("utf-8", "replace")
 
 
@@ -311,11 +291,11 @@ def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:
     query = "SELECT id, time_created, data FROM message WHERE session_id = ?"
     for key, created, data in db.execute(f"{query} ORDER BY time_created, id", (id,)):
         moments[decode_text(key)] = moment = _find_moment(decode_text(key), parse_number(created))
-        loaded.append(OpencodeRow(id=decode_text(key), data=_encode_data(data), moment=moment))
+        loaded.append(OpencodeRow(id=decode_text(key), data=encode_data(data), moment=moment))
     query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
     for key, message, data in db.execute(query, (id,)):
         loaded.append(
-            _build_part_row(decode_text(key), decode_text(message), _encode_data(data), moments)
+            _build_part_row(decode_text(key), decode_text(message), encode_data(data), moments)
         )
     return sort_rows(loaded)
 
@@ -331,14 +311,14 @@ def _add_deleted_rows(
         deleted = {
             event.messageID
             for (raw,) in db.execute(query, (id, "message.removed.1"))
-            if (event := _decode_event(raw)) and event.messageID
+            if (event := decode_part(_EVENT, encode_data(raw), None)) and event.messageID
         }
         if not deleted:
             return
         for kind in ("message.updated.1", "message.part.updated.1"):
             last: dict[str, OpencodeRow] = {}
             for (raw,) in db.execute(query, (id, kind)):
-                event = _decode_event(raw)
+                event = decode_part(_EVENT, encode_data(raw), None)
                 row = _build_deleted_row(event, moments) if event else None
                 if row and (row.message or row.id) in deleted:
                     last[row.id] = row
@@ -361,13 +341,6 @@ class _OpencodeLogPart(Struct, gc=False):
 
 _EVENT = msgspec.json.Decoder(_OpencodeLogEvent)
 _EVENT_PART = msgspec.json.Decoder(_OpencodeLogPart)
-
-
-def _decode_event(raw: object) -> _OpencodeLogEvent | None:
-    try:
-        return decode_nested(_EVENT, _encode_data(raw))
-    except UNDECODABLE:
-        return None
 
 
 def _build_deleted_row(event: _OpencodeLogEvent, moments: dict[str, int]) -> OpencodeRow | None:
@@ -410,10 +383,8 @@ def _find_moment(id: str, reference: int) -> int:
 
 def load_export(path: Path) -> StoredSession:
     """Load the session of an export. Raises ThreadUnreadable if the file is none."""
-    try:
+    with explain_errors(path):
         raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
     try:
         export = decode_nested(record.EXPORT, raw)
     except UNDECODABLE as exc:
@@ -421,24 +392,11 @@ def load_export(path: Path) -> StoredSession:
             f"{path} is not a complete export of opencode ({exc}). Export it again: opencode "
             "export SESSION > thread.json"
         ) from exc
-    info = export.info
-    if bytes(info.location):
+    if bytes(export.info.location):
         raise ThreadUnreadable(
             f"{path} is an export of opencode 2: it is not a thread of a known harness."
         )
-    return StoredSession(
-        session=OpencodeSession(
-            id=info.id,
-            parent=info.parentID or "",
-            directory=info.directory,
-            title=info.title,
-            version=info.version,
-            created=parse_number(info.time.created),
-            updated=parse_number(info.time.updated),
-            revert=info.revert,
-        ),
-        rows=sort_rows(list(_list_export_rows(export))),
-    )
+    return StoredSession(export.info, sort_rows(list(_list_export_rows(export))))
 
 
 def _list_export_rows(export: record.OpencodeExport) -> Iterator[OpencodeRow]:
@@ -453,27 +411,11 @@ def _list_export_rows(export: record.OpencodeExport) -> Iterator[OpencodeRow]:
         moments[message.id] = message.moment
         yield message
         for part in whole.parts:
-            yield _build_part_row(_find_id(bytes(part)), message.id, bytes(part), moments)
+            identity = decode_part(record.NAMED, part, record.OpencodeIdentity())
+            yield _build_part_row(identity.id, message.id, bytes(part), moments)
 
 
 def _build_message_row(data: bytes) -> OpencodeRow:
     identity = decode_nested(record.NAMED, data)
-    return OpencodeRow(
-        identity.id,
-        data,
-        moment=_find_moment(identity.id, parse_number(_parse_time(identity.time).created)),
-    )
-
-
-def _find_id(data: bytes) -> str:
-    try:
-        return decode_nested(record.NAMED, data).id
-    except UNDECODABLE:
-        return ""
-
-
-def _parse_time(raw: Raw) -> record.OpencodeTime:
-    try:
-        return decode_nested(record.TIME, raw)
-    except UNDECODABLE:
-        return record.OpencodeTime()
+    created = decode_part(record.TIME, identity.time, record.OpencodeTime()).created
+    return OpencodeRow(identity.id, data, moment=_find_moment(identity.id, parse_number(created)))

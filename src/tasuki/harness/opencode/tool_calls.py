@@ -11,7 +11,7 @@ from tasuki.harness.opencode.format import (
     OpencodeToolState,
 )
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.tools import ToolInput
 from tasuki.model import ToolCall, ToolStatus
@@ -24,7 +24,8 @@ _STATUS: dict[str, ToolStatus] = {"completed": "ok", "error": "error"}
 
 def build_tool_call(part: OpencodePart, given: ToolInput) -> tuple[ToolCall, OpencodeMetadata]:
     """Build what a call asks for, and read the tool's metadata."""
-    metadata = _parse_metadata(part.state.metadata) if part.state else OpencodeMetadata()
+    raw = part.state.metadata if part.state else Raw(b"{}")
+    metadata = decode_part(METADATA, raw, OpencodeMetadata())
     name = part.tool or "tool"
     return tools.build_tool_call(part.callID, name, given, creates=not metadata.exists), metadata
 
@@ -50,13 +51,6 @@ def find_answer(
         return ""
     answers = [", ".join(choices) for choices in metadata.answers]
     return format_answers(questions, answers)
-
-
-def _parse_metadata(raw: Raw) -> OpencodeMetadata:
-    try:
-        return decode_nested(METADATA, raw)
-    except UNDECODABLE:
-        return OpencodeMetadata()
 
 
 def _find_status(

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -74,6 +75,11 @@ class _PiProgram(_PiFiles):
     key_variables = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
     """Variables from which both programs take a provider's key."""
 
+    session_flag: str
+    """Goes in front of a session's file."""
+    command: tuple[Any, ...] = ()
+    """The name of tasuki's command where it is another one, and notes on it."""
+
     def get_folder(self) -> Path:
         """Return the program's folder."""
         raise NotImplementedError
@@ -81,6 +87,24 @@ class _PiProgram(_PiFiles):
     def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
         answer: AskAnswer = self.load("hooks", "parse_answer")(request)
         return answer
+
+    def find_session_folder(self, cwd: str) -> Path:
+        """Return the folder for sessions of a working directory."""
+        raise NotImplementedError
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan the program with a session's file: that holds the past, the input the goal."""
+        folder, argv = self.find_session_folder(request.cwd), (self.program, self.session_flag)
+        is_omp = self.program == "omp"
+        return pi_format.plan_session(request, folder, argv=argv, ready=self.ready, omp=is_omp)
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, self.session_flag, thread.path)
+
+    def get_integration(self) -> HarnessIntegration:
+        build = self.load("hooks", "*Integration")
+        integration: HarnessIntegration = build(self.name, self.get_folder(), *self.command)
+        return integration
 
     def get_control(self) -> AgentControl:
         control: AgentControl = self.load("hooks", "*Control")(
@@ -92,11 +116,8 @@ class _PiProgram(_PiFiles):
 def get_pi_folder() -> Path:
     """Return the folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return (
-        Path(base)
-        if base and ".omp" not in Path(base).parts
-        else find_home_folder() / ".pi" / "agent"
-    )
+    is_of_pi = base and ".omp" not in Path(base).parts
+    return Path(base) if is_of_pi else find_home_folder() / ".pi" / "agent"
 
 
 class Pi(_PiProgram):
@@ -108,6 +129,7 @@ class Pi(_PiProgram):
     prefix = "Pi"
     ready = r"\d%/\d+(?:\.\d+)?[kM]"
     """The footer shows how much of the context window is used: `1.2%/128k`."""
+    session_flag = "--session"
     get_folder = staticmethod(get_pi_folder)
     caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
 
@@ -127,14 +149,9 @@ class Pi(_PiProgram):
         own = (cwd / ".pi" / "skills", get_pi_folder() / "skills")
         return (*own, cwd / ".agents" / "skills", find_home_folder() / ".agents" / "skills")
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """Plan `pi --session FILE`: the file holds the past, the input the goal."""
-        base = get_pi_folder()
-        named = list_named_folders(base, Path(request.cwd))
-        folder = named[0] if named else base / "sessions" / build_folder_name(request.cwd)
-        return pi_format.plan_session(
-            request, folder, argv=(self.program, "--session"), ready=self.ready, omp=False
-        )
+    def find_session_folder(self, cwd: str) -> Path:
+        named = list_named_folders(get_pi_folder(), Path(cwd))
+        return named[0] if named else get_pi_folder() / "sessions" / build_folder_name(cwd)
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `pi --fork FILE`: the fork is recorded in the scratch folder."""
@@ -145,16 +162,8 @@ class Pi(_PiProgram):
             stdin=request.question,
         )
 
-    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
-        return (self.program, "--session", thread.path)
-
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
         return [get_pi_folder() / "auth.json"], [get_pi_folder() / "models.json"]
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.pi_v3.hooks import PiIntegration
-
-        return PiIntegration(self.name, get_pi_folder())
 
 
 OMP_COMMAND_NOTE = (
@@ -166,9 +175,8 @@ OMP_COMMAND_NOTE = (
 def get_omp_folder() -> Path:
     """Return the folder of omp; `PI_CODING_AGENT_DIR` moves it if it points into `.omp`."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return (
-        Path(base) if base and ".omp" in Path(base).parts else find_home_folder() / ".omp" / "agent"
-    )
+    is_of_omp = ".omp" in Path(base).parts
+    return Path(base) if is_of_omp else find_home_folder() / ".omp" / "agent"
 
 
 def build_omp_folder_name(cwd: str) -> str:
@@ -201,6 +209,8 @@ class Omp(_PiProgram):
     program = "omp"
     prefix = "Omp"
     ready = r"^\s*π > "
+    session_flag = "--resume"
+    command = ("tasuki", (OMP_COMMAND_NOTE,))
     get_folder = staticmethod(get_omp_folder)
     caller = CallerIdentity("omp-coding-agent")
 
@@ -230,12 +240,8 @@ class Omp(_PiProgram):
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".omp" / "skills", get_omp_folder() / "skills", cwd / ".agents" / "skills")
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """Plan `omp --resume FILE`: the file holds the past, the input the goal."""
-        folder = get_omp_folder() / "sessions" / build_omp_folder_name(request.cwd)
-        return pi_format.plan_session(
-            request, folder, argv=(self.program, "--resume"), ready=self.ready, omp=True
-        )
+    def find_session_folder(self, cwd: str) -> Path:
+        return get_omp_folder() / "sessions" / build_omp_folder_name(cwd)
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `omp --resume COPY`; logs and marks of opened files go to the scratch folder too."""
@@ -251,16 +257,8 @@ class Omp(_PiProgram):
             files=(PlannedFile(str(state / "omp" / "asked"), ""),),  # used only where it is there
         )
 
-    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
-        return (self.program, "--resume", thread.path)
-
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
         return (), [get_omp_folder() / name for name in ("agent.db", "models.yml")]
-
-    def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.pi_v3.hooks import OmpIntegration
-
-        return OmpIntegration(self.name, get_omp_folder(), "tasuki", (OMP_COMMAND_NOTE,))
 
 
 def _list_companions(path: Path) -> list[Path]:

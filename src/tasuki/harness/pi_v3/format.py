@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from tasuki.harness.plans import MAX_ARGUMENT, TOO_LONG
+from tasuki.harness.plans import plan_with_brief
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
@@ -57,7 +58,6 @@ class PiMessage(Struct, gc=False):
     stopReason: str | None = ""
     errorMessage: str | None = ""
     toolCallId: str = ""
-    toolName: str = ""
     isError: bool = False
     details: Raw = Raw(b"{}")
     command: str = ""
@@ -223,24 +223,15 @@ def plan_session(
     """
     id, timestamp = create_id(), format_now()
     path = str(folder / build_file_name(id, timestamp))
-    goal = _build_goal(request)
-    as_argument = request.send and len(goal.encode()) <= MAX_ARGUMENT
-    model = ("--model", request.model) if request.model else ()
-    return LaunchPlan(
-        argv=(
-            *argv,
-            path,
-            *model,
-            *request.arguments,
-            *(build_argument(goal) if as_argument else ()),
-        ),
-        cwd=request.cwd,
+    goal = replace(request, brief=_build_goal(request))
+    plan = plan_with_brief("", "", goal, ready=ready, argument=build_argument)
+    return replace(
+        plan,
+        argv=(*argv, path, *plan.argv[1:]),
         files=(PlannedFile(path=path, content=_build_session(request, id, timestamp, omp)),),
-        paste="" if as_argument else goal,
-        ready=ready,
         thread_path=path,
         thread_id=id,
-        note="" if as_argument else TOO_LONG if request.send else _NOTE,
+        note=plan.note if request.send else _NOTE,
     )
 
 

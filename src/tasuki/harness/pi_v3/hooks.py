@@ -9,18 +9,17 @@ from msgspec import Struct, structs
 
 from tasuki.harness.integration import (
     COMPACTION_FILE_MARK,
-    COMPACTION_KINDS,
     COMPACTION_PURPOSE,
     SKILL,
     Addition,
-    BaseIntegration,
+    HarnessIntegration,
     HookAnswer,
     HookCall,
     OwnFile,
     build_tools_entries,
     build_tools_server,
     copy_asset,
-    format_compaction_answer,
+    format_plugin_answer,
     get_text,
     parse_percent,
     parse_tokens,
@@ -68,7 +67,7 @@ _TITLE = compile_pattern(r"π ([\u2800-\u28ff]|>)")
 """The title of oh-my-pi: `π ⠼ title` while it works, else `π > title`."""
 
 
-class PiIntegration(BaseIntegration):
+class PiIntegration(HarnessIntegration):
     """A command whose handoff is reviewed in the program's own editor, for pi or omp.
 
     `home` is the program's agent folder, `name` that of the command.
@@ -91,11 +90,11 @@ class PiIntegration(BaseIntegration):
         purpose = (
             f"an extension: the command /{self.name}, and a suggestion when the context fills up"
         )
-        skill = Path("skills", "handing-off", "SKILL.md")
+        skill = "skills/handing-off/SKILL.md"
         server = {**build_tools_server(tasuki), "exposure": "direct"}
         return (
             OwnFile(extension, build_extension(self.harness, self.name, tasuki), purpose),
-            copy_asset(self.home / skill, PACKAGE / skill, SKILL),
+            copy_asset(self.home, skill, PACKAGE / skill, SKILL),
             *build_tools_entries(str(self.home / "mcp.json"), ("mcpServers",), server),
         )
 
@@ -132,9 +131,7 @@ class PiIntegration(BaseIntegration):
         return call if event == "turn" else None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        if call.kind in COMPACTION_KINDS:
-            return format_compaction_answer(call, answer)
-        return answer.message
+        return format_plugin_answer(call, answer)
 
     def find_blockers(self) -> tuple[str, ...]:
         path = self.home / "settings.json"

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
-from msgspec.structs import replace
 
 from tasuki.harness.pi_v3.format import (
     LAST_SKILL,
@@ -16,22 +15,16 @@ from tasuki.harness.pi_v3.format import (
     PiBlock,
     PiLine,
     PiMessage,
-    PiUsage,
     build_model_name,
     count_context_tokens,
     extract_text,
     parse_shell_result,
 )
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    ThreadLines,
-    choose_keep_limit,
-    mark_compacted,
-)
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
+from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog, build_user_command
 from tasuki.harness.tool_table.tools import build_tool_call, list_todos, read_input
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.model import Notice, Thread, ToolStatus
 from tasuki.patterns import compile_pattern
 
 SKIPPED = frozenset({
@@ -46,13 +39,6 @@ _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted"
 
 class _PiLastSkill(Struct):
     skill: str = ""
-
-
-class _PiEntrySlot(Struct):
-    """An entry under construction, and its line in the tree."""
-
-    entry: Entry
-    node: int
 
 
 class _PiTree:
@@ -87,27 +73,20 @@ class _PiTree:
         return active
 
 
-class PiReader:
+class PiReader(ThreadReader):
     """One pass over one session file; with `follows` one more for what was appended."""
 
     def __init__(self, path: Path, harness: str, *, follows: bool = False) -> None:
-        self.path = path
+        super().__init__(ThreadLines(path, follows=follows), CallLog(choose_keep_limit(path)))
         self.harness = harness
-        self.lines = ThreadLines(path, follows=follows)
-        self.log = CallLog(choose_keep_limit(path))
         self.tree = _PiTree()
         self.header: PiLine | None = None
-        self.slots: list[_PiEntrySlot] = []
         self.removed: set[int] = set()
         self.numbered: list[int] = []
         """Node of each line of the file, for the indexes that old compactions hold."""
-        self.notices: list[tuple[int, Notice]] = []
-        self.limit = LimitRecord()
+        self.noted: list[tuple[int, Notice]] = []
+        """All notices, each with its line in the tree."""
         self.skills: list[tuple[int, str]] = []
-        self.name = self.model = self.thinking = self.updated = ""
-        self.usage: PiUsage | None = None
-        self.node = -1
-        self.offset = 0
         self.handlers: dict[str, Callable[[PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,
@@ -129,11 +108,8 @@ class PiReader:
                 self._take_line(line)
         return self._build_thread()
 
-    def is_continued(self) -> bool:
-        return self.lines.is_continued()
-
     def _take_line(self, line: PiLine) -> None:
-        kind = line.type
+        kind, self.id, self.at = line.type, line.id, line.timestamp
         if kind == "title":
             self.name = line.title or ""
             return
@@ -160,26 +136,9 @@ class PiReader:
         self.thinking = line.thinkingLevel or ""
         self.model = build_model_name(line)
 
-    def _add_entry(self, entry: Entry) -> int:
-        self.slots.append(_PiEntrySlot(entry, self.node))
-        return len(self.slots) - 1
-
-    def _build_entry(
-        self,
-        kind: EntryKind,
-        line: PiLine,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        ref = len(self.slots) + 1
-        return Entry(
-            ref, kind, text, line.timestamp, line.id, origin, tool, False, 0, 0, self.offset
-        )
-
-    def _add_notice(self, kind: str, text: str) -> None:
-        notice = Notice(after=len(self.slots), kind=kind, text=text[:300])  # type: ignore[arg-type]
-        self.notices.append((self.node, notice))
+    def add_notice(self, kind: NoticeKind, text: str) -> None:
+        super().add_notice(kind, text)
+        self.noted.append((self.node, self.notices.pop()))
 
     # -- lines by type -----------------------------------------------------------------
 
@@ -205,15 +164,15 @@ class PiReader:
         if message.role in ("user", "assistant"):
             self.log.settle("unknown")
         if message.role == "user":
-            self._add_user_text(line, extract_text(message.content), message.attribution == "agent")
+            self._add_user_text(extract_text(message.content), message.attribution == "agent")
         elif message.role == "assistant":
             self._on_assistant(line, message)
         elif message.role == "bashExecution":
             self._add_user_command(line, message)
         elif message.role in ("developer", "hookMessage", "custom"):
-            self._add_notice("context", extract_text(message.content))
+            self.add_notice("context", extract_text(message.content))
 
-    def _add_user_text(self, line: PiLine, text: str, by_agent: bool = False) -> None:
+    def _add_user_text(self, text: str, by_agent: bool = False) -> None:
         text = text.strip()
         if not text:
             return
@@ -222,7 +181,7 @@ class PiReader:
         if match := _SKILL.match(text):
             self.skills.append((self.node, match[1]))
         origin, text = self.lines.gate.judge(text, "program" if by_agent else "")
-        self._add_entry(self._build_entry("user", line, text, origin))
+        self.add_entry("user", text, origin)
 
     def _on_assistant(self, line: PiLine, message: PiMessage) -> None:
         content = message.content
@@ -230,29 +189,28 @@ class PiReader:
             content = [PiBlock(type="text", text=content)]
         for block in content or ():
             if block.type == "text" and block.text.strip():
-                self._add_entry(self._build_entry("assistant", line, block.text))
+                self.add_entry("assistant", block.text)
             elif block.type == "toolCall":
-                self._add_call(line, block)
+                self._add_call(block)
         if message.model:
             self.model = (
                 f"{message.provider}/{message.model}" if message.provider else message.model
             )
         if message.usage and message.usage.input + message.usage.output:
-            self.usage = message.usage
+            self.context_tokens = count_context_tokens(message.usage)
         if message.stopReason == "aborted":
             self.log.settle("aborted")
-            self._add_notice("interrupted", message.errorMessage or "")
+            self.add_notice("interrupted", message.errorMessage or "")
         elif message.stopReason == "error":
             self.log.settle("aborted")
             text = message.errorMessage or ""
-            self._add_notice("error", text)
-            self.limit.note_error(text, line.timestamp, len(self.slots))
+            self.add_notice("error", text)
+            self.limit.note_error(text, line.timestamp, len(self.entries))
 
-    def _add_call(self, line: PiLine, block: PiBlock) -> None:
+    def _add_call(self, block: PiBlock) -> None:
         given = read_input(block.arguments)
         call = build_tool_call(block.id, block.name, given)
-        index = self._add_entry(self._build_entry("tool", line, tool=call))
-        self.log.add(self.slots[index].entry, given)
+        self.log.add(self.add_entry("tool", tool=call), given)
 
     def _add_result(self, message: PiMessage) -> None:
         entry = self.log.calls.get(message.toolCallId)
@@ -274,30 +232,27 @@ class PiReader:
         call = build_user_command(
             line.id, message.command, message.output, self.log.keep, message.exitCode, status
         )
-        self._add_entry(self._build_entry("tool", line, origin="command", tool=call))
+        self.add_entry("tool", origin="command", tool=call)
 
     def _on_custom_message(self, line: PiLine) -> None:
         text = extract_text(line.content)
         if line.customType == "handoff":
-            self._add_entry(self._build_entry("user", line, text, "handoff"))
+            self.add_entry("user", text, "handoff")
         else:
-            self._add_notice("context", f"{line.customType}: {text}")
+            self.add_notice("context", f"{line.customType}: {text}")
 
     def _on_compaction(self, line: PiLine) -> None:
-        entry = self._build_entry("compaction", line, line.summary or "", "harness")
         kept_node = self.tree.index.get(line.firstKeptEntryId or "", -1)
         kept_index = line.firstKeptEntryIndex
         if kept_index is not None and 0 <= kept_index < len(self.numbered):
             kept_node = self.numbered[kept_index]
-        if kept_node >= 0:
-            first = next((s.entry.ref for s in self.slots if s.node >= kept_node), 0)
-            entry = replace(entry, kept_from=first)
-        self._add_entry(entry)
+        refs = (ref for ref, node in enumerate(self.entry_nodes, 1) if node >= kept_node)
+        first = next(refs, 0) if kept_node >= 0 else 0
+        put(self.add_entry("compaction", line.summary or "", "harness"), "kept_from", first)
 
     def _on_branch_summary(self, line: PiLine) -> None:
-        self.notices.append(
-            (self.node, Notice(after=len(self.slots), kind="context", text=line.summary or ""))
-        )
+        notice = Notice(after=len(self.entries), kind="context", text=line.summary or "")
+        self.noted.append((self.node, notice))
 
     def _on_model_change(self, line: PiLine) -> None:
         self.model = build_model_name(line) or self.model
@@ -321,38 +276,22 @@ class PiReader:
     def _build_thread(self) -> Thread:
         header = self.header
         if header is None or not header.id:  # It is lost; the name of the file holds the id.
-            if not self.slots:
+            if not self.entries:
                 raise self.lines.build_error("header of a pi session", "pi session")
             header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
             self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
-        live = [s for s in self.slots if active[s.node] and s.node not in self.removed]
-        notices = [n for node, n in self.notices if node < 0 or active[node]]
-        usage = self.usage
-        return Thread(
-            harness=self.harness,
-            id=header.id,
-            path=str(self.path),
+        self.left = {
+            index
+            for index, node in enumerate(self.entry_nodes)
+            if not active[node] or node in self.removed
+        }
+        self.notices = [notice for node, notice in self.noted if node < 0 or active[node]]
+        return self.build_thread(
+            header.id,
             cwd=header.cwd,
-            model=self.model,
-            thinking=self.thinking,
             version=str(header.version or 1),
-            tools=tuple(self.log.names),
-            name=self.name,
             parent=header.parentSession or header.branchedFrom or "",
             started=header.timestamp,
-            updated=self.updated,
-            context_tokens=count_context_tokens(usage) if usage else None,
-            entries=tuple(mark_compacted([s.entry for s in live])),
-            notices=tuple(notices),
-            background=self.log.background.list_items(),
             skills=tuple(name for node, name in self.skills if active[node]),
-            aborted=bool(notices)
-            and notices[-1].kind == "interrupted"
-            and notices[-1].after == len(self.slots),
-            abandoned=len(self.slots) - len(live),
-            sources=(str(self.path),),
-            report=self.lines.build_report(),
-            limit=self.limit.choose(s.entry for s in live),
-            documents=tuple(self.lines.gate.log.documents),
         )

@@ -27,6 +27,7 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_ends
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What decoding a part of a thread may raise.
@@ -55,6 +56,17 @@ _LONE_SURROGATE = compile_pattern(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _RAW_BYTES = compile_pattern("[\udc80-\udcff]")
+
+
+@contextmanager
+def explain_errors(path: Path) -> Iterator[None]:
+    """Raise ThreadUnreadable, with the reason, where a file cannot be read in this block."""
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise ThreadUnreadable(f"{path} vanished while it was read.") from exc
+    except OSError as exc:
+        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
 
 
 class _LastRead(Struct, frozen=True):
@@ -108,13 +120,8 @@ class ThreadLines:
         """The numbers of the last lines, if they hold the beginning of a record that may go on."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        try:
-            with self.path.open("rb", buffering=BLOCK) as file:
-                yield from self._read(file)
-        except FileNotFoundError as exc:
-            raise ThreadUnreadable(f"{self.path} vanished while it was read.") from exc
-        except OSError as exc:
-            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
+        with explain_errors(self.path), self.path.open("rb", buffering=BLOCK) as file:
+            yield from self._read(file)
 
     def _read(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         offset, end = self.bytes, self.end if self.end is not None else sys.maxsize
@@ -304,6 +311,16 @@ def decode_nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | s
             raise msgspec.DecodeError(str(exc)) from exc
 
 
+def decode_part(
+    decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str, default: D
+) -> T | D:
+    """Decode a part of a line as `decode_nested` does; the default where that is not possible."""
+    try:
+        return decode_nested(decoder, raw)
+    except UNDECODABLE:
+        return default
+
+
 _BARE_MARK = compile_pattern(rb"(?<!\\)(\\x[0-9a-f]{2})")
 
 
@@ -346,10 +363,7 @@ def clip_far(text: str) -> str:
 
 def choose_keep_limit(path: Path) -> int:
     """Return how many characters of each tool result to keep, by the size of the file."""
-    try:
-        return KEEP_HUGE if path.stat().st_size > HUGE else KEEP_WHOLE
-    except OSError:
-        return KEEP_WHOLE
+    return KEEP_HUGE if find_far_offset(path) else KEEP_WHOLE
 
 
 def find_far_offset(path: Path) -> int:

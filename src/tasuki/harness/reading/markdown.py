@@ -5,14 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
-from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
-from tasuki.harness.reading.speakers import SpeakerGate
+from tasuki.harness.reading.jsonl import ThreadLines, explain_errors
 from tasuki.harness.tool_table.patches import parse_patch
-from tasuki.model import FileChange, ReadReport
+from tasuki.model import FileChange
 from tasuki.patterns import compile_pattern
 
 _RAW_BYTES = compile_pattern("[\udc80-\udcff]")
@@ -28,26 +26,16 @@ _DIFF_FILE = compile_pattern(r"\+\+\+ (?:b/)?(\S.*?)\s*\Z")
 class MarkdownText(Struct):
     """The lines of a file without their ends, and the byte offset of each."""
 
-    path: Path
     lines: list[str]
     offsets: list[int]
-    size: int
-    gate: SpeakerGate = msgspec.field(default_factory=SpeakerGate)
-
-    def build_report(self, unknown: dict[str, int] | None = None) -> ReadReport:
-        """Return a report of what was read."""
-        notes = tuple(self.gate.list_notes())
-        return ReadReport(len(self.lines), self.size, unknown or {}, notes=notes)
+    read: ThreadLines
+    """What is told of the file, as of one of JSON Lines."""
 
 
 def read_markdown(path: Path) -> MarkdownText:
     """Read a whole file. Raises ThreadUnreadable if it cannot be read."""
-    try:
+    with explain_errors(path):
         return parse_markdown(path, path.read_bytes())
-    except FileNotFoundError as exc:
-        raise ThreadUnreadable(f"{path} vanished while it was read.") from exc
-    except OSError as exc:
-        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
 
 
 def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
@@ -57,7 +45,8 @@ def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
     """
     lines: list[str] = []
     offsets: list[int] = []
-    size = len(raw)
+    read = ThreadLines(path)
+    read.bytes = size = len(raw)
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     at = offset + size - len(raw)
     for line in raw.split(b"\n"):
@@ -67,7 +56,8 @@ def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
     if lines and not lines[-1]:
         lines.pop()
         offsets.pop()
-    return MarkdownText(path=path, lines=lines, offsets=offsets, size=size)
+    read.number = len(lines)
+    return MarkdownText(lines, offsets, read)
 
 
 def _decode_line(line: bytes) -> str:

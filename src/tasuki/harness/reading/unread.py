@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, clip_far, decode_nested
+from tasuki.harness.reading.jsonl import UNDECODABLE, clip, clip_far, decode_nested, explain_errors
 from tasuki.model import ToolCall
 
 _TEXT = msgspec.json.Decoder(str)
@@ -30,10 +30,8 @@ class OutputFile:
     def __init__(self, path: Path, keep: int) -> None:
         self.path = path
         self.keep = keep
-        try:
+        with explain_errors(path):
             self._file = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise ThreadUnreadable(f"Cannot read {path}: {error.strerror}.") from error
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -44,10 +42,8 @@ class OutputFile:
 
         Raises ThreadUnreadable where something else is there by now.
         """
-        try:
+        with explain_errors(self.path):
             raw = os.pread(self._file, size, start)
-        except OSError as error:
-            raise ThreadUnreadable(f"Cannot read {self.path}: {error.strerror}.") from error
         if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
             raise ThreadUnreadable(f"{self.path} was changed while it was read. Try again.")
         try:

@@ -6,18 +6,18 @@ line.
 """
 
 import os
-from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.jsonl import mark_compacted
+from tasuki.harness.reading.jsonl import KEEP_WHOLE
 from tasuki.harness.reading.speakers import INTERRUPTED
+from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
-from tasuki.harness.tool_table.calls import BackgroundLog
-from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
+from tasuki.harness.tool_table.calls import CallLog
+from tasuki.model import Entry, EntryKind, Thread, ToolCall
 from tasuki.patterns import compile_pattern
 
 _TURN = compile_pattern(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")
@@ -49,31 +49,28 @@ class _SpeakerTurn(Struct):
     """A sub-agent's turn, or one of an unknown speaker."""
 
 
-class SpecStoryReader:
+class SpecStoryReader(ThreadReader):
     """One pass over one history, or over its beginning."""
 
+    harness = "specstory"
+
     def __init__(self, text: markdown.MarkdownText) -> None:
-        self.text, self.lines = text, text.lines
-        self.entries: list[Entry] = []
-        self.notices: list[Notice] = []
-        self.unknown: Counter[str] = Counter()
+        super().__init__(text.read, CallLog(KEEP_WHOLE))
+        self.offsets, self.rows = text.offsets, text.lines
         self.turns = 0
         self.detailed = False
         """Headings show a time or a model: one that does not is a quotation, inside code."""
-        self.background = BackgroundLog()
-        self.tool_names: dict[str, None] = {}
         self.turn = _SpeakerTurn()
         self.body: list[str] = []
         self.begun = 0
         self.path_edited = ""
         """The file of the last edit: a later diff without a name is of the same file."""
-        self.id = self.started = self.updated = self.model = self.version = self.name = ""
-        self.program = ""
+        self.session = self.started = ""
 
     def read(self) -> Thread:
         at, mark = 0, ""
-        while at < len(self.lines):
-            line = self.lines[at]
+        while at < len(self.rows):
+            line = self.rows[at]
             new = self._parse_turn(at, bool(mark))
             if new is not None:
                 self._flush_text()
@@ -85,7 +82,7 @@ class SpecStoryReader:
                 mark = ""
                 end = self._find_tool_end(at)
                 if not self.turn.aside:
-                    self._add_call(at, build_tool_call(self.lines[at:end], f"L{at + 1}"))
+                    self._add_call(at, build_tool_call(self.rows[at:end], f"L{at + 1}"))
                 at = end
             elif self.turn.speaker == "agent" and line.startswith("<think") and not mark:
                 self._flush_text()
@@ -114,7 +111,7 @@ class SpecStoryReader:
 
     def _parse_turn(self, at: int, in_code: bool) -> _SpeakerTurn | None:
         """Return the turn that begins at a line; inside code only after a line `---`."""
-        line = self.lines[at]
+        line = self.rows[at]
         if not line.startswith("_**"):
             return None
         match = _TURN.match(line)
@@ -135,7 +132,7 @@ class SpecStoryReader:
         speaker = _SPEAKERS.get(speaker_name.strip())
         time = parse_moment(detail)
         if speaker is None:
-            self.unknown[f"turn of {speaker_name.strip()}"] += 1
+            self.lines.count_unknown(f"turn of {speaker_name.strip()}", has_words=False)
         elif speaker == "agent":
             self.model = _parse_model(detail) or self.model
         if not kind and speaker is not None:
@@ -147,19 +144,19 @@ class SpecStoryReader:
         )
 
     def _is_tool_start(self, at: int, in_code: bool) -> bool:
-        match = self.turn.speaker == "agent" and _TOOL_USE.match(self.lines[at])
+        match = self.turn.speaker == "agent" and _TOOL_USE.match(self.rows[at])
         return bool(match) and (not in_code or self._is_after_rule(at))
 
     def _is_after_rule(self, at: int) -> bool:
         above = at - 1
-        while above >= 0 and not self.lines[above].strip():
+        while above >= 0 and not self.rows[above].strip():
             above -= 1
-        return above >= 0 and self.lines[above].strip() == "---"
+        return above >= 0 and self.rows[above].strip() == "---"
 
     def _is_closed_below(self, at: int) -> bool:
         """Return whether the block of code that is open at a line ends before the next turn."""
         fences = 0
-        for line in self.lines[at + 1 :]:
+        for line in self.rows[at + 1 :]:
             if line.startswith("_**") and _TURN.match(line):
                 break
             fences += bool(markdown.find_fence(line))
@@ -168,7 +165,7 @@ class SpecStoryReader:
     def _read_heading(self, line: str) -> None:
         """Read a line above the first turn."""
         if match := _SESSION.match(line):
-            self.program, self.id = match[1], match[2]
+            self.session = match[2]
             self.started = parse_moment(match[3] or "") or self.started
         elif line.startswith("<!-- Generated by SpecStory"):
             self.version = line.partition("Markdown ")[2].removesuffix("-->").strip()
@@ -179,26 +176,11 @@ class SpecStoryReader:
 
     # -- pieces of a turn --------------------------------------------------------------
 
-    def _add_entry(
-        self,
-        kind: EntryKind,
-        at: int,
-        text: str = "",
-        origin: Origin = "typed",
-        tool: ToolCall | None = None,
-    ) -> Entry:
-        entry = Entry(
-            ref=len(self.entries) + 1,
-            kind=kind,
-            text=text,
-            at=self.turn.at or self.started,
-            id=f"L{at + 1}",
-            origin=origin,
-            tool=tool,
-            offset=self.text.offsets[at],
-        )
-        self.entries.append(entry)
-        return entry
+    def _add_entry(self, kind: EntryKind, at: int, *parts: Any, **more: Any) -> Entry:
+        """Add the entry that begins in a line, as `add_entry` takes it."""
+        self.at, self.id = self.turn.at or self.started, f"L{at + 1}"
+        self.offset = self.offsets[at]
+        return self.add_entry(kind, *parts, **more)
 
     def _flush_text(self) -> None:
         """Add the gathered lines as one piece."""
@@ -216,16 +198,16 @@ class SpecStoryReader:
         if not text:
             return
         if _CANCELLED.match(text):
-            self._add_notice("interrupted", text)
+            self.add_notice("interrupted", text)
         elif text.startswith(_CONTINUED):
             self._add_entry("compaction", self.begun, text, "harness")
         else:
-            origin, text = self.text.gate.judge(text)
+            origin, text = self.lines.gate.judge(text)
             self._add_entry("user", self.begun, text, origin)
 
     def _add_reply(self, text: str) -> None:
         if _CANCELLED.match(text):
-            self._add_notice("interrupted", text)
+            self.add_notice("interrupted", text)
         elif LEGACY.match(text):
             self._add_call(
                 self.begun, build_legacy_call(text, f"L{self.begun + 1}", self.path_edited)
@@ -233,74 +215,60 @@ class SpecStoryReader:
         else:
             self._add_entry("assistant", self.begun, text)
 
-    def _add_notice(self, kind: Literal["interrupted"], text: str) -> None:
-        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))
-
     def _find_tool_end(self, at: int) -> int:
         """Find the line after a tool's block; it ends at the next turn if nothing else ends it."""
-        if _TOOL_END.search(self.lines[at]):
+        if _TOOL_END.search(self.rows[at]):
             return at + 1
-        for end in range(at + 1, len(self.lines)):
-            line = self.lines[end]
+        for end in range(at + 1, len(self.rows)):
+            line = self.rows[end]
             if _TOOL_END.match(line):
                 return end + 1
             if _TOOL_USE.match(line):
                 break
-        following = range(at + 1, len(self.lines))
-        return next((end for end in following if self._is_turn_start(end)), len(self.lines))
+        return self._find_next_turn(at)
 
     def _skip_thought(self, at: int) -> int:
-        for end in range(at, len(self.lines)):
-            if _THINK_END.match(self.lines[end]):
+        for end in range(at, len(self.rows)):
+            if _THINK_END.match(self.rows[end]):
                 return end + 1
-            if end > at and self.lines[end].startswith("<think"):
+            if end > at and self.rows[end].startswith("<think"):
                 break
-        following = range(at + 1, len(self.lines))
-        return next((end for end in following if self._is_turn_start(end)), len(self.lines))
+        return self._find_next_turn(at)
 
-    def _is_turn_start(self, at: int) -> bool:
-        line = self.lines[at]
-        return line.startswith("_**") and bool(_TURN.match(line)) and self._is_after_rule(at)
+    def _find_next_turn(self, at: int) -> int:
+        for place in range(at + 1, len(self.rows)):
+            line = self.rows[place]
+            if line.startswith("_**") and _TURN.match(line) and self._is_after_rule(place):
+                return place
+        return len(self.rows)
 
     def _add_call(self, at: int, call: ToolCall) -> None:
         entry = self._add_entry("tool", at, tool=call)
-        self.tool_names[call.name] = None
+        self.log.names[call.name] = None
         if call.changes and call.changes[-1].path:
             self.path_edited = call.changes[-1].path
         if call.kind == "agent":
-            self.background.record_start(call.id, "agent", call.detail, entry.ref)
+            self.log.background.record_start(call.id, "agent", call.detail, entry.ref)
             if call.status != "running":
-                self.background.record_end(call.id, failed=call.status == "error")
+                self.log.background.record_end(call.id, failed=call.status == "error")
         elif call.background:
-            self.background.record_start(call.background, "command", call.command, entry.ref)
+            self.log.background.record_start(call.background, "command", call.command, entry.ref)
 
     # -- the whole ---------------------------------------------------------------------
 
     def _build_thread(self) -> Thread:
-        path = self.text.path
+        path = self.path
         name_time = _NAME_TIME.match(path.name)
         started = self.started or (
             parse_moment(name_time[0]) or name_time[0][:10] if name_time else ""
         )
         last = self.entries[-1].ref if self.entries else 0
-        return Thread(
-            harness="specstory",
-            id=self.id or markdown.derive_id("specstory", path),
-            path=str(path),
+        return self.build_thread(
+            self.session or markdown.derive_id("specstory", path),
             cwd=str(find_project(path)),
-            model=self.model,
-            version=self.version,
-            tools=tuple(self.tool_names),
-            name=self.name,
             started=started,
             updated=max(self.updated, started),
-            entries=tuple(mark_compacted(self.entries)),
-            notices=tuple(self.notices),
-            background=self.background.list_items(),
             aborted=bool(self.notices) and self.notices[-1].after >= last,
-            sources=(str(path),),
-            documents=tuple(self.text.gate.log.documents),
-            report=self.text.build_report(dict(self.unknown)),
         )
 
 

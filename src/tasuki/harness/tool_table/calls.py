@@ -202,6 +202,8 @@ class CallLog:
         self.skills: list[str] = []
         self.names: dict[str, None] = {}
         """Every tool that was called, in order."""
+        self.entries: list[Entry] = []
+        """Those of the thread, among them the calls."""
         self.calls: dict[str, Entry] = {}
         self.open: dict[str, ToolCall] = {}
         """Calls that have no result yet."""
@@ -280,7 +282,7 @@ class CallLog:
     ) -> tuple[ToolStatus, int | None, str]:
         """Return how a call ended, and its output, by its words where its record says too little."""
         needs_words = self.all_worded or is_worded(call.name)
-        if status not in ("ok", "unknown") or not (needs_words or call.name == "shell"):
+        if not (needs_words or call.name == "shell") or status not in ("ok", "unknown"):
             return status, code, output
         worded = parse_result(output)
         if worded.code is None and not needs_words:  # `shell` is Codex's, and may be anybody's.

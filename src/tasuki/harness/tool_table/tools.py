@@ -109,12 +109,6 @@ def find_tool(name: str) -> Tool:
     return Tool(plain, None if is_foreign else _KINDS.get(plain), is_foreign)
 
 
-def find_kind(name: str) -> ToolKind:
-    """Return what a tool of this name does; `other` for unknown ones, `mcp` for those of servers."""
-    tool = find_tool(name)
-    return tool.kind or ("mcp" if tool.is_foreign else "other")
-
-
 def is_own_tool(name: str) -> bool:
     """Return whether a name is that of a program's own tool: what others return quotes nobody."""
     return find_tool(name).kind not in (None, "other", "agent")
@@ -194,7 +188,7 @@ def build_tool_call(
         name,
         kind,
         command,
-        _find_detail(tool.plain, kind, given),
+        _find_detail(kind, given),
         _list_paths(kind, given, changes),
         changes,
         list_todos(given) if kind == "todo" else None,
@@ -336,7 +330,7 @@ _ANY_DETAIL = ("pattern", "url", "query", "question", "message", "prompt", "fact
 _PLAIN_KINDS = frozenset(("search", "todo", "plan"))
 
 
-def _find_detail(plain: str, kind: ToolKind, given: ToolInput) -> str:
+def _find_detail(kind: ToolKind, given: ToolInput) -> str:
     """Return what a call is for, besides its command and paths."""
     if kind == "ask" and (asked := list_questions(given)):
         return "\n".join(question.question for question in asked)
