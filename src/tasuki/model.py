@@ -441,6 +441,8 @@ class PullRequest(Struct, frozen=True, gc=False):
     branch: str = ""
     handled: bool = False
     """The thread merged, closed, edited or reviewed it."""
+    repository: str = ""
+    """`owner/name`, where a program printed it or was told it."""
 
 
 class CheckSummary(Struct, frozen=True, gc=False):
@@ -465,6 +467,8 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """Those of these entries that only may have committed."""
     listed: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """For each entry that shows them: files, and folders of new ones, that are not committed."""
+    complete: tuple[int, ...] = ()
+    """Those of these entries that show all such files."""
 
 
 class RepositoryState(Struct, frozen=True):

@@ -276,7 +276,7 @@ def test_git_decides_where_the_folder_is_here(project: Path, tmp_path: Path) -> 
     lines = lines_of(builder, tmp_path, str(project))
 
     assert lines["Not committed yet"] == "`b.py` (1 of them staged)"
-    assert lines["Changed in the folder now, by no tool of this thread"] == "`c.py`"
+    assert lines["Also changed in the folder, now"] == "`c.py`"
 
 
 def test_git_knows_which_commits_are_left_and_pushed(project: Path, tmp_path: Path) -> None:

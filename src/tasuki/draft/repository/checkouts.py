@@ -133,6 +133,8 @@ class Checkout:
         """Those of these entries that only may have committed."""
         self.listed: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that shows them: files, and folders of new ones, that are not committed."""
+        self.complete: list[int] = []
+        """Those of these entries that show all of them."""
         self.edited: dict[str, int] = {}
 
     def name_branch(self, branch: str) -> str:
@@ -144,15 +146,10 @@ class Checkout:
         if branch and branch != "HEAD" and not branch.startswith(("-", "(")):
             self.branch, self.branch_ref = branch, ref
 
-    def settle(
-        self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False, certain: bool = False
-    ) -> None:
-        """Note that some paths, or all, are committed, or may be, by somebody whom nobody saw.
-
-        `certain`: git shows that they are not changed any more.
-        """
+    def settle(self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False) -> None:
+        """Note that some paths, or all, are committed, or may be, by somebody whom nobody saw."""
         self.settled.append((ref, tuple(paths)))
-        if by_others and not certain:
+        if by_others:
             self.by_others.append(ref)
         if by_others and (self.edited or not paths):
             self.maybe_ref = ref

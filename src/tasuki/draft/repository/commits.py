@@ -134,7 +134,12 @@ class CommitLog:
         for hash, subject in reversed(shown):
             if made := self._unproven.pop(subject, None):
                 self.add_commit(made[0], hash, subject, branch or made[1])
+        place = branch.rpartition("\0")[0]
         for hash, subject in shown:
+            for index in self._places.get(hash[:7], ()) if branch else ():
+                commit = self.commits[index]
+                if commit.pushed is False and commit.branch.rpartition("\0")[0] == place:
+                    self.commits[index] = replace(commit, branch=branch)
             if all(c.gone for c in self._find_commits(hash)):
                 self._rename_commit(hash, subject, branch, [h for h, _ in shown])
 

@@ -231,16 +231,23 @@ class GitReading:
         names_branch = is_short and output.startswith("## ") and is_shown(self.line, command.number)
         if _CLEAN.search(output) or is_empty or (names_branch and not listed):
             here.clean_ref = self.ref
-            if here.edited:
-                here.settle(self.ref, by_others=True, certain=True)
+            self._note_complete([])
             return
         is_part = not is_shown(self.line, command.number)
         if is_part or (is_short and not is_alone) or "-uno" in command.words:
             return
-        unlisted = [p for p in here.edited if not any(is_covered(p, by) for by in listed)]
-        if unlisted and (listed or "nothing added to commit" in output):
-            here.settle(self.ref, unlisted, by_others=True, certain=True)
-            here.edited = {p: r for p, r in here.edited.items() if p not in unlisted}
+        if listed or "nothing added to commit" in output:
+            self._note_complete(listed)
+
+    def _note_complete(self, listed: Sequence[str]) -> None:
+        """Note a list of all changes: other files were committed, or put back."""
+        here = self.checkout
+        here.listed = [(ref, paths) for ref, paths in here.listed if ref != self.ref]
+        here.listed.append((self.ref, tuple(listed)))
+        here.complete.append(self.ref)
+        left = {p: r for p, r in here.edited.items() if any(is_covered(p, by) for by in listed)}
+        if left != here.edited:
+            here.edited, here.maybe_ref = left, self.ref
 
     def _read_commits(self, printed: Sequence[re.Match[str]]) -> None:
         """Read commits that git named, and those that it did not print."""

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from tasuki.draft.facts.commands import find_formatter, shorten_command
 from tasuki.draft.facts.files import find_short_names, is_noise
+from tasuki.draft.repository.checkouts import find_root
+from tasuki.draft.runs.scopes import join_folder
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
 from tasuki.paths import is_outside, make_relative
@@ -144,12 +146,19 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         refs = tuple(sorted(edits.values())[-4:])
         yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
-    edited = [f.path for f in facts.files if f.edits]
+    edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
     others = [p for p in listed if not any(_is_end(p, path) for path in edited)]
     if others:
         how = "as git listed it" if ref else "now"
-        label = f"Changed in the folder {how}, by no tool of this thread"
+        label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _is_in_use(thread: Thread, facts: Facts, path: str) -> bool:
+    """Return whether a file is in the checkout in use, as far as that is known."""
+    cwd, repository = join_folder("", thread.cwd) or "", facts.repository
+    root = find_root(join_folder(cwd, path) or path, [c.root for c in repository.checkouts])
+    return root in ("", repository.folder or cwd)
 
 
 def _find_last_listing(facts: Facts) -> tuple[int, tuple[str, ...]]:
@@ -174,7 +183,10 @@ def _is_end(path: str, other: str) -> bool:
 
 def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     """Yield pull requests made here, viewed one by one, or of the branch in use."""
-    newest = sorted(repository.pull_requests, key=lambda p: (not p.created, -p.ref))
+    newest = sorted(
+        repository.pull_requests,
+        key=lambda p: (not p.created, p.state not in ("open", "draft"), -p.ref),
+    )
     own = [
         p for p in newest if p.created or p.handled or (p.branch and p.branch == repository.branch)
     ]
@@ -183,7 +195,11 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     near = [p for p in own or seen if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
-        text = ", ".join(f"#{p.number} {p.state}{made if p.created else ''}" for p in near)
+        several = len({p.repository for p in near}) > 1
+        text = ", ".join(
+            f"{p.repository if several else ''}#{p.number} {p.state}{made if p.created else ''}"
+            for p in near
+        )
         refs = tuple(sorted({p.ref for p in near}))
         yield Item(text=text, refs=refs, label="Pull requests, as last seen")
     checks = repository.checks

@@ -18,7 +18,7 @@ _MERGED = compile_pattern(
     r"(?:Merged|Squashed and merged|Rebased and merged|already merged)[^\n#]*#(\d+)"
     r"|#(\d+)[^\n]{0,80}was already merged"
 )
-_CHANGED = compile_pattern(r"(Closed|Reopened) pull request [^\n#]*#(\d+)")
+_CHANGED = compile_pattern(r"(Closed|Reopened) pull request ([^\s#]*)#(\d+)")
 _LISTED = compile_pattern(r"(?m)^#?(\d+)\t[^\t\n]*\t([^\t\n]+)\t(OPEN|MERGED|CLOSED|DRAFT)\b")
 _FIELD = compile_pattern(r"(?m)^(state|number|url):\t(\S+)")
 _STATE_WORD = compile_pattern(r"\b(OPEN|MERGED|CLOSED)\b")
@@ -61,7 +61,8 @@ class PullRequestLog:
     """Follows the commands and outputs of one thread that mention pull requests."""
 
     def __init__(self) -> None:
-        self.pulls: dict[int, PullRequest] = {}
+        self.pulls: dict[tuple[str, int], PullRequest] = {}
+        """By repository, empty where it is not known, and number."""
         self.checks: CheckSummary | None = None
 
     def list_pulls(self) -> tuple[PullRequest, ...]:
@@ -90,6 +91,12 @@ class PullRequestLog:
         if asked:
             self._read_outputs(ref, asked, output)
 
+    def _find_pull(self, number: int, repository: str = "") -> PullRequest | None:
+        """Find a pull request that is known; without its repository the newest of that number."""
+        same = [p for p in self.list_pulls() if p.number == number]
+        fits = [p for p in same if not repository or p.repository in ("", repository)]
+        return fits[-1] if fits else None
+
     def _find_number(self, command: RepositoryCommand, branch: str) -> int:
         """Find the pull request that a command is about; that of the branch in use without a number."""
         for word in command.words[1:]:
@@ -111,6 +118,7 @@ class PullRequestLog:
     ) -> None:
         """Read what a command of `gh pr` was called to do."""
         verb, words = command.words[0], command.words
+        of = _find_repository(words)
         if verb == "create":
             found = _ADDRESS.findall(output)
             if found and "--web" not in words and not _EXISTS.search(output):
@@ -120,22 +128,28 @@ class PullRequestLog:
                     branch,
                 )
                 self._note(
-                    int(found[-1][1]), state, ref, created=True, branch=head.rpartition(":")[2]
+                    int(found[-1][1]),
+                    state,
+                    ref,
+                    found[-1][0],
+                    created=True,
+                    branch=head.rpartition(":")[2],
                 )
-        if number and verb in _HANDLES and number in self.pulls:
-            self.pulls[number] = replace(self.pulls[number], handled=True)
+        known = self._find_pull(number, of)
+        if known and verb in _HANDLES:
+            self.pulls[known.repository, number] = replace(known, handled=True)
         if verb == "checks":
             self._read_checks(ref, f"#{number}" if number else "", output)
         elif not number or not is_proven(line, command.number):
             return
         elif verb == "merge" and not {"--auto", "--disable-auto"} & set(words):
-            self._note(number, "merged", ref)
+            self._note(number, "merged", ref, of)
         elif verb in ("close", "reopen"):
-            self._note(number, "closed" if verb == "close" else "open", ref)
+            self._note(number, "closed" if verb == "close" else "open", ref, of)
         elif verb == "ready":
-            self._note(number, "draft" if "--undo" in words else "open", ref)
-        elif number in self.pulls:
-            self._note(number, "", ref)
+            self._note(number, "draft" if "--undo" in words else "open", ref, of)
+        elif known:
+            self._note(number, "", ref, of)
 
     def _read_outputs(
         self, ref: int, asked: Sequence[tuple[int, RepositoryCommand]], output: str
@@ -143,26 +157,28 @@ class PullRequestLog:
         """Read sentences, tables, fields and JSON that `gh pr` prints."""
         for one, other in _MERGED.findall(output):
             self._note(int(one or other), "merged", ref)
-        for word, number in _CHANGED.findall(output):
-            self._note(int(number), "closed" if word == "Closed" else "open", ref)
+        for word, of, number in _CHANGED.findall(output):
+            self._note(int(number), "closed" if word == "Closed" else "open", ref, of)
+        named = {_find_repository(c.words) for _, c in asked}
+        of = named.pop() if len(named) == 1 else ""
         for number, branch, state in _LISTED.findall(output):
-            self._note(int(number), _STATES[state], ref, branch=branch)
+            self._note(int(number), _STATES[state], ref, of, branch=branch)
         for number, state in _NUMBERED_STATE.findall(output):
-            if int(number) in self.pulls or any(int(number) == n for n, _ in asked):
-                self._note(int(number), _STATES[state], ref)
+            if self._find_pull(int(number)) or any(int(number) == n for n, _ in asked):
+                self._note(int(number), _STATES[state], ref, of)
         views = [(n, c) for n, c in asked if c.words[0] in ("view", "status", "list")]
         one = views[0][0] if len(views) == 1 else 0
         fields = dict(_FIELD.findall(output))
         if fields.get("number", "").isdigit() and fields.get("state") in _STATES:
-            self._note(int(fields["number"]), _STATES[fields["state"]], ref)
+            self._note(int(fields["number"]), _STATES[fields["state"]], ref, of)
         objects = _list_objects(output)
         for found in objects:
-            self._read_object(ref, found, one)
+            self._read_object(ref, found, one, of)
         states = set(_STATE_WORD.findall(output))
         if one and not objects and len(states) == 1 and _asks_for_state(views[0][1]):
-            self._note(one, _STATES[states.pop()], ref)
+            self._note(one, _STATES[states.pop()], ref, of)
 
-    def _read_object(self, ref: int, found: dict[str, str], one: int) -> None:
+    def _read_object(self, ref: int, found: dict[str, str], one: int, of: str) -> None:
         number = int(found["number"]) if found.get("number", "").isdigit() else one
         if not number:
             return
@@ -170,7 +186,7 @@ class PullRequestLog:
         if found.get("mergedAt", "null") not in ("null", ""):
             state = "merged"
         is_draft = state == "open" and found.get("isDraft") == "true"
-        self._note(number, "draft" if is_draft else state, ref)
+        self._note(number, "draft" if is_draft else state, ref, of)
 
     def _read_log(self, ref: int, command: RepositoryCommand, output: str, branch: str) -> None:
         """Read the log of the main branch: what it holds was merged."""
@@ -179,7 +195,7 @@ class PullRequestLog:
         if of_main or _MAIN_BRANCHES.intersection(command.names):
             found += _SQUASHED.findall(output)
         for number in map(int, found):
-            if number in self.pulls:
+            if self._find_pull(number):
                 self._note(number, "merged", ref)
 
     def read_words(self, ref: int, text: str) -> None:
@@ -190,15 +206,15 @@ class PullRequestLog:
         left = [p.number for p in self.list_pulls() if p.state in ("open", "draft")]
         numbers = named or (left if len(left) == 1 else [])
         for number in numbers:
-            if number in self.pulls:
+            if self._find_pull(number):
                 self._note(number, "merged", ref)
 
     def read_report(self, ref: int, text: str) -> None:
         """Read the report of a sub-agent: the pull requests that it says it opened."""
         for row in text.split("\n"):
             if _SAYS_OPENED.search(row) and not _DOUBT.search(row):
-                for _, number in _ADDRESS.findall(row):
-                    self._note(int(number), "open", ref, created=True)
+                for of, number in _ADDRESS.findall(row):
+                    self._note(int(number), "open", ref, of, created=True)
 
     def read_connector(self, ref: int, call: ToolCall) -> None:
         """Read a call of a connector's tool, such as `create_pull_request` of a server of MCP."""
@@ -209,19 +225,25 @@ class PullRequestLog:
         numbers = [
             int(n) for key, n in _KEY.findall(call.output) if key == "number" and n.isdigit()
         ]
-        number = int(found[0][1]) if found else numbers[0] if numbers else 0
+        of, number = found[0] if found else ("", numbers[0] if numbers else 0)
+        number = int(number)
         if "create" in name and number:
-            self._note(number, "open", ref, created=True)
+            self._note(number, "open", ref, of, created=True)
         elif "merge" in name and re.search(r'"merged":\s*true', call.output):
             asked = re.search(r'"pull_?[nN]umber":\s*(\d+)', call.detail)
             if asked or number:
-                self._note(int(asked[1]) if asked else number, "merged", ref)
+                self._note(int(asked[1]) if asked else number, "merged", ref, of)
 
     def _read_checks(self, ref: int, name: str, output: str) -> None:
-        """Read the table of `gh pr checks`."""
-        rows = _CHECK_ROW.findall(output)
+        """Read the table of `gh pr checks`, the last one of those that `--watch` prints."""
+        rows = _CHECK_ROW.findall(output[output.rfind("Refreshing checks status") + 1 :])
+        rows = rows or [
+            (o.get("name", ""), o["bucket"]) for o in _list_objects(output) if "bucket" in o
+        ]
         if rows:
             self.checks = _summarize(ref, name, rows)
+        elif output.strip() and self.checks and self.checks.name == name:
+            self.checks = None  # It was looked at again, in a form that nobody can count.
 
     def _read_runs(self, ref: int, command: RepositoryCommand, output: str, branch: str) -> None:
         """Read the newest run of each workflow of the branch in use in `gh run list`."""
@@ -233,18 +255,38 @@ class PullRequestLog:
             self.checks = _summarize(ref, f"`{branch}`", list(newest.items()))
 
     def _note(
-        self, number: int, state: str, ref: int, *, created: bool = False, branch: str = ""
+        self,
+        number: int,
+        state: str,
+        ref: int,
+        repository: str = "",
+        *,
+        created: bool = False,
+        branch: str = "",
     ) -> None:
         """Keep a pull request's newest state; an unknown state leaves the old one."""
-        old = self.pulls.get(number)
-        self.pulls[number] = PullRequest(
+        if old := self._find_pull(number, repository):
+            repository = repository or old.repository
+            del self.pulls[old.repository, number]
+        self.pulls[repository, number] = PullRequest(
             number,
             state or (old.state if old else ""),  # type: ignore[arg-type]
             ref if state or old is None else old.ref,
             created or bool(old and old.created),
             branch or (old.branch if old else ""),
             bool(old and old.handled),
+            repository,
         )
+
+
+def _find_repository(words: Sequence[str]) -> str:
+    """Find the repository that a command of gh names, by an option or by an address."""
+    for word, value in zip(words, (*words[1:], ""), strict=True):
+        if word in ("-R", "--repo") or word.startswith("--repo="):
+            return "/".join((word.partition("=")[2] or value).split("/")[-2:])
+        if match := _ADDRESS.match(word):
+            return match[1]
+    return ""
 
 
 def _list_objects(output: str) -> list[dict[str, str]]:
@@ -279,7 +321,8 @@ def _summarize(ref: int, name: str, rows: Sequence[tuple[str, str]]) -> CheckSum
 
 def read_published(ref: int, call: ToolCall) -> Iterator[Quote]:
     """Yield what a command published: packages and releases that a program named."""
-    if call.status not in ("ok", "unknown") or not _PUBLISHES.search(call.command):
-        return
-    for match in _PUBLISHED.finditer(call.output):
-        yield Quote(text=next(g for g in match.groups() if g).strip(), ref=ref)
+    if call.status in ("ok", "unknown") and _PUBLISHES.search(call.command):
+        has_release = "gh release create" in call.command
+        for match in _PUBLISHED.finditer(call.output):
+            if has_release or not match["release"]:
+                yield Quote(text=next(g for g in match.groups() if g).strip(), ref=ref)

@@ -54,6 +54,11 @@ _AGENT_COMMITTED = compile_pattern(
 _OTHER_PUSH = compile_pattern(
     r"(?m)^\W{0,4}(?:Successfully )?[Pp]ushed (?:branch |commits to )?[`'\"]?([\w./-]+?)[`'\"]? to (?:origin|https?:|git@)"
 )
+_ENTERED = compile_pattern(
+    r"\A(?:(?:Created|Entered|Switched to) worktree at (?P<path>\S+) on branch (?P<branch>\S+?)\.(?:\s|$)"
+    r"|Exited (?:and removed )?worktree\b(?s:.)*?Session is now back in (?P<back>\S+?)\.?$)"
+)
+"""How Claude Code tells that it works in another checkout from now on."""
 _COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
 _READS = frozenset("cat less more head tail grep rg sed awk nl bat find jq echo printf".split())
 _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash reset tag".split())
@@ -97,7 +102,12 @@ class _RepositoryReader:
             maybe_ref=max(ref for c in self.checkouts for ref in (0, c.maybe_ref)),
             checkouts=tuple(
                 CheckoutState(
-                    c.root, c.clean_ref, tuple(c.settled), tuple(c.by_others), tuple(c.listed)
+                    c.root,
+                    c.clean_ref,
+                    tuple(c.settled),
+                    tuple(c.by_others),
+                    tuple(c.listed),
+                    tuple(c.complete),
                 )
                 for c in self.checkouts
                 if c.is_known
@@ -120,6 +130,12 @@ class _RepositoryReader:
                 self.pulls.read_report(ref, call.output)
         elif call.kind == "shell" and call.command and call.status != "refused":
             self._read_shell(ref, call)
+        elif call.kind == "other" and call.name == "exec":
+            self._read_others(
+                ref, call, call.output
+            )  # What the calls of a script printed together.
+        elif call.kind == "other" and (entered := _ENTERED.search(call.output)):
+            self._enter_worktree(ref, entered["path"] or entered["back"], entered["branch"] or "")
         elif call.kind == "other" and call.status != "error":
             self.pulls.read_connector(ref, call)
 
@@ -127,6 +143,15 @@ class _RepositoryReader:
         """Note that anything edited before may have been committed by somebody else."""
         for checkout in self.checkouts:
             checkout.settle(ref, by_others=True)
+
+    def _enter_worktree(self, ref: int, path: str, branch: str) -> None:
+        """Follow the program into a worktree, and back."""
+        root = join_folder("", path) or path
+        here = next((c for c in self.checkouts if c.root == root), None)
+        if here is None:
+            self.checkouts.append(here := Checkout(root))
+        self.cwd, self.current, here.is_known = root, here, True
+        here.set_branch(branch, ref)
 
     def _read_edits(self, ref: int, call: ToolCall) -> None:
         for change in call.changes:
@@ -231,7 +256,7 @@ class _RepositoryReader:
         for path, branch in reading.worktrees:
             root = join_folder(place, expand_home(path, self.cwd))
             if root and all(c.root != root for c in self.checkouts):
-                new = Checkout(root, branch)
+                new = Checkout(root, branch, is_foreign=reading.checkout.is_foreign)
                 new.is_known, new.branch_ref = True, ref
                 self.checkouts.append(new)
         for path in reading.gone_worktrees:

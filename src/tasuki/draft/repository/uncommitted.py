@@ -86,6 +86,8 @@ def _judge_file(
     if checkout is None:
         return "committed"
     listed = [ref for ref, paths in checkout.listed if any(is_covered(path, p) for p in paths)]
+    if any(ref > file.edits[-1] and ref not in listed for ref in checkout.complete):
+        return "committed"
     last = max(file.edits[-1], *listed, 0)
     settled = {
         ref

@@ -42,7 +42,8 @@ _EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
 _EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
 _ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
 _SCRIPT = compile_pattern(
-    r"\AScript (completed|failed|running)(?: with cell ID (\S+))?\n.*?\nOutput:\n", re.DOTALL
+    r"\AScript (completed|failed|running|terminated)(?: with cell ID (\S+))?\n.*?\nOutput:\n",
+    re.DOTALL,
 )
 _AIMED = frozenset(("wait", "followuptask", "closeagent"))
 _CHANGE_KINDS = {"add": "create", "delete": "delete", "update": "edit"}
@@ -95,7 +96,11 @@ class CodexCallLog(CallLog):
     def add_result(self, call_id: str, output: str | list[CodexPart] | CodexOutput | None) -> bool:
         """Add the result of a call; False if no such call was made."""
         text = extract_output(output)
-        parts = [p.text for p in output if p.text] if isinstance(output, list) else [text]
+        parts = (
+            [p.text for p in output if p.type != "input_image"]
+            if isinstance(output, list)
+            else [text]
+        )
         if call_id in self.scripts:
             self._finish_script(call_id, self.scripts.pop(call_id), parts)
             return True
@@ -142,20 +147,21 @@ class CodexCallLog(CallLog):
         """Put what a script printed into its calls, as far as it shows whose each part is."""
         head = _SCRIPT.match(parts[0]) if parts else None
         state, cell = (head[1], head[2]) if head else ("completed", "")
-        parts = [rest for rest in (parts[0][head.end() :], *parts[1:]) if rest] if head else parts
+        if head:
+            rest = parts[0][head.end() :]
+            parts = [rest, *parts[1:]] if rest else parts[1:]
         if state == "running":
             self.scripts[f"cell {cell}"] = calls
             return
         left = [call for call in calls if call.id in self.open]
-        shown = ["\n".join(parts)] if len(left) == 1 else _split_parts(parts, len(left))
-        if len(shown) != len(left):
-            if left and parts:
-                text = "\n".join(parse_result(part).output for part in parts)
-                whole = self._add(f"{id}/output", "exec", {}, "other")
-                self.finish(whole, text, "error" if state == "failed" else "ok")
-            shown = [""] * len(left)
-        for call, text in zip(left, shown, strict=True):
-            self.finish(call, text, "unknown")
+        shown = _split_parts(parts, [call.kind in ("shell", "background") for call in left])
+        if shown is None and any(parts):
+            text = "\n".join(parse_result(part).output for part in parts)
+            whole = self._add(f"{id}/output", "exec", {}, "other")
+            self.finish(whole, text, "error" if state == "failed" else "ok")
+        status: ToolStatus = "aborted" if state == "terminated" else "unknown"
+        for call, text in zip(left, shown or [""] * len(left), strict=True):
+            self.finish(call, text, status)
             if state == "failed" and len(left) == 1:
                 put(call, "status", "error")
                 put(call, "todos", None)
@@ -283,20 +289,58 @@ def _is_same(path: str, others: Sequence[str]) -> bool:
     return any(other == path or other.endswith(f"/{path}") for other in others)
 
 
-def _split_parts(parts: Sequence[str], count: int) -> Sequence[str]:
-    """Return one text for each of several calls, where what a script printed shows which is whose."""
-    if len(parts) == 1 and parts[0].startswith("["):
-        listed = decode_part(_LISTED, parts[0], None)
-        return parts if listed is None else [bytes(raw).decode() for raw in listed]
-    ends = [_EXITED.match(part) for part in parts[1::2]]
-    codes = [f"Process exited with code {end[1]}" for end in ends if end]
-    if len(parts) == 2 * count == 2 * len(codes):
-        return [f"{code}\nOutput:\n{out}" for code, out in zip(codes, parts[::2], strict=True)]
-    return parts
+def _split_parts(parts: Sequence[str], are_commands: Sequence[bool]) -> list[str] | None:
+    """Return what was printed of each of several calls; None if it does not show whose each part is.
+
+    A part for each call, or for each command; a JSON list or object of them; or several for each,
+    of which all but one are the same but for numbers: a heading, an exit code.
+    """
+    if not (count := len(are_commands)):
+        return []
+    if len(parts) == 1 < count and parts[0].startswith(("[", "{")):
+        named = decode_part(_NAMED, parts[0], None) or {}
+        values = [*named.values(), *(decode_part(_LISTED, parts[0], None) or ())]
+        if "output" not in named:  # It is no result of one command.
+            parts = [_unwrap(v) for v in values if not bytes(v)[:3].isdigit()] or parts
+    if not parts:
+        return [""] * count
+    commands = sum(are_commands)
+    if len(parts) == commands < count:
+        rest = iter(parts)
+        return [next(rest) if is_command else "" for is_command in are_commands]
+    if count == 1:
+        columns = [["\n".join(parts[:-1])], parts[-1:]]
+    elif len(parts) % count == 0:
+        columns = [list(parts[n :: len(parts) // count]) for n in range(len(parts) // count)]
+    else:
+        return None
+    ends = next((c for c in columns if all(map(_EXITED.match, c))), None)
+    if count == 1 and not ends:
+        return ["\n".join(parts)]
+    outputs = [c for c in columns if c is not ends and (count == 1 or not _is_mark(c))]
+    if len(outputs) != 1:
+        return None
+    codes = [str(_EXITED.sub(r"\1", end)) for end in ends or [""] * count]
+    return [
+        f"Process exited with code {code}\nOutput:\n{out}" if code else out
+        for code, out in zip(codes, outputs[0], strict=True)
+    ]
 
 
-_EXITED = compile_pattern(r"\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9})\W*\Z")
-_LISTED = msgspec.json.Decoder(list[Raw])
+def _is_mark(column: Sequence[str]) -> bool:
+    """Return whether a script printed these between outputs: one word or two, and a number."""
+    same = {_NUMBER.sub("", part) for part in column}
+    return len(same) == 1 and bool(same.pop().strip()) and bool(_MARK.match(column[0]))
+
+
+def _unwrap(raw: Raw) -> str:
+    return msgspec.json.decode(raw, type=str) if bytes(raw)[:1] == b'"' else bytes(raw).decode()
+
+
+_NUMBER = compile_pattern(r"-?\d+|undefined|null")
+_MARK = compile_pattern(r"\A\W{0,9}(?:[A-Za-z_]{1,20}\W{0,4}){0,2}-?\d{0,9}\W{0,9}\Z")
+_EXITED = compile_pattern(r"(?i)\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9}|)(?:undefined|null)?\W*\Z")
+_LISTED, _NAMED = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(dict[str, Raw])
 
 
 def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:

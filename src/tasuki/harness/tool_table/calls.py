@@ -102,11 +102,19 @@ class BackgroundLog:
         if item := self.find_item(id):
             failed = bool(code) if code is not None else failed
             self._items[item.id] = replace(item, state="failed" if failed else "done")
-            if (call := self._calls.get(item.id)) and call.status == "running":
+            if (call := self._calls.get(item.id)) and call.status in ("running", "unknown"):
                 put(call, "status", "error" if failed else "ok" if code == 0 else "unknown")
                 put(call, "exit_code", code)
                 if call.output.startswith(LAUNCHED):  # These words are not the command's.
                     put_output(call, call.output.partition("\n")[2], len(call.output))
+
+    def record_state(self, id: str, *, goes_on: bool) -> None:
+        """Record that it goes on, or that a poll showed its output and not whether it ended."""
+        if (item := self.find_item(id)) and item.state in ("running", "unknown"):
+            state: ToolStatus = "running" if goes_on else "unknown"
+            self._items[item.id] = replace(item, state=state)
+            if (call := self._calls.get(item.id)) and call.status in ("running", "unknown"):
+                put(call, "status", state)
 
     def rename(self, id: str, name: str) -> None:
         """Record the name under which something that runs is known; without one it never began."""
@@ -291,6 +299,8 @@ class CallLog:
             code = worded.code
         if worded.session and code is None and call.kind == "shell":
             return self.start_job(call, worded.session), None, worded.output
+        if worded.session and code is None and call.kind == "background":
+            return "running", None, worded.output  # What it asked about goes on.
         if call.kind != "shell" and output.startswith("Script failed"):
             return "error", code, worded.output
         return find_status(call.kind, code, worded.output), code, worded.output
@@ -311,12 +321,12 @@ class CallLog:
                 self.background.record_end(detached, failed=True)
         elif call.kind == "todo":
             self._tasks.read_result(call.id, output)
-        elif call.kind == "background" and (call.status == "ok" or call.exit_code is not None):
+        elif call.kind == "background" and call.status != "refused":
             job = self._jobs.get(call.id, "")
-            if find_tool(call.name).plain.startswith(_STOPS):
-                self.background.record_stop(job)
-            else:
+            if not find_tool(call.name).plain.startswith(_STOPS):
                 self._read_job(call, job, output)
+            elif call.status == "ok":
+                self.background.record_stop(job)
         elif call.kind == "agent" and not call.background and call.status != "running":
             self._end_agent(call, failed=call.status != "ok")
 
@@ -325,9 +335,13 @@ class CallLog:
         status, tagged = _STATUS.search(output), _CODE.search(output)
         code = int(tagged[1]) if tagged else call.exit_code
         shown = "\n".join(text for _, text in _SHOWN.findall(output))
-        self.background.record_output(job, output if is_worded(call.name) else shown, self.keep)
+        if call.status != "error" or code is not None:
+            shown = output if is_worded(call.name) else shown
+            self.background.record_output(job, shown, self.keep)
         if code is not None or (status and status[1] != "running"):
             self.background.record_end(job, status is None or status[1] != "completed", code)
+        elif is_worded(call.name):
+            self.background.record_state(job, goes_on=call.status == "running")
 
     def settle(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""

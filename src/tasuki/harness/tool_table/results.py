@@ -25,6 +25,8 @@ _STATE = compile_pattern(
 )
 _BODY = "\nOutput:\n"
 _HEADED = ("Wall time: ", "Script completed\n", "Script failed\n")
+_CUT = compile_pattern(r"\AWarning: truncated output \([^\n]*\nTotal output lines: \d+\n\n(?=\{)")
+_CUT_FIELD = compile_pattern(r'"exit_code":(-?\d+)|"session_id":(\d+)')
 _SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
 _FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
 _REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
@@ -65,13 +67,17 @@ def is_worded(name: str) -> bool:
 
 def parse_result(text: str) -> WordedResult:
     """Parse a result: exit code, output without the program's header, id of a running session."""
+    if cut := _CUT.match(text):
+        text = text[cut.end() :]
     if text.startswith("{"):
         try:
             result = decode_nested(_SHELL_RESULT, text)
             code = result.metadata.exit_code if result.exit_code is None else result.exit_code
             return WordedResult(code, result.output, str(result.session_id or ""))
         except UNDECODABLE:
-            return WordedResult(None, text)
+            field = _CUT_FIELD.search(text[:300]) if cut else None
+            code = int(field[1]) if field and field[1] else None
+            return WordedResult(code, text, (field and field[2]) or "")
     header_end = text.find(_BODY)
     if header_end < 0:
         match = _STATE.match(text)
