@@ -243,6 +243,105 @@ def test_checks_and_releases_are_told_as_last_seen(tmp_path: Path) -> None:
     assert lines["Published"] == "`@dev/shop@1.2.0`"
 
 
+def test_pull_requests_of_two_repositories_do_not_mix(tmp_path: Path) -> None:
+    """Each has its repository where there are several; an open one is told before a merged one."""
+    made = start().shell(*CREATE)
+    other = made.shell("cd ../b && gh pr create --fill", "https://github.com/dev/b/pull/7")
+    lines = lines_of(other.shell("gh pr merge 7 --squash -R dev/b", ""), tmp_path)
+
+    first, second = lines["Pull requests, as last seen"].split(", made in this thread")[:2]
+    assert first == "o/r#7 open"
+    assert second == ", dev/b#7 merged"
+
+
+def test_the_last_table_of_checks_counts(tmp_path: Path) -> None:
+    """A watch prints many; a list that shows only failures counts nothing else."""
+    head = "Refreshing checks status every 10 seconds. Press Ctrl+C to quit.\n\n"
+    table = "build\tpending\t0\thttps://x\nlint\tpending\t0\thttps://y\n"
+    watched = f"{head}{table}{head}{table.replace('pending', 'pass')}"
+    builder = start().shell(*CREATE).shell("gh pr checks 7 --watch", watched)
+
+    assert lines_of(builder, tmp_path)["Checks of #7, as last seen"] == "2 passed"
+    listed = builder.shell("gh pr checks 7 --json name,bucket", '[{"name":"lint","bucket":"fail"}]')
+    assert lines_of(listed, tmp_path)["Checks of #7, as last seen"] == "1 FAILED (`lint`)"
+    counted = builder.shell("gh pr checks 7 --json bucket -q length", "3")
+    assert "Checks of #7, as last seen" not in lines_of(counted, tmp_path)
+
+
+def test_the_release_of_gh_itself_was_not_published(tmp_path: Path) -> None:
+    """A version's address is no release of the thread."""
+    address = "https://github.com/cli/cli/releases/tag/v2.95.0"
+    shown = start().shell("gh --version && cat publish.sh # npm publish", address)
+    made = start().shell("gh release create v1", address.replace("cli/cli", "dev/shop"))
+
+    assert "Published" not in lines_of(shown, tmp_path)
+    assert "dev/shop" in lines_of(made, tmp_path)["Published"]
+
+
+def test_what_a_complete_list_lacks_is_not_left(tmp_path: Path) -> None:
+    """A file that a command moved away is no change any more; others' changes are told."""
+    builder = start().read("old.md", "x").shell("mv old.md docs/old.md", "")
+    status = "On branch main\nChanges not staged for commit:\n\tmodified:   a.py\n\nUntracked files:\n\tdocs/old.md"
+    lines = lines_of(builder.shell("git status", status), tmp_path)
+
+    assert "`old.md`" not in lines["Not committed yet"]
+    assert "`a.py`" in lines["Not committed yet"]
+
+
+def test_a_worktree_of_another_repository_has_its_folder(tmp_path: Path) -> None:
+    """The branch of a worktree that another checkout added is none of the thread's folder."""
+    builder = start().shell(
+        "git -C /src/lib worktree add -b fix /src/lib-fix", "Preparing worktree"
+    )
+    builder = builder.shell("git -C /src/lib-fix commit -am two", "[fix 2222222] two")
+    builder = builder.shell("git commit -am one", ONE)
+
+    assert "Committed on `fix` in `/src/lib-fix`, earlier" in lines_of(builder, tmp_path)
+
+
+def call_of(builder: ThreadBuilder, name: str, output: str) -> ThreadBuilder:
+    """The thread with one more call of a tool of Claude Code."""
+    use = {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {}}
+    result = {"type": "tool_result", "tool_use_id": use["id"], "content": output}
+    for role, block in (("assistant", use), ("user", result)):
+        message = {"role": role, "content": [block]}
+        builder = builder.raw(type=role, uuid=f"{name}-{role}", cwd=HOME, message=message)
+    return builder
+
+
+def test_the_program_may_go_into_a_worktree_and_back(tmp_path: Path) -> None:
+    """The branch in use is that of the checkout in which Claude Code works; commands run there."""
+    tree = f"{HOME}/.claude/worktrees/fix"
+    entered = f"Created worktree at {tree} on branch worktree-fix. The session is now working in the worktree."
+    inside = call_of(start(), "EnterWorktree", entered).edit(f"{tree}/b.py", "1", "2")
+    lines = lines_of(inside, tmp_path)
+
+    assert lines["Branch"].startswith("`worktree-fix` in `.claude/worktrees/fix`")
+    inside = inside.shell("git commit -am two", "[worktree-fix 2222222] two")
+    left = f"Exited worktree. Your work is preserved at {tree} on branch worktree-fix. Session is now back in {HOME}."
+    status = "On branch main\nChanges to be committed:\n\tmodified:   b.py"
+    back = call_of(inside, "ExitWorktree", left).shell(
+        "git checkout worktree-fix -- b.py; git status", status
+    )
+    lines = lines_of(back, tmp_path)
+
+    assert lines["Branch"] == "`main`"
+    assert "Committed on `worktree-fix`, earlier" in lines
+    assert lines["Changed in the folder, as git listed it"] == "`b.py`"
+
+
+def test_commits_are_on_the_branch_whose_log_holds_them(tmp_path: Path) -> None:
+    """What was committed before somebody made a branch of it is pushed with that branch."""
+    builder = start().shell("git commit -am one", ONE)
+    builder = builder.shell(
+        "git commit -m two && git log --oneline", "[fix 2222222] two\n2222222 two\n1111111 one"
+    )
+    builder = builder.shell("git push", "   0000000..2222222  fix -> fix")
+
+    lines = lines_of(builder, tmp_path)
+    assert lines["Committed on `fix`"] == "`2222222` two; `1111111` one — pushed"
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A repository with one commit."""

@@ -627,6 +627,74 @@ def test_without_events_a_script_shows_what_it_printed(tmp_path: Path) -> None:
     assert [b.state for b in thread.background] == ["done", "failed"]
 
 
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (["", "two\n"], [("", None), ("two\n", None)]),
+        (["one", "exit=0", "two", "exit=3"], [("one", 0), ("two", 3)]),
+        (["--- 1 ---", "one", "--- 2 ---", ""], [("one", None), ("", None)]),
+        (['{"status":"one","log":"two","code":0}'], [("one", None), ("two", None)]),
+        (['["one",{"exit_code":1,"output":"two"}]'], [("one", None), ("two", 1)]),
+        (["one\ntwo"], [("", None), ("", None)]),
+        (["one", "two", "three"], [("", None), ("", None)]),
+    ],
+)
+def test_what_a_script_printed_belongs_to_the_call_that_it_is_of(
+    parts: list[str], expected: list[tuple[str, int | None]], tmp_path: Path
+) -> None:
+    """Marks between outputs, and names and numbers around them, show whose they are; else nobody's."""
+    both = 'const rs = await Promise.all(["a","b"].map(c => tools.exec_command({cmd:c})));'
+    thread = in_code_mode(tmp_path, script("c1", both), printed("c1", *parts))
+
+    found = [e.tool for e in thread.entries if e.tool and e.tool.kind == "shell"]
+    assert [(call.output, call.exit_code) for call in found] == expected
+
+
+def test_a_script_may_do_more_than_run_commands(tmp_path: Path) -> None:
+    """One output is of the one command, whatever else was called; an exit code behind it is its."""
+    plan = 'await tools.update_plan({plan:[]}); const r = await tools.exec_command({cmd:"a"});'
+    thread = in_code_mode(
+        tmp_path,
+        script("c1", plan), printed("c1", '{"chunk_id":"x","exit_code":0,"output":"one"}'),
+        script("c2", 'const r = await tools.exec_command({cmd:"b"});'), printed("c2", "", "EXIT=1"),
+        script("c3", 'const r = await tools.exec_command({cmd:"c"});'), printed("c3", state="terminated"),
+    )  # fmt: skip
+
+    shown = [(c[2], c[3], c[4]) for c in calls(thread) if c[2]]
+    assert shown == [("a", "ok", 0), ("b", "error", 1), ("c", "aborted", None)]
+    assert tool(thread, 2).output == "one"
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "state"),
+    [
+        ("compiled", "unknown", "unknown"),
+        ('{"session_id":7,"output":"compiled"}', "running", "running"),
+        ('{"exit_code":1,"output":"compiled"}', "error", "failed"),
+        (
+            'Warning: truncated output (original token count: 9)\nTotal output lines: 1\n\n{"chunk_id":"x","exit_code":0,"output":"compiled…3 tokens truncated…\\u00"}',
+            "ok",
+            "done",
+        ),
+        ("write_stdin failed: Unknown process id 7", "unknown", "unknown"),
+    ],
+)
+def test_a_poll_tells_what_it_shows(last: str, status: str, state: str, tmp_path: Path) -> None:
+    """Output alone shows neither that a command goes on nor that it ended."""
+    poll = 'const r = await tools.write_stdin({session_id:7,chars:""}); text(r.output)'
+    thread = in_code_mode(
+        tmp_path,
+        script("c1", 'const r = await tools.exec_command({cmd:"make"}); text(r)'),
+        printed("c1", '{"session_id":7,"output":"began"}'),
+        script("c2", poll), printed("c2", "some"),
+        script("c3", poll), printed("c3", last),
+    )  # fmt: skip
+
+    assert (tool(thread, 1).status, thread.background[0].state) == (status, state)
+    assert tool(thread, 1).output.startswith("began\nsome")
+    assert ("compiled" in tool(thread, 1).output) == ("compiled" in last)
+
+
 def test_sub_agents_of_the_second_kind_end_with_their_final_answer(tmp_path: Path) -> None:
     """One that could not be spawned never ran; one that is asked again runs again."""
 
