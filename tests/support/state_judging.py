@@ -176,7 +176,7 @@ def judge_items(
             yield Verdict(cut.name, kind, f"{item.label}: {item.text}", result, reason)
 
 
-CHANGED = "Changed in the folder"
+CHANGED = ("Changed in the folder", "Also changed in the folder")
 _Opinion = tuple[Result, str]
 RIGHT: _Opinion = ("right", "")
 UNJUDGED: _Opinion = ("unjudged", "no label covers it")
@@ -195,7 +195,10 @@ def _judge_item(
     elif label == "Not committed yet":
         yield label, _judge_uncommitted(cut, item.text)
     elif label.startswith(CHANGED):
-        yield f"{CHANGED} …", UNJUDGED  # They are others' changes, of which no label speaks.
+        yield (
+            "Changed in the folder …",
+            UNJUDGED,
+        )  # They are others' changes, of which no label speaks.
     elif label.startswith("Pull requests"):
         yield label, _judge_pulls(cut, item.text)
     elif set(label.split(" and ")) <= _KINDS.keys():

@@ -330,7 +330,7 @@ def test_the_program_may_go_into_a_worktree_and_back(tmp_path: Path) -> None:
     assert lines["Changed in the folder, as git listed it"] == "`b.py`"
 
 
-def test_commits_are_on_the_branch_whose_log_holds_them(tmp_path: Path) -> None:
+def test_a_push_takes_along_what_the_log_of_its_branch_holds(tmp_path: Path) -> None:
     """What was committed before somebody made a branch of it is pushed with that branch."""
     builder = start().shell("git commit -am one", ONE)
     builder = builder.shell(
@@ -339,7 +339,8 @@ def test_commits_are_on_the_branch_whose_log_holds_them(tmp_path: Path) -> None:
     builder = builder.shell("git push", "   0000000..2222222  fix -> fix")
 
     lines = lines_of(builder, tmp_path)
-    assert lines["Committed on `fix`"] == "`2222222` two; `1111111` one — pushed"
+    assert lines["Committed on `fix`"] == "`2222222` two — pushed"
+    assert lines["Committed on `main`, earlier"] == "`1111111` one — pushed"
 
 
 @pytest.fixture

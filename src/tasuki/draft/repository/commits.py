@@ -39,6 +39,8 @@ class CommitLog:
         self.commits: list[Commit] = []
         self._places: dict[str, list[int]] = {}
         """Where commits are whose hash begins with some seven characters."""
+        self._held: dict[str, set[str]] = {}
+        """Commits that the log of a branch showed, by seven characters, whichever branch they were made on."""
         self._unproven: dict[str, tuple[int, str]] = {}
         """Commits that may have been made: entry and branch by subject. A log that shows one proves it."""
 
@@ -98,8 +100,13 @@ class CommitLog:
 
     def mark_pushed(self, branch: str, pushed: bool | None = True) -> None:
         """Mark the commits of a branch as pushed; None: nobody can tell of those that were not."""
+        held = self._held.get(branch, ()) if pushed else ()
         self._change_commits(
-            lambda c: c.branch == branch and not c.gone and (pushed or c.pushed is False),
+            lambda c: (
+                (c.branch == branch or c.hash[:7] in held)
+                and not c.gone
+                and (pushed or c.pushed is False)
+            ),
             pushed=pushed,
         )
 
@@ -134,12 +141,9 @@ class CommitLog:
         for hash, subject in reversed(shown):
             if made := self._unproven.pop(subject, None):
                 self.add_commit(made[0], hash, subject, branch or made[1])
-        place = branch.rpartition("\0")[0]
+        if branch:
+            self._held.setdefault(branch, set()).update(hash[:7] for hash, _ in shown)
         for hash, subject in shown:
-            for index in self._places.get(hash[:7], ()) if branch else ():
-                commit = self.commits[index]
-                if commit.pushed is False and commit.branch.rpartition("\0")[0] == place:
-                    self.commits[index] = replace(commit, branch=branch)
             if all(c.gone for c in self._find_commits(hash)):
                 self._rename_commit(hash, subject, branch, [h for h, _ in shown])
 

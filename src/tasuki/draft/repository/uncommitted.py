@@ -86,9 +86,9 @@ def _judge_file(
     if checkout is None:
         return "committed"
     listed = [ref for ref, paths in checkout.listed if any(is_covered(path, p) for p in paths)]
-    if any(ref > file.edits[-1] and ref not in listed for ref in checkout.complete):
-        return "committed"
     last = max(file.edits[-1], *listed, 0)
+    if any(ref > last for ref in checkout.complete):
+        return "committed"
     settled = {
         ref
         for ref, added in checkout.settled
