@@ -242,7 +242,7 @@ class PullRequestLog:
         ]
         if rows:
             self.checks = _summarize(ref, name, rows)
-        elif output.strip() and self.checks and self.checks.name == name:
+        elif self.checks and self.checks.name == name:
             self.checks = None  # It was looked at again, in a form that nobody can count.
 
     def _read_runs(self, ref: int, command: RepositoryCommand, output: str, branch: str) -> None:
@@ -253,6 +253,8 @@ class PullRequestLog:
                 newest.setdefault(workflow, _RESULTS.get(conclusion, conclusion))
         if newest:
             self.checks = _summarize(ref, f"`{branch}`", list(newest.items()))
+        elif command.words[:1] in (["view"], ["watch"]):
+            self.checks = None  # It shows one run, newer than what was counted.
 
     def _note(
         self,
