@@ -147,7 +147,7 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
-    others = [p for p in listed if not any(_is_end(p, path) for path in edited)]
+    others = [p for p in dict.fromkeys(listed) if not any(_is_end(p, path) for path in edited)]
     if others:
         how = "as git listed it" if ref else "now"
         label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
@@ -195,7 +195,7 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     near = [p for p in own or seen if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
-        several = len({p.repository for p in near}) > 1
+        several = len({p.repository for p in near if p.repository}) > 1
         text = ", ".join(
             f"{p.repository if several else ''}#{p.number} {p.state}{made if p.created else ''}"
             for p in near
