@@ -185,7 +185,13 @@ class ClaudeCallLog(CallLog):
         return True
 
     def _find_outcome(
-        self, entry: Entry, call: ToolCall, output: str, error: bool | None, copied: CopiedFacts, job: str
+        self,
+        entry: Entry,
+        call: ToolCall,
+        output: str,
+        error: bool | None,
+        copied: CopiedFacts,
+        job: str,
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
         status, code = _read_failure(call, output, copied) if error else ("ok", None)
@@ -290,7 +296,9 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
     return pairs
 
 
-def _read_failure(call: ToolCall, output: str, copied: CopiedFacts) -> tuple[ToolStatus, int | None]:
+def _read_failure(
+    call: ToolCall, output: str, copied: CopiedFacts
+) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
     code = parse_exit_code(output) if call.kind == "shell" else None
     if output.startswith(_REFUSED) and copied.find_denial() in _BY_USER:

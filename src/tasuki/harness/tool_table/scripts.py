@@ -171,7 +171,11 @@ class _Script:
             return _unescape(word[1:-1]), at + 1
         if word[0] == "`" and len(word) > 1:
             return self._fill_template(word[1:-1]), at + 1
-        if word == "String" and tokens[at + 1 : at + 3] == [".", "raw"] and tokens[at + 3][:1] == "`":
+        if (
+            word == "String"
+            and tokens[at + 1 : at + 3] == [".", "raw"]
+            and tokens[at + 3][:1] == "`"
+        ):
             return tokens[at + 3][1:-1], at + 4
         if word == "[":
             return self._read_list(at + 1, depth)
