@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_part
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
 
@@ -369,13 +369,10 @@ def decode_text(raw: Raw) -> str:
 
 
 class CopiedFacts:
-    """What a row of results says of its call besides the result itself; nothing of a broken row.
+    """What a row of results says of its call besides the result; it is searched when a call asks.
 
-    `start` is where the copy for the screen begins. It is most of a row, and few calls need what
-    it says: it is searched when they ask.
+    `start` is where the copy for the screen begins, which is most of a row.
     """
-
-    __slots__ = ("_line", "_start")
 
     def __init__(self, line: bytes = b"", start: int = 0) -> None:
         self._line, self._start = line, start
@@ -394,18 +391,11 @@ class CopiedFacts:
         return result if result.answers or result.annotations or result.response else None
 
     def _decode(self, key: bytes) -> ClaudeCopy:
-        if self._line.find(key, self._start) < 0:
-            return ClaudeCopy()
-        try:
-            return _COPY.decode(self._line)
-        except UNDECODABLE:
-            return ClaudeCopy()
+        is_there = self._line.find(key, self._start) > 0
+        return decode_part(_COPY, self._line, ClaudeCopy()) if is_there else ClaudeCopy()
 
     def _decode_result(self, key: bytes) -> ClaudeResult:
-        try:  # It may be the copy of another tool, or none.
-            return _RESULT.decode(self._decode(key).toolUseResult)
-        except UNDECODABLE:
-            return ClaudeResult()
+        return decode_part(_RESULT, self._decode(key).toolUseResult, ClaudeResult())
 
 
 NO_COPY = CopiedFacts()

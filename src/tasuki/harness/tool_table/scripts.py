@@ -33,16 +33,12 @@ _OPENING, _CLOSING = "([{", ")]}"
 _BARE = frozenset(("Bash", "PowerShell", "Read", "Write", "Edit", "Grep", "Glob"))
 """Tools of Claude Code, which its scripts call by their names alone."""
 _JSON = msgspec.json.Decoder(str)
-_LOOPS = frozenset(("for", "map", "forEach"))
-_DECLARING = frozenset(("const", "let", "var"))
 _COMPUTED = object()
 """Stands for a value that the text does not state."""
 MOST_CALLS = 200
 MOST_DEPTH = 40
 MOST_AHEAD = 10
 """Tokens behind the one that is read at which anything looks; behind the last ones are empty ones."""
-_OPERATORS = frozenset("?([*/-&|<>=")
-_PENDING = frozenset("+.")
 
 
 class ScriptCall(NamedTuple):
@@ -68,7 +64,7 @@ class _Script:
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = [t for t in _TOKEN.findall(text) if t]
         self.size = len(self.tokens)
-        self.has_loops = not _LOOPS.isdisjoint(self.tokens)
+        self.has_loops = not {"for", "map", "forEach"}.isdisjoint(self.tokens)
         self.tokens += [""] * MOST_AHEAD
         self.values: dict[str, Any] = {}
         self.depth = 0
@@ -90,7 +86,7 @@ class _Script:
                 names, values, start = loop
                 at = self._find_end(start)
                 yield from self._repeat(names, values, start, at)
-            elif word in _DECLARING and tokens[at + 2] == "=":
+            elif word in {"const", "let", "var"} and tokens[at + 2] == "=":
                 value, after = self._try_value(at + 3)
                 self.values[tokens[at + 1]] = value
                 at = after
@@ -147,7 +143,7 @@ class _Script:
 
     def _read_value(self, at: int, depth: int) -> tuple[Any, int]:
         value, at = self._read_operand(at, depth)
-        while (following := self.tokens[at]) in _PENDING:
+        while (following := self.tokens[at]) in {"+", "."}:
             if following == "+" and isinstance(value, str):
                 more, at = self._read_operand(at + 1, depth)
                 value += str(more)
@@ -158,7 +154,7 @@ class _Script:
                 value, at = value.strip(), at + 4
             else:
                 raise _NotLiteral
-        if following in _OPERATORS:
+        if following in {"?", "(", "[", "*", "/", "-", "&", "|", "<", ">", "="}:
             raise _NotLiteral
         return value, at
 
@@ -220,12 +216,9 @@ class _Script:
         return values, at + 1
 
     def _skip_comma(self, at: int, closing: str) -> int:
-        word = self.tokens[at]
-        if word == ",":
-            return at + 1
-        if word != closing:
+        if (word := self.tokens[at]) != "," and word != closing:
             raise _NotLiteral
-        return at
+        return at + (word == ",")
 
     def _find_end(self, at: int) -> int:
         """Return where the expression or block that begins at a place ends: at a comma or bracket."""
