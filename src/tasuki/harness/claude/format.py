@@ -368,14 +368,12 @@ def decode_text(raw: Raw) -> str:
     return extract_text(decode_part(_PARTS, raw, None)) if text is None else text
 
 
-class CopiedFacts:
-    """What a row of results says of its call besides the result; it is searched when a call asks.
+class CopiedFacts(Struct, gc=False):
+    """What a row of results says of its call besides the result; it is searched when a call asks."""
 
-    `start` is where the copy for the screen begins, which is most of a row.
-    """
-
-    def __init__(self, line: bytes = b"", start: int = 0) -> None:
-        self._line, self._start = line, start
+    line: bytes = b""
+    start: int = 0
+    """Where the copy for the screen begins, which is most of a row."""
 
     def find_denial(self) -> str:
         """Find who did not let the call begin, as the program names it."""
@@ -391,8 +389,8 @@ class CopiedFacts:
         return result if result.answers or result.annotations or result.response else None
 
     def _decode(self, key: bytes) -> ClaudeCopy:
-        is_there = self._line.find(key, self._start) > 0
-        return decode_part(_COPY, self._line, ClaudeCopy()) if is_there else ClaudeCopy()
+        is_there = self.line.find(key, self.start) > 0
+        return decode_part(_COPY, self.line, ClaudeCopy()) if is_there else ClaudeCopy()
 
     def _decode_result(self, key: bytes) -> ClaudeResult:
         return decode_part(_RESULT, self._decode(key).toolUseResult, ClaudeResult())

@@ -155,7 +155,7 @@ class ClaudeCallLog(CallLog):
         if call.kind == "shell":
             job = copied.find_job() or (moved[1] if (moved := _MOVED.search(output)) else "")
         if error or call.kind == "agent" or job or output.startswith(LAUNCHED):
-            status, code = self._find_outcome(entry, call, output, error, copied, job)
+            status, code = self._find_outcome(entry, call, output, bool(error), copied, job)
         put_output(call, output, self.keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
         put(call, "exit_code", code)
@@ -185,16 +185,10 @@ class ClaudeCallLog(CallLog):
         return True
 
     def _find_outcome(
-        self,
-        entry: Entry,
-        call: ToolCall,
-        output: str,
-        error: bool | None,
-        copied: CopiedFacts,
-        job: str,
+        self, entry: Entry, call: ToolCall, output: str, failed: bool, row: CopiedFacts, job: str
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
-        status, code = _read_failure(call, output, copied) if error else ("ok", None)
+        status, code = _read_failure(call, output, row) if failed else ("ok", None)
         if not job and output.startswith(LAUNCHED) and (started := _JOB.search(output)):
             job = started[1]
         if job:
@@ -206,7 +200,7 @@ class ClaudeCallLog(CallLog):
             if call.kind != "agent":
                 return "running", code
         elif call.kind == "agent":
-            self.background.record_end(call.id, failed=bool(error))
+            self.background.record_end(call.id, failed)
         return status, 0 if status == "ok" and call.kind == "shell" else code
 
     def select_branch(self, active: bytearray) -> list[Entry]:
@@ -296,11 +290,9 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
     return pairs
 
 
-def _read_failure(
-    call: ToolCall, output: str, copied: CopiedFacts
-) -> tuple[ToolStatus, int | None]:
+def _read_failure(call: ToolCall, output: str, row: CopiedFacts) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
     code = parse_exit_code(output) if call.kind == "shell" else None
-    if output.startswith(_REFUSED) and copied.find_denial() in _BY_USER:
+    if output.startswith(_REFUSED) and row.find_denial() in _BY_USER:
         return "refused", code
     return "aborted" if "Cancelled: parallel" in output[:80] else "error", code

@@ -304,13 +304,9 @@ def _list_paths(
         paths = dict.fromkeys(c.path for c in changes)
         return tuple(paths) if not path or path in paths else (*paths, path)
     several = given.get("paths") or (given.get("include") if kind == "read" else None)
-    if not several:
-        return ()
-    return (
-        (several,)
-        if isinstance(several, str)
-        else tuple(p for p in several if isinstance(p, str) and p)
-    )
+    if not several or isinstance(several, str):
+        return (several,) if several else ()
+    return tuple(p for p in several if isinstance(p, str) and p)
 
 
 _DETAILS: dict[ToolKind, tuple[str, ...]] = {
