@@ -13,7 +13,7 @@ line. Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7
 import re
 
 from tasuki.patterns import compile_pattern
-from tasuki.shell.posix import PosixSplitter, SimpleCommand, split_words, strip_variables
+from tasuki.shell.posix import SPECIAL, PosixSplitter, SimpleCommand, split_words, strip_variables
 from tasuki.shell.powershell import PowerShellSplitter, strip_variable
 
 __all__ = ["SimpleCommand", "is_powershell", "split_commands", "split_words", "strip_assignments"]
@@ -29,7 +29,7 @@ def split_commands(line: str, *, powershell: bool | None = None) -> list[SimpleC
     words = line.split(None, 1)
     if not words:
         return []
-    if not _SPECIAL.search(line) and words[0].lower() not in _KEYWORDS:
+    if not SPECIAL.search(line) and words[0].lower() not in _KEYWORDS:
         return [SimpleCommand(" ".join(line.split()))]
     line = line.replace("\r\n", "\n")
     if powershell is None:
@@ -55,7 +55,6 @@ def strip_assignments(text: str) -> str:
     return strip_variables(strip_variable(text))
 
 
-_SPECIAL = compile_pattern(r"[\\'\"`$<>|&;()#{}\[\]\n\r]")
 _KEYWORDS = frozenset(
     "if then elif else fi for select while until do done case esac function time ! coproc".split()
 )

@@ -159,6 +159,9 @@ _NESTED = {
 """What has a meaning inside each kind."""
 _OPENER = compile_pattern(rf"\$'|{_DOLLAR}|[<>]\(|['\"`]")
 _RUN = compile_pattern(r"[^\s\\'\"`$<>|&;()]+")
+_BLANKS = " \t\n"
+SPECIAL = compile_pattern(r"[\\'\"`$<>|&;()#{}\[\]\n\r]")
+"""What may make more of a line than words between blanks."""
 _DELIMITER = compile_pattern(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s'\"\\|&;()<>])+)")
 _NAME = compile_pattern(r"[^\s='\"$`]+\s*")
 _FUNCTION = compile_pattern(r"[ \t]+[^\s(){};|&]+[ \t]*(?:\([ \t]*\))?")
@@ -339,6 +342,8 @@ class PosixSplitter(CommandSplitter):
         while self.position < len(line):
             if match := _RUN.match(line, self.position):
                 self.position = match.end()
+                if line[self.position : self.position + 1] in _BLANKS:
+                    break
             elif match := _OPENER.match(line, self.position):
                 self.position = self.skip_nested(match.end(), match[0])
             elif line.startswith("\\\n", self.position):
@@ -360,6 +365,8 @@ class PosixSplitter(CommandSplitter):
 
     def join_without_holes(self, begin: int) -> str:
         """Return what was read since a position, without the holes."""
+        if not self.holes:
+            return self.line[begin : self.position]
         pieces = []
         for hole, end in self.holes:
             pieces.append(self.line[begin:hole])
@@ -440,6 +447,8 @@ def _match_brackets(line: str) -> dict[int, int]:
 
 def split_words(text: str) -> list[str]:
     """Split a simple command into its words, with their quotes."""
+    if not SPECIAL.search(text):
+        return text.split()
     words, splitter = [], PosixSplitter(text)
     while splitter.position < len(text):
         word = splitter.read_word() or splitter.read_character()
@@ -450,6 +459,8 @@ def split_words(text: str) -> list[str]:
 
 def strip_variables(text: str) -> str:
     """Return a simple command without the variables that it sets for itself."""
+    if not _VARIABLE.match(text):
+        return text
     words = PosixSplitter(text)
     while match := _VARIABLE.match(text, words.position):
         words.position = match.end()

@@ -58,6 +58,7 @@ class CommandRun:
         "_cwd",
         "_folders",
         "_judged",
+        "_judgement",
         "by_user",
         "check",
         "command",
@@ -86,6 +87,7 @@ class CommandRun:
         self.of_other_files = False
         """The files on which it ran were put back at once: it says nothing of those that are there."""
         self._judged: dict[CheckKind, Judgement] | None = None
+        self._judgement: Judgement | None = None
         self.navigation = not self.check and is_navigation(command)
         self.by_user = entry.origin == "command"
 
@@ -121,6 +123,11 @@ class CommandRun:
     @property
     def judgement(self) -> Judgement:
         """How all of it ended: as the worst of its checks, or else by its exit code."""
+        if self._judgement is None:
+            self._judgement = self._judge()
+        return self._judgement
+
+    def _judge(self) -> Judgement:
         if self.judged:
             return reduce(combine_judgements, self.judged.values())
         if self.of_other_files:

@@ -54,7 +54,7 @@ _ESCAPES = compile_pattern(r"\\u00[0-9a-fA-F]{2}|\\[nrt](?=[\w@.-]*/)")
 _DRIVE = compile_pattern(r"\W*[A-Za-z]:\\")
 _ENDS_LIKE_FILE = compile_pattern(_EXTENSION)
 _ERROR_STRONG = compile_pattern(
-    r"(?i)(?:\b\w*(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
+    r"(?i)(?:(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
     r"|\bfatal: |\bAssertion|assert .*failed|\bexpected\b.*\b(?:got|actual|received|but)\b"
     r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
     r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
@@ -75,12 +75,15 @@ def find_paths(text: str) -> list[str]:
     No path holds white space, so only words that may be one are looked at. Where a text is escaped
     as in JSON, `\\nsrc/a.rs` is `src/a.rs`.
     """
-    words = dict.fromkeys(text.split())
+    likely = [word for word in dict.fromkeys(text.split()) if "/" in word or "." in word]
     if "\\" in text:
-        plain = [[word] if _DRIVE.match(word) else _ESCAPES.split(word) for word in words]
-        words = dict.fromkeys(part for parts in plain for part in parts)
-    likely = [word for word in words if "/" in word or _ENDS_LIKE_FILE.search(word)]
+        likely = [part for word in likely for part in _split_escapes(word)]
+    likely = [word for word in likely if "/" in word or _ENDS_LIKE_FILE.search(word)]
     return list(dict.fromkeys(PATH.findall(" ".join(likely))))
+
+
+def _split_escapes(word: str) -> list[str]:
+    return [word] if "\\" not in word or _DRIVE.match(word) else _ESCAPES.split(word)
 
 
 def fold_whitespace(text: str) -> str:

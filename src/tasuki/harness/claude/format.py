@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_part
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
 
@@ -236,19 +236,6 @@ class ClaudeCopy(Struct):
     toolUseResult: Raw = Raw()
 
 
-class CopiedFacts(NamedTuple):
-    """What a row of results says of its call besides the result itself."""
-
-    denial: str = ""
-    """Who did not let the call begin, as the program names it."""
-    job: str = ""
-    """The id of the background job that the call has become."""
-    answered: ClaudeResult | None = None
-    """What the user answered to the questions of the call."""
-
-
-NO_COPY = CopiedFacts()
-
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
@@ -381,17 +368,32 @@ def decode_text(raw: Raw) -> str:
     return extract_text(decode_part(_PARTS, raw, None)) if text is None else text
 
 
-def read_copied_facts(line: bytes) -> CopiedFacts:
-    """Read what a row of results says of its call besides the result; nothing from a broken row."""
-    try:
-        copy = _COPY.decode(line)
-    except UNDECODABLE:
-        return NO_COPY
-    try:
-        result = _RESULT.decode(copy.toolUseResult)
-        is_answer = bool(result.answers or result.annotations or result.response)
-        return CopiedFacts(
-            copy.toolDenialKind, result.backgroundTaskId, result if is_answer else None
-        )
-    except UNDECODABLE:  # The copy of another tool, or none.
-        return CopiedFacts(copy.toolDenialKind)
+class CopiedFacts(Struct, gc=False):
+    """What a row of results says of its call besides the result; it is searched when a call asks."""
+
+    line: bytes = b""
+    start: int = 0
+    """Where the copy for the screen begins, which is most of a row."""
+
+    def find_denial(self) -> str:
+        """Find who did not let the call begin, as the program names it."""
+        return self._decode(b'"toolDenialKind"').toolDenialKind
+
+    def find_job(self) -> str:
+        """Find the id of the background job that the call has become."""
+        return self._decode_result(b'"backgroundTaskId"').backgroundTaskId
+
+    def find_answers(self) -> ClaudeResult | None:
+        """Find what the user answered to the questions of the call."""
+        result = self._decode_result(b'"answers"')
+        return result if result.answers or result.annotations or result.response else None
+
+    def _decode(self, key: bytes) -> ClaudeCopy:
+        is_there = self.line.find(key, self.start) > 0
+        return decode_part(_COPY, self.line, ClaudeCopy()) if is_there else ClaudeCopy()
+
+    def _decode_result(self, key: bytes) -> ClaudeResult:
+        return decode_part(_RESULT, self._decode(key).toolUseResult, ClaudeResult())
+
+
+NO_COPY = CopiedFacts()

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tasuki.harness.claude.format import (
     LEFT_RESULTS,
     LINE,
-    NO_COPY,
     REPLY,
     RESULTS,
     SKIPPED,
@@ -18,11 +17,11 @@ from tasuki.harness.claude.format import (
     ClaudeReplyLine,
     ClaudeResultLine,
     ClaudeUsage,
+    CopiedFacts,
     count_context_tokens,
     extract_text,
     find_error_code,
     find_quota_reset,
-    read_copied_facts,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import list_sidechains
@@ -37,7 +36,6 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_JOB_KEY, _ANSWERS_KEY, _DENIAL_KEY = b'"backgroundTaskId"', b'"answers"', b'"toolDenialKind"'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _SPECIAL = (
     b'"Async agent',
@@ -184,7 +182,6 @@ class ClaudeReader(ClaudeUserRows):
         start = line.find(_TEXT_KEY, line.find(_CONTENT_KEY)) + len(_TEXT_KEY) - 1
         if (
             block.is_error
-            or self.log.copied.job
             or size <= 2
             or not line.startswith(bytes(block.content), start)  # It is elsewhere, or no text.
             or line.startswith(_SPECIAL, start)
@@ -196,17 +193,14 @@ class ClaudeReader(ClaudeUserRows):
         return True
 
     def _find_copy(self, line: bytes, mark: bytes) -> int:
-        """Find where the copy of a result for the screen begins; note what it alone says of the call.
+        """Find where the copy of a result for the screen begins, for what it alone says of the call.
 
         0 where another row may begin in the line: then it is decoded as a whole.
         """
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        start, behind = max(cut, 0), max(cut, len(line) - 600) if cut > 0 else 0
-        has_facts = line.find(_DENIAL_KEY, behind) > 0 or line.find(_JOB_KEY, start) > 0
-        has_facts = has_facts or line.find(_ANSWERS_KEY, start) > 0
-        self.log.copied = read_copied_facts(line) if has_facts else NO_COPY
+        self.log.copied = CopiedFacts(line, max(cut, 0))
         return cut
 
     def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:

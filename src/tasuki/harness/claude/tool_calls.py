@@ -42,7 +42,7 @@ _AFTER_ANSWERS = compile_pattern(
     r"\. (?:You can now continue|Read the answers carefully|They also wrote: |Call \w+ again)"
 )
 _MOVED = compile_pattern(
-    r"(?m)^Command [^\n]{0,160}\bbackground(?:ed)?\b[^\n]{0,80}\bID: ?([\w-]+)"
+    r"(?m)Command (?<=^Command )[^\n]{0,160}\bbackground(?:ed)?\b[^\n]{0,80}\bID: ?([\w-]+)"
 )
 """What a result says of a command that goes on in the background, perhaps behind what it printed."""
 _ANSWERS = ("ask", "plan")
@@ -153,9 +153,9 @@ class ClaudeCallLog(CallLog):
         job = ""
         status, code, output = self.judge(call, output, status, code)
         if call.kind == "shell":
-            job = copied.job or (moved[1] if (moved := _MOVED.search(output)) else "")
+            job = copied.find_job() or (moved[1] if (moved := _MOVED.search(output)) else "")
         if error or call.kind == "agent" or job or output.startswith(LAUNCHED):
-            status, code = self._find_outcome(entry, call, output, error, copied.denial, job)
+            status, code = self._find_outcome(entry, call, output, bool(error), copied, job)
         put_output(call, output, self.keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
         put(call, "exit_code", code)
@@ -175,19 +175,20 @@ class ClaudeCallLog(CallLog):
         call = entry.tool if entry else None
         if entry is None or not isinstance(call, UnreadToolCall):
             return False
-        if call.kind in _NEEDED or call.name not in _OWN:
+        is_shell = call.kind == "shell"
+        if call.kind in _NEEDED or call.name not in _OWN or (is_shell and self.copied.find_job()):
             return False
         call.leave_output(start, size, is_far=entry.offset < self._far)
         put(call, "status", "ok")
-        if call.kind == "shell":
+        if is_shell:
             put(call, "exit_code", 0)
         return True
 
     def _find_outcome(
-        self, entry: Entry, call: ToolCall, output: str, error: bool | None, denial: str, job: str
+        self, entry: Entry, call: ToolCall, output: str, failed: bool, row: CopiedFacts, job: str
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
-        status, code = _read_failure(call, output, denial) if error else ("ok", None)
+        status, code = _read_failure(call, output, row) if failed else ("ok", None)
         if not job and output.startswith(LAUNCHED) and (started := _JOB.search(output)):
             job = started[1]
         if job:
@@ -199,7 +200,7 @@ class ClaudeCallLog(CallLog):
             if call.kind != "agent":
                 return "running", code
         elif call.kind == "agent":
-            self.background.record_end(call.id, failed=bool(error))
+            self.background.record_end(call.id, failed)
         return status, 0 if status == "ok" and call.kind == "shell" else code
 
     def select_branch(self, active: bytearray) -> list[Entry]:
@@ -220,10 +221,10 @@ class ClaudeCallLog(CallLog):
         words = ""
         if call.kind == "ask" and call.status == "ok" and tools.is_own_tool(call.name):
             questions = self.questions.get(call.id, ())
-            words = _list_answers(output, questions, self.copied.answered)
+            words = _list_answers(output, questions, self.copied.find_answers())
         elif (
             call.status == "refused"
-            and (self.copied.denial or tools.is_own_tool(call.name))
+            and (tools.is_own_tool(call.name) or self.copied.find_denial())
             and (match := _SAID.search(output))
         ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
@@ -289,9 +290,9 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
     return pairs
 
 
-def _read_failure(call: ToolCall, output: str, denial: str) -> tuple[ToolStatus, int | None]:
+def _read_failure(call: ToolCall, output: str, row: CopiedFacts) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
     code = parse_exit_code(output) if call.kind == "shell" else None
-    if output.startswith(_REFUSED) and denial in _BY_USER:
+    if output.startswith(_REFUSED) and row.find_denial() in _BY_USER:
         return "refused", code
     return "aborted" if "Cancelled: parallel" in output[:80] else "error", code

@@ -50,7 +50,9 @@ _DOCUMENTS = ("file", "nested_memory", "edited_text_file")
 _TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
-_TASK_CODE = compile_pattern(r"(?:\(|failed with )exit code (-?\d{1,9})\b")
+_TASK_CODE = compile_pattern(
+    r"exit code (?:(?<=\(exit code )|(?<=failed with exit code ))(-?\d{1,9})\b"
+)
 _HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
 ALWAYS = -1
 """Node of entries without a tree line: it means the last line, which is active."""

@@ -303,6 +303,8 @@ def decode_nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | s
     """
     try:
         return decoder.decode(raw)
+    except msgspec.ValidationError:
+        raise  # It is whole, and another thing: nothing is there to repair.
     except UNDECODABLE:
         data = raw.encode("utf-8", "replace") if isinstance(raw, str) else bytes(raw)
         try:

@@ -15,11 +15,12 @@ from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.patterns import compile_pattern
 
 _TOKEN = compile_pattern(
-    r"(?s)\s+|//[^\n]*|/\*.*?\*/"
-    r"""|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`"""
+    r"(?s)(?:\s++|//[^\n]*+|/\*.*?\*/)*+("
+    r"""[A-Za-z_$][\w$]*+|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|`(?:[^`\\]++|\\.)*+`"""
     r"|(?:(?<=[(,=:\[!&|?{};+])|(?<=[(,=:\[!&|?{};+] ))/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
-    r"|[A-Za-z_$][\w$]*|\d[\d_]*(?:\.\d+)?|=>|\.\.\.|."
+    r"|\d[\d_]*(?:\.\d+)?|=>|\.\.\.|.|\Z)"
 )
+"""A token, behind blanks and comments."""
 _HOLE = compile_pattern(r"(?<!\\)\$\{\s*([^{}]*?)\s*\}")
 _ESCAPE = compile_pattern(
     r"(?s)\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))"
@@ -36,6 +37,8 @@ _COMPUTED = object()
 """Stands for a value that the text does not state."""
 MOST_CALLS = 200
 MOST_DEPTH = 40
+MOST_AHEAD = 10
+"""Tokens behind the one that is read at which anything looks; behind the last ones are empty ones."""
 
 
 class ScriptCall(NamedTuple):
@@ -52,70 +55,71 @@ class _NotLiteral(Exception):
 def list_script_calls(text: str) -> list[ScriptCall]:
     """List the calls of a script in the order of its text."""
     script = _Script(text)
-    return list(islice(script.list_calls(0, len(script.tokens)), MOST_CALLS))
+    return list(islice(script.list_calls(0, script.size), MOST_CALLS))
 
 
 class _Script:
     """The tokens of a script, and the values of its constants as far as they are literals."""
 
     def __init__(self, text: str) -> None:
-        self.tokens: list[str] = [t for t in _TOKEN.findall(text) if not _is_blank(t)]
+        self.tokens: list[str] = [t for t in _TOKEN.findall(text) if t]
+        self.size = len(self.tokens)
+        self.has_loops = not {"for", "map", "forEach"}.isdisjoint(self.tokens)
+        self.tokens += [""] * MOST_AHEAD
         self.values: dict[str, Any] = {}
         self.depth = 0
 
-    def peek(self, at: int) -> str:
-        return self.tokens[at] if at < len(self.tokens) else ""
-
     def list_calls(self, at: int, end: int) -> Iterator[ScriptCall]:
         """Yield the calls between two places."""
+        tokens, has_loops = self.tokens, self.has_loops
         while at < end:
-            word = self.tokens[at]
-            if word == "tools" and self.peek(at + 1) == "." and self.peek(at + 3) == "(":
+            word = tokens[at]
+            if word == "tools" and tokens[at + 1] == "." and tokens[at + 3] == "(":
                 value, after = self._try_value(at + 4)
-                yield ScriptCall(self.tokens[at + 2], None if value is _COMPUTED else value)
+                yield ScriptCall(tokens[at + 2], None if value is _COMPUTED else value)
                 at = after
-            elif word in _BARE and self.peek(at + 1) == "(" and self.peek(at - 1) != ".":
+            elif word in _BARE and tokens[at + 1] == "(" and tokens[at - 1] != ".":
                 value, after = self._try_value(at + 2)
                 yield ScriptCall(word, None if value is _COMPUTED else value)
                 at = after
-            elif loop := self._find_loop(at):
+            elif has_loops and (loop := self._find_loop(at)):
                 names, values, start = loop
                 at = self._find_end(start)
                 yield from self._repeat(names, values, start, at)
-            elif word in ("const", "let", "var") and self.peek(at + 2) == "=":
+            elif word in {"const", "let", "var"} and tokens[at + 2] == "=":
                 value, after = self._try_value(at + 3)
-                self.values[self.tokens[at + 1]] = value
+                self.values[tokens[at + 1]] = value
                 at = after
             else:
                 at += 1
 
     def _find_loop(self, at: int) -> tuple[list[str], Any, int] | None:
         """Return the names, the values and the body of a loop that begins at a place."""
-        if self.tokens[at] == "for" and self.peek(at + 1) == "(":
+        if self.tokens[at] == "for" and self.tokens[at + 1] == "(":
             names, after = self._read_names(at + 3)
-            if self.peek(after) != "of":
+            if self.tokens[after] != "of":
                 return None
             values, _ = self._try_value(after + 1)
             return names, values, self._find_end(after + 1) + 1
-        if self.tokens[at][0] != "[" and self.peek(at + 1) != ".":
+        if self.tokens[at][0] != "[" and self.tokens[at + 1] != ".":
             return None
         try:
             values, after = self._read_operand(at, 0)
         except _NotLiteral:
             values, after = _COMPUTED, at + 1
-        if self.peek(after) != "." or self.peek(after + 1) not in ("map", "forEach"):
+        if self.tokens[after] != "." or self.tokens[after + 1] not in ("map", "forEach"):
             return None
-        after += 3 + (self.peek(after + 3) == "async")
-        names, after = self._read_names(after + (self.peek(after) == "("))
-        while self.peek(after) not in ("=>", "(", "{", ""):
+        after += 3 + (self.tokens[after + 3] == "async")
+        names, after = self._read_names(after + (self.tokens[after] == "("))
+        while self.tokens[after] not in ("=>", "(", "{", ""):
             after += 1
-        return (names, values, after + 1) if self.peek(after) == "=>" else None
+        return (names, values, after + 1) if self.tokens[after] == "=>" else None
 
     def _read_names(self, at: int) -> tuple[list[str], int]:
         """Read the name that each value gets, or the names of its parts."""
-        if self.peek(at) != "[":
-            return [self.peek(at)], at + 1
-        end = next((n for n in range(at, len(self.tokens)) if self.tokens[n] == "]"), at)
+        if self.tokens[at] != "[":
+            return [self.tokens[at]], at + 1
+        end = next((n for n in range(at, self.size) if self.tokens[n] == "]"), at)
         return [name for name in self.tokens[at + 1 : end] if name != ","], end + 1
 
     def _repeat(self, names: list[str], values: Any, at: int, end: int) -> Iterator[ScriptCall]:
@@ -139,7 +143,7 @@ class _Script:
 
     def _read_value(self, at: int, depth: int) -> tuple[Any, int]:
         value, at = self._read_operand(at, depth)
-        while (following := self.peek(at)) in ("+", "."):
+        while (following := self.tokens[at]) in {"+", "."}:
             if following == "+" and isinstance(value, str):
                 more, at = self._read_operand(at + 1, depth)
                 value += str(more)
@@ -150,20 +154,25 @@ class _Script:
                 value, at = value.strip(), at + 4
             else:
                 raise _NotLiteral
-        if following in ("?", "(", "[", "*", "/", "-", "&", "|", "<", ">", "="):
+        if following in {"?", "(", "[", "*", "/", "-", "&", "|", "<", ">", "="}:
             raise _NotLiteral
         return value, at
 
     def _read_operand(self, at: int, depth: int) -> tuple[Any, int]:
-        word = self.peek(at)
+        tokens = self.tokens
+        word = tokens[at]
         if not word or depth > MOST_DEPTH:
             raise _NotLiteral
         if word[0] in "\"'" and len(word) > 1:
             return _unescape(word[1:-1]), at + 1
         if word[0] == "`" and len(word) > 1:
             return self._fill_template(word[1:-1]), at + 1
-        if self.tokens[at : at + 3] == ["String", ".", "raw"] and self.peek(at + 3)[:1] == "`":
-            return self.tokens[at + 3][1:-1], at + 4
+        if (
+            word == "String"
+            and tokens[at + 1 : at + 3] == [".", "raw"]
+            and tokens[at + 3][:1] == "`"
+        ):
+            return tokens[at + 3][1:-1], at + 4
         if word == "[":
             return self._read_list(at + 1, depth)
         if word == "{":
@@ -186,7 +195,7 @@ class _Script:
 
     def _read_list(self, at: int, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
-        while self.peek(at) != "]":
+        while self.tokens[at] != "]":
             value, at = self._read_value(at, depth + 1)
             values.append(value)
             at = self._skip_comma(at, "]")
@@ -195,8 +204,9 @@ class _Script:
     def _read_object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
         """Read an object; a field whose value is computed is left out."""
         values: dict[str, Any] = {}
-        while (name := self.peek(at)) not in ("}", ""):
-            start, is_short = at + 2, self.peek(at + 1) != ":"
+        tokens = self.tokens
+        while (name := tokens[at]) not in ("}", ""):
+            start, is_short = at + 2, tokens[at + 1] != ":"
             try:
                 value, at = self._read_value(at if is_short else start, depth + 1)
                 values[name if name[0] not in "\"'" else _unescape(name[1:-1])] = value
@@ -206,14 +216,14 @@ class _Script:
         return values, at + 1
 
     def _skip_comma(self, at: int, closing: str) -> int:
-        if self.peek(at) not in (",", closing):
+        if (word := self.tokens[at]) != "," and word != closing:
             raise _NotLiteral
-        return at + (self.tokens[at] == ",")
+        return at + (word == ",")
 
     def _find_end(self, at: int) -> int:
         """Return where the expression or block that begins at a place ends: at a comma or bracket."""
         depth = 0
-        for place in range(at, len(self.tokens)):
+        for place in range(at, self.size):
             word = self.tokens[place]
             if word in _CLOSING:
                 depth -= 1
@@ -223,11 +233,7 @@ class _Script:
                 depth += 1
             elif depth == 0 and word in ",;":
                 return place
-        return len(self.tokens)
-
-
-def _is_blank(word: str) -> bool:
-    return word[0] in " \n\t\r" or (word[0] == "/" and word[1:2] in ("/", "*"))
+        return self.size
 
 
 def _unescape(text: str) -> str:

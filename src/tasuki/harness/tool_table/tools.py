@@ -175,29 +175,20 @@ def build_tool_call(
     kind = kind or tool.kind or find_shape(given, tool.is_foreign)
     if kind == "edit" and tool.plain.startswith("strreplace"):
         kind = _EDITOR_COMMANDS.get(get_text(given, "command"), kind)
-    command = ""
+    command = workdir = ""
     changes: tuple[FileChange, ...] = ()
     if kind == "shell":
         command = join_command(given.get("command") or given.get("code") or "")
         if "apply_patch" in command and (patch := patches.find_patch(command)):
             kind, command, changes = "edit", "", patches.parse_patch(patch)
+        else:
+            workdir = get_text(given, "workdir")
     elif kind == "edit" or kind == "write":
         changes = _build_changes(tool.plain, kind, given, creates)
+    detail, paths = _find_detail(kind, given), _list_paths(kind, given, changes)
+    todos = list_todos(given) if kind == "todo" else None
     return build(
-        id,
-        name,
-        kind,
-        command,
-        _find_detail(kind, given),
-        _list_paths(kind, given, changes),
-        changes,
-        list_todos(given) if kind == "todo" else None,
-        "",
-        0,
-        "running",
-        None,
-        "",
-        get_text(given, "workdir") if kind == "shell" else "",
+        id, name, kind, command, detail, paths, changes, todos, "", 0, "running", None, "", workdir
     )
 
 
@@ -288,7 +279,8 @@ def _build_changes(
         return (FileChange(path, "create" if creates else "edit", "", get_text(given, "content")),)
     if plain == "deletefile":
         return (FileChange(path, "delete"),)
-    several = [fold_input(one) for one in given.get("edits") or () if isinstance(one, dict)]
+    listed = given.get("edits")
+    several = [fold_input(one) for one in listed if isinstance(one, dict)] if listed else []
     if not several:
         return (_build_edit(path, given, is_fresh=given.get("old") == ""),)
     edits = [given, *several] if "new" in given else several
@@ -312,9 +304,9 @@ def _list_paths(
         paths = dict.fromkeys(c.path for c in changes)
         return tuple(paths) if not path or path in paths else (*paths, path)
     several = given.get("paths") or (given.get("include") if kind == "read" else None)
-    if isinstance(several, str):
-        return (several,)
-    return tuple(p for p in several or () if isinstance(p, str) and p)
+    if not several or isinstance(several, str):
+        return (several,) if several else ()
+    return tuple(p for p in several if isinstance(p, str) and p)
 
 
 _DETAILS: dict[ToolKind, tuple[str, ...]] = {
@@ -327,16 +319,16 @@ _DETAILS: dict[ToolKind, tuple[str, ...]] = {
     "read": (), "edit": (), "write": (),
 }  # fmt: skip
 _ANY_DETAIL = ("pattern", "url", "query", "question", "message", "prompt", "fact", "summary")
-_PLAIN_KINDS = frozenset(("search", "todo", "plan"))
 
 
 def _find_detail(kind: ToolKind, given: ToolInput) -> str:
     """Return what a call is for, besides its command and paths."""
     if kind == "ask" and (asked := list_questions(given)):
         return "\n".join(question.question for question in asked)
-    fields = _DETAILS.get(kind, _ANY_DETAIL)
-    detail = get_text(given, *fields) if fields else ""
-    if detail or kind in _DETAILS or kind in _PLAIN_KINDS or not given:
+    if (fields := _DETAILS.get(kind)) is not None:
+        return get_text(given, *fields) if fields else ""
+    detail = get_text(given, *_ANY_DETAIL)
+    if detail or kind == "search" or not given:
         return detail
     return cut_text(msgspec.json.encode(given).decode("utf-8", "replace"), 300)
 
