@@ -17,7 +17,8 @@ _WORDED = frozenset(
 )
 """Tools of Codex, wherever a converter put them, and those that run a script."""
 _EXIT = compile_pattern(
-    r"\A(?:Error: )?Exit(?:ed with)? code:? (-?\d+)|\b(?:Process|Command) exited with code (-?\d+)"
+    r"E(?<![\s\S]E)(?:rror: E)?xit(?:ed with)? code:? (-?\d+)"
+    r"|P(?<!\wP)rocess exited with code (-?\d+)|C(?<!\wC)ommand exited with code (-?\d+)"
 )
 _STATE = compile_pattern(
     r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
