@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
 from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
+from tasuki.draft.runs.programs import find_name, unquote
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
     Summary,
     find_bad_end,
+    find_begun_steps,
     find_needed_part,
     has_failure_mark,
     is_other_part,
@@ -117,13 +119,13 @@ def _judge_step(
     best = max(telling, key=lambda one: one.tests, default=None)
     nothing = _find_nothing(line, step, summaries)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
-    listed = next((row for row in line.rows if row.strip()), "")
-    if listed and _LISTS.match(step.command.text) and (code == 0 or step.filters):
+    is_list = _LISTS.match(step.command.text) and (code == 0 or step.filters)
+    listed = next(filter(_LISTED.match, line.rows), "") if is_list else ""
+    if listed:
         return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
-        return Judgement(
-            "did not run" if nothing else "passed", nothing or (best.line if best else "")
-        )
+        shown = _choose_line(number, best, found) if best else ""
+        return Judgement("did not run" if nothing else "passed", nothing or shown)
     if reason := _find_why_not_started(line.steps[: number + 1], line.output):
         return Judgement("did not run", reason)
     if _CUT_OFF.search(line.output[-600:]):
@@ -136,13 +138,26 @@ def _judge_step(
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
-        return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
+        shown = _choose_line(number, best, found)
+        return Judgement("passed", shown) if _proves(line, step, best, found) else NOT_SHOWN
     is_silent = _is_silent(line, step) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
 
 
+def _choose_line(number: int, best: Summary, found: Mapping[int, Sequence[Summary]]) -> str:
+    """Return the good line that a step printed; empty where others may have printed it, too."""
+    if best.tests:
+        return best.line
+    lines = [one.line for one in found[number] if one.verdict == "passed"]
+    sharing = [n for n in found if any(one.line in lines for one in found[n])]
+    if len(sharing) < 2:
+        return best.line
+    return lines[sharing.index(number)] if len(lines) == len(sharing) else ""
+
+
 _LISTS = compile_pattern(r"(?:gofmt|goimports|gofumpt)\b.*\s-[ld]\b")
 """Programs that list what is wrong, and end well all the same."""
+_LISTED = compile_pattern(r"\s*(?:[\w./\\@+-]+\.go|(?:diff|---) \S.*)\s*$")
 _CUT_OFF = compile_pattern(
     r"(?im)^\W*(?:(?:error: )?(?:the )?command (?:timed out|was (?:aborted|interrupted|cancelled|killed))|command aborted|operation (?:timed out|aborted)\b.*|terminated|killed)\b"
 )
@@ -176,8 +191,14 @@ def _proves(
     Each step of its kind needs a line of its own, and all that may have failed must be in view.
     """
     assert step.runner
-    if step.command.in_loop or line.has_error or _PREVIEW.match(line.output):
+    if line.has_error or _PREVIEW.match(line.output):
         return False
+    if step.command.in_loop and not _shows_rounds(line, found):
+        return False
+    if step.runner.is_wrapper and not all(find_begun_steps(line.rows).values()):
+        return False  # It stopped in the middle.
+    if step.runner.is_wrapper and not best.tests and not _is_near_end(line, best):
+        return False  # It may be of what had to be there first.
     is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
     if is_strict and _WARNINGS.search(best.line):
         return False
@@ -186,9 +207,39 @@ def _proves(
     if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
         return False
     needed = find_needed_part(best.line, line.rows)
+    if needed == "whole" and _is_of_one_project(step, best):
+        return True
     if _MANY.search(step.command.text):
         needed = "whole"
     return not needed or _shows_part(line, step, needed)
+
+
+def _shows_rounds(line: EndedLine, found: Mapping[int, Sequence[Summary]]) -> bool:
+    """Return whether the output holds a summary of each round of the only check in a loop."""
+    lines = [one.line for ones in found.values() for one in ones if one.verdict == "passed"]
+    shown = sum(not is_other_part(one) for one in lines)
+    return len(found) == 1 and line.rounds == shown
+
+
+def _is_near_end(line: EndedLine, best: Summary) -> bool:
+    """Return whether a good line is among the last of an output."""
+    last = [row for row in line.rows if row.strip()][-MOST_AFTER:]
+    return any(best.line in row for row in last)
+
+
+MOST_AFTER = 8
+"""Lines that a task prints behind the one in which its program sums up."""
+_DLL = compile_pattern(r"\s- (\S+)\.dll \(")
+
+
+def _is_of_one_project(step: LineStep, best: Summary) -> bool:
+    """Return whether dotnet was given the project of which a line speaks, so that no other has one."""
+    tested = _DLL.search(best.line)
+    stems = {
+        re.sub(r"\.\w+proj$|\.dll$", "", unquote(word).rstrip("/\\").replace("\\", "/").rpartition("/")[2])
+        for word in step.command.text.split()
+    }
+    return bool(tested) and tested[1] in stems
 
 
 _SCRIPT_COUNTS = compile_pattern(r"(?m)^[>$] .*\s--max-warnings[= ]0\b")
@@ -287,8 +338,11 @@ def _may_be_printed(line: EndedLine, step: LineStep) -> bool:
     if target:
         return target != "/dev/null" and any(target in text for text in shown)
     teed = " ".join(one.text for one in step.filters if one.text.startswith(("tee", "Tee")))
+    written = f"{teed} {step.command.text}"
     others = (text for text in shown if _OF_A_RUN.search(text))
-    return all(any(word in teed for word in text.split() if "." in word) for text in others)
+    return all(
+        any(find_name(word) in written for word in text.split() if "." in word) for text in others
+    )
 
 
 _KEEPS_END = compile_pattern(r"(?:tee|tail|cat|less|more|ts)\b(?!.*\s\+)")

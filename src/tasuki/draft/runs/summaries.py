@@ -289,6 +289,39 @@ _MARKS = {
     ),
 }
 """Marks of something that failed, which count where nothing sums up."""
+
+
+def find_marked_line(kind: CheckKind, output: str) -> str:
+    """Return the first line that is marked as an error by what checks or compiles; empty for none."""
+    match = _MARKS["test" if kind == "test" else "build"].search(output)
+    if not match:
+        return ""
+    start, end = output.rfind("\n", 0, match.end()) + 1, output.find("\n", match.end())
+    return output[start : len(output) if end < 0 else end].strip()[:240]
+
+
+_ADDED_UP = compile_pattern(
+    r"test result: ok\. (?P<cargo>\d+) passed; 0 failed;|[^:：!！]{1,30}[!！]\s*[-–:]?\s*[^:：]{2,28}[:：]\s*0[,，、][^:：]{2,28}[:：]\s*(?P<dotnet>\d+)[,，、]"
+    r"|Tests run: (?P<maven>\d+), Failures: 0, Errors: 0, Skipped: \d+$|Tests:?\s+(?:\d+ skipped, )?(?P<jest>\d+) passed\b(?!.*failed)"
+    r"|(?P<pytest>\d+) passed\b(?!.*failed).* in [\d.]+m?s\b|(?P<mocha>\d+) passing\b"
+)
+"""Lines in which each of several projects sums up, and how many tests passed in it."""
+
+
+def sum_up_projects(line: str, output: str) -> str:
+    """Return how many tests passed in several projects of one run; empty for one project."""
+    one = _ADDED_UP.match(line)
+    if not one:
+        return ""
+    form, counts = one.lastgroup, list[int]()
+    for row in output.split("\n"):
+        match = _ADDED_UP.match(clean_line(row)) if len(row) < 1_000 else None
+        if match and match.lastgroup == form:
+            counts.append(int(match[form]))
+    counts = [count for count in counts if count]
+    return f"{sum(counts)} tests in {len(counts)} projects" if len(counts) > 1 else ""
+
+
 _WRAPPER_FAILED = compile_pattern(
     r"(?m)^(?:npm (?:ERR!|error) (?:Test failed|code ELIFECYCLE|Lifecycle script .* failed|command failed)|\s*ELIFECYCLE\b.*|error Command failed with exit code \d+"
     r"|error: script \"\S+\" exited with code \d+|make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+|make(?:\[\d+\])?: .*Error \d+ \(ignored\)|error: Recipe `.*` failed.*|task: Failed to run task .*|(?:\[\S+\] )?ERROR task failed)"
