@@ -160,6 +160,9 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
         ('mise run lint', '❯ fmt\n❯ check  [===>   ] 1/2\n✔ fmt\n  check –     Finished `dev` profile [unoptimized] target(s) in 1s\n✔ check', None, PASSED),
         ('mise run lint', '[build] $ x\n    Finished `dev` profile [unoptimized] target(s) in 1s\n❯ fmt\n❯ docs\n✔ fmt\n  docs – building', None, HIDDEN),
         ('mise run lint && cargo test x && mise run build', '    Finished `dev` profile [unoptimized] target(s) in 1s\n❯ docs\n  docs – building', None, HIDDEN),
+        ('mise run lint && cargo test x', '  clippy – error: could not compile `x`\nerror: could not compile `x` (bin "x") due to 1 previous error\n[lint] ERROR task failed', None, FAILED),
+        ('cargo build && cargo test', '    Finished `dev` profile [x] target(s) in 9s\nerror: could not compile `x` (test "x") due to 1 previous error', 101, FAILED),
+        ('cargo test x && cargo run && make build', 'error: this `if` statement can be collapsed', None, HIDDEN),
         ('gofmt -l . && go test ./...', 'ok  \ta\t0.1s', 0, PASSED), ('gofmt -l . && go test ./...', 'main.go\nok  \ta\t0.1s', 0, HIDDEN),
         ('if pytest -qq; then echo good; else echo bad; fi', 'bad', 0, HIDDEN),
         ('docker compose run app pytest -q', 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.', 1, IDLE),
@@ -291,7 +294,8 @@ def test_a_check_is_a_runner_that_runs(command: str, kind: str) -> None:
     [
         ("cargo fmt && cargo test x && cargo check", "    Finished `test` profile [x] target(s) in 9s\ntest result: ok. 2 passed; 0 failed; 0 ignored\n    Finished `dev` profile [x] target(s) in 6s", 0, {"test": "test result: ok. 2 passed; 0 failed; 0 ignored", "build": "Finished `dev` profile [x] target(s) in 6s"}),
         ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": "Finished `dev` profile [x] target(s) in 6s"}),
-        ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s", 0, {"lint": "", "build": ""}),
+        ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": ""}),
+        ("mise run lint && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "", "build": ""}),
         ("dotnet test", "Aprovado! – Com falha: 0, Aprovado: 47, Ignorado: 0 - A.dll (net8.0)\nAprovado! – Com falha: 0, Aprovado: 1098, Ignorado: 0 - B.dll (net8.0)", 0, {"test": "1145 tests in 2 projects"}),
         ("cargo test --workspace", "test result: ok. 2 passed; 0 failed; 0 ignored\ntest result: ok. 5 passed; 0 failed; 0 ignored\ntest result: ok. 0 passed; 0 failed; 0 ignored", 0, {"test": "7 tests in 2 projects"}),
         ("mvn test", "[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s -- in a.B\n[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0\n[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS", 0, {"test": "15 tests in 2 projects"}),
@@ -324,3 +328,14 @@ def test_the_reason_of_a_failure_is_not_what_others_print(
 ) -> None:
     """Texts that the line shows, logs of passing tests, warnings and diffs are no reasons."""
     assert commands.find_error(run_of(command, output, 1)) == error
+
+
+def test_what_stopped_a_line_is_told_of_the_step_that_failed_alone() -> None:
+    """The step behind it never began; the one before it passed."""
+    finished = "    Finished `dev` profile [x] target(s) in 9s\n"
+    error = 'error: could not compile `x` (bin "x") due to 1 previous error\n'
+    lint = run_of("mise run lint && cargo test x", f"{error}[lint] ERROR task failed", None)
+    build = run_of("cargo build && cargo test", finished + error, 101)
+
+    assert {kind: one.result for kind, one in lint.judged.items()} == {"lint": FAILED, "test": HIDDEN}
+    assert {kind: one.result for kind, one in build.judged.items()} == {"build": PASSED, "test": FAILED}

@@ -124,12 +124,6 @@ def _prints_status(line: EndedLine, number: int) -> bool:
     return bool(is_status and _STATUS_LINE.search(line.output))
 
 
-def _has_own_line(number: int, found: Mapping[int, Sequence[Summary]]) -> bool:
-    """Return whether a step has a line in which no step before it may sum up."""
-    earlier = {one.line for n, ones in found.items() if n < number for one in ones}
-    return any(one.line not in earlier for one in found.get(number, ()))
-
-
 def _find_marked_code(
     line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]
 ) -> int | None:
@@ -138,7 +132,11 @@ def _find_marked_code(
     for n in range(number + 1, len(line.steps)):
         if _find_operator(line, n) != "&&":
             break
-        if _has_own_line(n, found) or _prints_status(line, n):
+        runner, lines = line.steps[n].runner, found.get(n, ())
+        is_task = runner and runner.is_wrapper  # What failed in it may be another's.
+        if any(one.tests or one.verdict == "passed" or not is_task for one in lines):
+            return 0
+        if _prints_status(line, n):
             return 0
     for one in line.steps[number + 1 : number + 3]:
         if one.command.operator not in ("&&", "||") or one.command.operator in marks:

@@ -78,6 +78,7 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         for n, one in enumerate(steps)
         if one.runner
     }
+    found = {number: _keep_own(steps, number, found) for number in found}
     judged: dict[CheckKind, Judgement] = {}
     for number, summaries in found.items():
         runner = steps[number].runner
@@ -87,6 +88,35 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         is_first = runner.kind not in judged or (is_retry and one.result == "passed")
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
     return judged
+
+
+def _keep_own(
+    steps: Sequence[LineStep], number: int, found: Mapping[int, Sequence[Summary]]
+) -> Sequence[Summary]:
+    """Return the lines that sum up one step, without those of other kinds that print the same ones.
+
+    Of lines that several may have printed each has one, in their order; the last has all that are left.
+    A task may have printed any number, of which those that say that something passed may be another's.
+    """
+    lines = {one.line for one in found[number]}
+    shares = [
+        n
+        for n, ones in found.items()
+        if n == number
+        or (steps[n].runner != steps[number].runner and not lines.isdisjoint(x.line for x in ones))
+    ]
+    others = {one.line for n in shares if n != number for one in found[n]}
+    shared = [one for one in found[number] if one.line in others and not one.tests]
+    tasks = [n for n in shares if (one := steps[n].runner) and one.is_wrapper]
+    if number in tasks and number != shares[-1]:
+        left: Sequence[Summary] = [one for one in shared if one.verdict == "failed"]
+    elif tasks and tasks[0] < number:
+        left = ()
+    else:
+        taken = sum(n < number and found[n][0].line in lines for n in shares)
+        end = len(shared) if number == shares[-1] else taken + (found[number][0] in shared)
+        left = shared[taken:end]
+    return [one for one in found[number] if one not in shared or one in left]
 
 
 def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:
@@ -116,7 +146,8 @@ def _judge_step(
     counted = [one for one in telling if one.tests] or telling
     if failed and not (code == 0 and counted[-1].verdict == "passed"):
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
-    best = max(telling, key=lambda one: one.tests, default=None)
+    ordered = telling[::-1] if step.runner.is_wrapper else telling
+    best = max(ordered, key=lambda one: one.tests, default=None)
     nothing = _find_nothing(line, step, summaries)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
     is_list = _LISTS.match(step.command.text) and (code == 0 or step.filters)
@@ -124,8 +155,9 @@ def _judge_step(
     if listed:
         return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
-        shown = _choose_line(number, best, found) if best else ""
-        return Judgement("did not run" if nothing else "passed", nothing or shown)
+        return Judgement(
+            "did not run" if nothing else "passed", nothing or (best.line if best else "")
+        )
     if reason := _find_why_not_started(line.steps[: number + 1], line.output):
         return Judgement("did not run", reason)
     if _CUT_OFF.search(line.output[-600:]):
@@ -138,21 +170,9 @@ def _judge_step(
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
-        shown = _choose_line(number, best, found)
-        return Judgement("passed", shown) if _proves(line, step, best, found) else NOT_SHOWN
+        return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
     is_silent = _is_silent(line, step) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
-
-
-def _choose_line(number: int, best: Summary, found: Mapping[int, Sequence[Summary]]) -> str:
-    """Return the good line that a step printed; empty where others may have printed it, too."""
-    if best.tests:
-        return best.line
-    lines = [one.line for one in found[number] if one.verdict == "passed"]
-    sharing = [n for n in found if any(one.line in lines for one in found[n])]
-    if len(sharing) < 2:
-        return best.line
-    return lines[sharing.index(number)] if len(lines) == len(sharing) else ""
 
 
 _LISTS = compile_pattern(r"(?:gofmt|goimports|gofumpt)\b.*\s-[ld]\b")
@@ -197,7 +217,8 @@ def _proves(
         return False
     if step.runner.is_wrapper and not all(find_begun_steps(line.rows).values()):
         return False  # It stopped in the middle.
-    if step.runner.is_wrapper and not best.tests and not _is_near_end(line, best):
+    is_task = step.runner.is_wrapper and step.runner.kind != "test"
+    if is_task and not best.tests and not _is_near_end(line, best):
         return False  # It may be of what had to be there first.
     is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
     if is_strict and _WARNINGS.search(best.line):

@@ -80,7 +80,8 @@ RUNNERS = (
     Runner("lint", r"prettier\s+(?:.*\s)?(?:-c|--check)", r"All matched files use Prettier code style!", r".*Code style issues (?:were )?found in .*"),
     Runner("lint", r"biome\s+(?:check|lint|ci|format)|oxlint", r"Checked \d+ files? in .*\. No fixes (?:applied|needed)\.", r"Found \d+ errors?.*"),
     Runner("lint", r"rubocop|standardrb", r".*\bno offenses detected", r".*\b[1-9]\d* offenses? detected.*"),
-    Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy|cargo\s+fmt\s+.*--check", _CARGO_DONE, r"error: could not compile .*|Diff in .*"),
+    Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy", _CARGO_DONE, r"error: could not compile .*"),
+    Runner("lint", r"cargo\s+fmt\s+.*--check", "", r"Diff in .*", is_silent=True),
     Runner("lint", r"phpstan(?:\s+analy[sz]e)?|psalm", r"No errors(?: found!)?"),
     Runner("lint", r"terraform\s+validate", r"Success! The configuration is valid.*"),
     Runner("lint", r"hk\s+(?:check|fix|run\s+(?:pre-commit|check|fix))", is_wrapper=True),
@@ -96,7 +97,7 @@ RUNNERS = (
            r"error during build:.*|Failed to compile\.?|Build failed\b.*|.*\bcompiled with [1-9]\d* errors?.*"),
     Runner("build", r"docker\s+(?:buildx\s+)?build|podman\s+build", r"(?:\d+ )?naming to .*done|Successfully (?:built|tagged) .*", r"ERROR: failed to .*"),
     Runner("build", r"cmake\s+--build|ninja", r"Build files have been written to: .*|\[100%\] Built target .*", r"CMake Error.*|gmake.*\*\*\* .*"),
-    Runner("build", r"swift\s+build|xcodebuild(?!\s+(?:.*\s)?test)", r"Build complete!.*|BUILD SUCCEEDED", r"BUILD FAILED|error: .*"),
+    Runner("build", r"swift\s+build|xcodebuild(?!\s+(?:.*\s)?test)", r"Build complete!.*|BUILD SUCCEEDED", r"BUILD FAILED|error: (?:fatalError|terminated|.* command failed).*"),
 )  # fmt: skip
 """All runners; the first whose command is in a simple command is the one that it runs."""
 JUDGED = ("test", "lint", "build")

@@ -25,7 +25,7 @@ class Summary(NamedTuple):
 
 _ANSI = compile_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PREFIX = compile_pattern(
-    r"^(?:[\s=#*ℹ│|>❯✔✓✖✘×✗⎯─-]|\[[A-Za-z][\w:./-]{0,40}\] ?|[\w@./-]{1,40}:(?:test|lint|build|check|typecheck)[\w:-]{0,40}: |[\w.-]{1,40} +\| )+|[\s=*│⎯─-]+$"
+    r"^(?:[\s=#*ℹ│|>❯✔✓✖✘×✗⎯─-]|\[[A-Za-z][\w:./-]{0,40}\] ?|[\w@./-]{1,40}[: ](?:test|lint|build|check|typecheck)[\w:-]{0,40}: |[\w.-]{1,40} +\| )+|[\s=*│⎯─-]+$"
 )
 """Decoration, levels of a log, and the name of the task that a runner of tasks puts before each line."""
 _MAY_SUM_UP = compile_pattern(
