@@ -163,6 +163,8 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
         ('mise run lint && cargo test x', '  clippy – error: could not compile `x`\nerror: could not compile `x` (bin "x") due to 1 previous error\n[lint] ERROR task failed', None, FAILED),
         ('cargo build && cargo test', '    Finished `dev` profile [x] target(s) in 9s\nerror: could not compile `x` (test "x") due to 1 previous error', 101, FAILED),
         ('cargo test x && cargo run && make build', 'error: this `if` statement can be collapsed', None, HIDDEN),
+        ('mise run test', '[test:unit] $ cargo test\ntest result: ok. 3 passed; 0 failed; 0 ignored\n[test:e2e] $ x/e2e\nFinished in 7.84s', None, HIDDEN),
+        ('go test ./... 2>&1 | tail -20 && go build ./... | tail -9 && echo OK', 'ok  \ta\t0.1s\nOK', 0, PASSED), ('go test ./... 2>&1 | tail -20; go build ./... | tail -9; echo OK', 'ok  \ta\t0.1s\na.go:3:1: bad\nOK', 0, HIDDEN),
         ('gofmt -l . && go test ./...', 'ok  \ta\t0.1s', 0, PASSED), ('gofmt -l . && go test ./...', 'main.go\nok  \ta\t0.1s', 0, HIDDEN),
         ('if pytest -qq; then echo good; else echo bad; fi', 'bad', 0, HIDDEN),
         ('docker compose run app pytest -q', 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.', 1, IDLE),

@@ -8,7 +8,7 @@ line prints it (`echo $?`), or where nothing else in the line can have made it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
@@ -18,6 +18,7 @@ from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
     Summary,
+    clean_line,
     find_bad_end,
     find_begun_steps,
     find_needed_part,
@@ -171,7 +172,8 @@ def _judge_step(
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
         return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
-    is_silent = _is_silent(line, step) and was_reached(line, number, found)
+    others = {one.line for n, ones in found.items() if n != number for one in ones}
+    is_silent = _is_silent(line, step, others) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
 
 
@@ -217,8 +219,8 @@ def _proves(
         return False
     if step.runner.is_wrapper and not all(find_begun_steps(line.rows).values()):
         return False  # It stopped in the middle.
-    is_task = step.runner.is_wrapper and step.runner.kind != "test"
-    if is_task and not best.tests and not _is_near_end(line, best):
+    is_open = step.runner.is_wrapper and line.code is None
+    if is_open and not _ends_task(line, step, best, found):
         return False  # It may be of what had to be there first.
     is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
     if is_strict and _WARNINGS.search(best.line):
@@ -242,12 +244,20 @@ def _shows_rounds(line: EndedLine, found: Mapping[int, Sequence[Summary]]) -> bo
     return len(found) == 1 and line.rounds == shown
 
 
-def _is_near_end(line: EndedLine, best: Summary) -> bool:
-    """Return whether a good line is among the last of an output."""
-    last = [row for row in line.rows if row.strip()][-MOST_AFTER:]
-    return any(best.line in row for row in last)
+def _ends_task(
+    line: EndedLine, step: LineStep, best: Summary, found: Mapping[int, Sequence[Summary]]
+) -> bool:
+    """Return whether a good line can be the last one of a task: no other task begins behind it."""
+    places = [n for n, row in enumerate(line.rows) if best.line in row]
+    later = [row for row in line.rows[places[-1] + 1 if places else 0 :] if row.strip()]
+    if any(map(_BEGINS_TASK.match, later)) and step is line.steps[-1]:
+        return False
+    is_followed = any(ones for n, ones in found.items() if line.steps[n] is not step)
+    may_be_first = step.runner and step.runner.kind != "test" and not best.tests
+    return is_followed or not may_be_first or len(later) < MOST_AFTER
 
 
+_BEGINS_TASK = compile_pattern(r"\[[\w:.-]+\] \$ |> \S+@\S+ \w")
 MOST_AFTER = 8
 """Lines that a task prints behind the one in which its program sums up."""
 _DLL = compile_pattern(r"\s- (\S+)\.dll \(")
@@ -392,8 +402,8 @@ def _shows_part(line: EndedLine, step: LineStep, needed: Part) -> bool:
     return True
 
 
-def _is_silent(line: EndedLine, step: LineStep) -> bool:
-    """Return whether a check that prints what it finds has printed nothing."""
+def _is_silent(line: EndedLine, step: LineStep, others: Collection[str]) -> bool:
+    """Return whether a check that prints what it finds has printed nothing, beside what other checks print."""
     assert step.runner
     return (
         step.runner.is_silent
@@ -402,6 +412,6 @@ def _is_silent(line: EndedLine, step: LineStep) -> bool:
         and not (step.command.output_to or step.command.errors_to)
         and not (step.command.in_background or step.command.in_block)
         and all(_KEEPS_START.match(one.text) for one in step.filters)
-        and not any(row.strip() for row in line.rows)
+        and not any(row.strip() and clean_line(row) not in others for row in line.rows)
         and not any(one.command.operator == "||" for one in line.steps)
     )
