@@ -339,5 +339,11 @@ def test_what_stopped_a_line_is_told_of_the_step_that_failed_alone() -> None:
     lint = run_of("mise run lint && cargo test x", f"{error}[lint] ERROR task failed", None)
     build = run_of("cargo build && cargo test", finished + error, 101)
 
-    assert {kind: one.result for kind, one in lint.judged.items()} == {"lint": FAILED, "test": HIDDEN}
-    assert {kind: one.result for kind, one in build.judged.items()} == {"build": PASSED, "test": FAILED}
+    assert {kind: one.result for kind, one in lint.judged.items()} == {
+        "lint": FAILED,
+        "test": HIDDEN,
+    }
+    assert {kind: one.result for kind, one in build.judged.items()} == {
+        "build": PASSED,
+        "test": FAILED,
+    }

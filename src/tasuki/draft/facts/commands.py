@@ -30,17 +30,17 @@ from tasuki.draft.runs.outcomes import (
     find_blocker,
     judge_checks,
 )
+from tasuki.draft.runs.own_lines import sum_up_projects
+from tasuki.draft.runs.reasons import find_reason
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
 from tasuki.draft.runs.summaries import (
-    find_marked_line,
     is_good_line,
     list_failed_files,
     list_failed_tests,
     prints_passed_tests,
-    sum_up_projects,
 )
-from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
+from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -178,15 +178,6 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     return found
 
 
-_GO_FAILURE = compile_pattern(r"(?m)^\s{4,}(\w+_test\.go:\d+: \S.*)$")
-_TELLS_SOMETHING = compile_pattern(r"[^\W\d_]{3}")
-_FAILURES = compile_pattern(
-    r"(?m)^(?:=+ (?:FAILURES|ERRORS) =+|failures:|---- \S.* stdout ----|FAIL {1,2}\S+\.\w+|(?:FAIL|ERROR): \w+ \(|\s*● .* › |\s*--- FAIL: )"
-)
-"""What stands before the reasons for which tests failed, behind what they logged."""
-_PRINTS_TEXT = compile_pattern(
-    r"(?:rg|e?grep|cat|sed|head|tail|nl|awk|git\s+(?:\S+\s+)*?(?:diff|show|log|grep))\b"
-)
 _PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
 
 
@@ -210,17 +201,7 @@ def find_error(run: CommandRun) -> str:
     if not run.went_wrong:
         return ""
     judgement = run.judgement
-    is_test, output = run.check == "test", run.output
-    failed = _GO_FAILURE.search(output) if is_test else None
-    begin = _FAILURES.search(output) if is_test and judgement.line else None
-    error = failed[1] if failed else find_error_line(output[begin.start() if begin else 0 :])
-    parts = list_simple_commands(run.command)
-    if run.check in JUDGED and any(
-        _PRINTS_TEXT.match(part.text) for part in parts if not part.is_piped
-    ):
-        error = find_marked_line(run.check, output) or judgement.line
-    if not _TELLS_SOMETHING.search(error) or judgement.line.startswith("Diff in "):
-        error = judgement.line
+    error = find_reason(run.command, run.check, run.output, judgement.line)
     if judgement.line and (judgement.result == "did not run" or is_good_line(error)):
         return shorten(judgement.line, 240)
     return "" if is_good_line(error) else error

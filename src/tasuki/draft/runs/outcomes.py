@@ -13,7 +13,13 @@ from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
 from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
-from tasuki.draft.runs.programs import find_name, unquote
+from tasuki.draft.runs.own_lines import (
+    ends_task,
+    is_of_one_project,
+    keep_own_lines,
+    shows_rounds,
+)
+from tasuki.draft.runs.programs import find_name
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
@@ -79,7 +85,7 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         for n, one in enumerate(steps)
         if one.runner
     }
-    found = {number: _keep_own(steps, number, found) for number in found}
+    found = {number: keep_own_lines(steps, number, found) for number in found}
     judged: dict[CheckKind, Judgement] = {}
     for number, summaries in found.items():
         runner = steps[number].runner
@@ -89,35 +95,6 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         is_first = runner.kind not in judged or (is_retry and one.result == "passed")
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
     return judged
-
-
-def _keep_own(
-    steps: Sequence[LineStep], number: int, found: Mapping[int, Sequence[Summary]]
-) -> Sequence[Summary]:
-    """Return the lines that sum up one step, without those of other kinds that print the same ones.
-
-    Of lines that several may have printed each has one, in their order; the last has all that are left.
-    A task may have printed any number, of which those that say that something passed may be another's.
-    """
-    lines = {one.line for one in found[number]}
-    shares = [
-        n
-        for n, ones in found.items()
-        if n == number
-        or (steps[n].runner != steps[number].runner and not lines.isdisjoint(x.line for x in ones))
-    ]
-    others = {one.line for n in shares if n != number for one in found[n]}
-    shared = [one for one in found[number] if one.line in others and not one.tests]
-    tasks = [n for n in shares if (one := steps[n].runner) and one.is_wrapper]
-    if number in tasks and number != shares[-1]:
-        left: Sequence[Summary] = [one for one in shared if one.verdict == "failed"]
-    elif tasks and tasks[0] < number:
-        left = ()
-    else:
-        taken = sum(n < number and found[n][0].line in lines for n in shares)
-        end = len(shared) if number == shares[-1] else taken + (found[number][0] in shared)
-        left = shared[taken:end]
-    return [one for one in found[number] if one not in shared or one in left]
 
 
 def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:
@@ -215,12 +192,12 @@ def _proves(
     assert step.runner
     if line.has_error or _PREVIEW.match(line.output):
         return False
-    if step.command.in_loop and not _shows_rounds(line, found):
+    if step.command.in_loop and not shows_rounds(line, found):
         return False
     if step.runner.is_wrapper and not all(find_begun_steps(line.rows).values()):
         return False  # It stopped in the middle.
     is_open = step.runner.is_wrapper and line.code is None
-    if is_open and not _ends_task(line, step, best, found):
+    if is_open and not ends_task(line, step, best, found):
         return False  # It may be of what had to be there first.
     is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
     if is_strict and _WARNINGS.search(best.line):
@@ -230,47 +207,11 @@ def _proves(
     if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
         return False
     needed = find_needed_part(best.line, line.rows)
-    if needed == "whole" and _is_of_one_project(step, best):
+    if needed == "whole" and is_of_one_project(step, best):
         return True
     if _MANY.search(step.command.text):
         needed = "whole"
     return not needed or _shows_part(line, step, needed)
-
-
-def _shows_rounds(line: EndedLine, found: Mapping[int, Sequence[Summary]]) -> bool:
-    """Return whether the output holds a summary of each round of the only check in a loop."""
-    lines = [one.line for ones in found.values() for one in ones if one.verdict == "passed"]
-    shown = sum(not is_other_part(one) for one in lines)
-    return len(found) == 1 and line.rounds == shown
-
-
-def _ends_task(
-    line: EndedLine, step: LineStep, best: Summary, found: Mapping[int, Sequence[Summary]]
-) -> bool:
-    """Return whether a good line can be the last one of a task: no other task begins behind it."""
-    places = [n for n, row in enumerate(line.rows) if best.line in row]
-    later = [row for row in line.rows[places[-1] + 1 if places else 0 :] if row.strip()]
-    if any(map(_BEGINS_TASK.match, later)) and step is line.steps[-1]:
-        return False
-    is_followed = any(ones for n, ones in found.items() if line.steps[n] is not step)
-    may_be_first = step.runner and step.runner.kind != "test" and not best.tests
-    return is_followed or not may_be_first or len(later) < MOST_AFTER
-
-
-_BEGINS_TASK = compile_pattern(r"\[[\w:.-]+\] \$ |> \S+@\S+ \w")
-MOST_AFTER = 8
-"""Lines that a task prints behind the one in which its program sums up."""
-_DLL = compile_pattern(r"\s- (\S+)\.dll \(")
-
-
-def _is_of_one_project(step: LineStep, best: Summary) -> bool:
-    """Return whether dotnet was given the project of which a line speaks, so that no other has one."""
-    tested = _DLL.search(best.line)
-    stems = {
-        re.sub(r"\.\w+proj$|\.dll$", "", unquote(word).rstrip("/\\").replace("\\", "/").rpartition("/")[2])
-        for word in step.command.text.split()
-    }
-    return bool(tested) and tested[1] in stems
 
 
 _SCRIPT_COUNTS = compile_pattern(r"(?m)^[>$] .*\s--max-warnings[= ]0\b")

@@ -56,7 +56,9 @@ _KNOWN = frozenset(
 )
 """Words of a line that sums up. One with another word is something else."""
 _TEST_BAD = r"fail(?:ed|s|ing|ures?)?|errors?|errored|broken|issues?"
-_ERROR = r"errors?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores|Errori|个错误|個錯誤|エラー|Ошибок"
+_ERROR = (
+    r"errors?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores|Errori|个错误|個錯誤|エラー|Ошибок"
+)
 _LINT_BAD = rf"problems?|issues?|violations?|offenses?|findings?|{_ERROR}"
 _GOOD = r"pass(?:ed|es|ing)?|ok|succe(?:ss(?:es|ful)?|eded)"
 _NOUN = r"(?:(?:tests?|test files?|test cases?|test suites?|suites?|specs?|examples?|steps?|scenarios?|features?|subtests?)\s+)?(?:are\s+|were\s+|have\s+)?"
@@ -252,7 +254,9 @@ _PARTS = (
     (compile_pattern(r"\d+ pass$"), compile_pattern(r"\d+ fail$")),  # bun
     (compile_pattern(r"PASS:\s"), compile_pattern(r"FAIL:\s")),  # Automake
     (
-        compile_pattern(r"\d+ passed \([\d.]+m?s\)$|[^:：;,]{1,30}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{2,28}[:：]\s*\d|Test Run Successful"),
+        compile_pattern(
+            r"\d+ passed \([\d.]+m?s\)$|[^:：;,]{1,30}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{2,28}[:：]\s*\d|Test Run Successful"
+        ),
         None,
     ),  # playwright, dotnet
 )
@@ -298,28 +302,6 @@ def find_marked_line(kind: CheckKind, output: str) -> str:
         return ""
     start, end = output.rfind("\n", 0, match.end()) + 1, output.find("\n", match.end())
     return output[start : len(output) if end < 0 else end].strip()[:240]
-
-
-_ADDED_UP = compile_pattern(
-    r"test result: ok\. (?P<cargo>\d+) passed; 0 failed;|[^:：!！]{1,30}[!！]\s*[-–:]?\s*[^:：]{2,28}[:：]\s*0[,，、][^:：]{2,28}[:：]\s*(?P<dotnet>\d+)[,，、]"
-    r"|Tests run: (?P<maven>\d+), Failures: 0, Errors: 0, Skipped: \d+$|Tests:?\s+(?:\d+ skipped, )?(?P<jest>\d+) passed\b(?!.*failed)"
-    r"|(?P<pytest>\d+) passed\b(?!.*failed).* in [\d.]+m?s\b|(?P<mocha>\d+) passing\b"
-)
-"""Lines in which each of several projects sums up, and how many tests passed in it."""
-
-
-def sum_up_projects(line: str, output: str) -> str:
-    """Return how many tests passed in several projects of one run; empty for one project."""
-    one = _ADDED_UP.match(line)
-    if not one:
-        return ""
-    form, counts = one.lastgroup, list[int]()
-    for row in output.split("\n"):
-        match = _ADDED_UP.match(clean_line(row)) if len(row) < 1_000 else None
-        if match and match.lastgroup == form:
-            counts.append(int(match[form]))
-    counts = [count for count in counts if count]
-    return f"{sum(counts)} tests in {len(counts)} projects" if len(counts) > 1 else ""
 
 
 _WRAPPER_FAILED = compile_pattern(
