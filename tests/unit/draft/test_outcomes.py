@@ -298,16 +298,16 @@ def test_a_check_is_a_runner_that_runs(command: str, kind: str) -> None:
         ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": "Finished `dev` profile [x] target(s) in 6s"}),
         ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": ""}),
         ("mise run lint && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "", "build": ""}),
-        ("dotnet test", "Aprovado! – Com falha: 0, Aprovado: 47, Ignorado: 0 - A.dll (net8.0)\nAprovado! – Com falha: 0, Aprovado: 1098, Ignorado: 0 - B.dll (net8.0)", 0, {"test": "1145 tests in 2 projects"}),
-        ("cargo test --workspace", "test result: ok. 2 passed; 0 failed; 0 ignored\ntest result: ok. 5 passed; 0 failed; 0 ignored\ntest result: ok. 0 passed; 0 failed; 0 ignored", 0, {"test": "7 tests in 2 projects"}),
-        ("mvn test", "[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s -- in a.B\n[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0\n[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS", 0, {"test": "15 tests in 2 projects"}),
-        ("pnpm -r test", "a test:      Tests  3 passed (3)\nb test:      Tests  4 passed (4)", 0, {"test": "7 tests in 2 projects"}),
+        ("dotnet test", "Aprovado! – Com falha: 0, Aprovado: 47, Ignorado: 0 - A.dll (net8.0)\nAprovado! – Com falha: 0, Aprovado: 1098, Ignorado: 0 - B.dll (net8.0)", 0, {"test": "1145 tests in 2 suites"}),
+        ("cargo test --workspace", "test result: ok. 2 passed; 0 failed; 0 ignored\ntest result: ok. 5 passed; 0 failed; 0 ignored\ntest result: ok. 0 passed; 0 failed; 0 ignored", 0, {"test": "7 tests in 2 suites"}),
+        ("mvn test", "[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s -- in a.B\n[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0\n[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS", 0, {"test": "15 tests in 2 suites"}),
+        ("pnpm -r test", "a test:      Tests  3 passed (3)\nb test:      Tests  4 passed (4)", 0, {"test": "7 tests in 2 suites"}),
     ],
 )  # fmt: skip
 def test_a_line_of_evidence_is_that_of_its_own_step(
     command: str, output: str, code: int | None, told: dict[str, str]
 ) -> None:
-    """A line that another step may have printed is not quoted; the projects of one run are added up."""
+    """A line that another step may have printed is not quoted; the suites of one run are added up."""
     run = run_of(command, output, code)
 
     assert {kind: commands.find_outcome(run, kind) for kind in run.judged} == told

@@ -30,7 +30,7 @@ from tasuki.draft.runs.outcomes import (
     find_blocker,
     judge_checks,
 )
-from tasuki.draft.runs.own_lines import sum_up_projects
+from tasuki.draft.runs.own_lines import sum_up_suites
 from tasuki.draft.runs.reasons import find_reason
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
@@ -184,14 +184,14 @@ _PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tes
 def find_outcome(run: CommandRun, kind: CheckKind = "") -> str:
     """Return the line of a check's output that says how it went, or an empty string.
 
-    Go's packages are counted, the tests of several projects added up.
+    Go's packages are counted, the tests of several suites added up.
     """
     judged = run.judged.get(kind or run.check, NOT_SHOWN)
     if judged.result == "passed" and judged.line.startswith("ok"):
         packages = len(_PACKAGE.findall(run.output))
         if packages > 1:
             return f"ok in {packages} packages"
-    if judged.result == "passed" and (total := sum_up_projects(judged.line, run.output)):
+    if judged.result == "passed" and (total := sum_up_suites(judged.line, run.output)):
         return total
     return shorten(fold_whitespace(judged.line).strip("= "), 140)
 

@@ -172,7 +172,7 @@ def _format_result(check: CommandFact) -> str:
         return "was run; no exit code or summary shows how it ended"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
-    if check.ok and check.outcome.startswith("ok in "):
+    if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):
         return f"passed, {check.outcome}"  # Counted, not quoted.
     if check.ok:
         return f"passed: `{check.outcome}`" if check.outcome else "passed"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep
 from tasuki.draft.runs.programs import unquote
+from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import Summary, clean_line, is_other_part
 from tasuki.patterns import compile_pattern
 
@@ -22,7 +23,10 @@ def keep_own_lines(
         n
         for n, ones in found.items()
         if n == number
-        or (steps[n].runner != steps[number].runner and not lines.isdisjoint(x.line for x in ones))
+        or (
+            _find_kind(steps[n]) != _find_kind(steps[number])
+            and not lines.isdisjoint(x.line for x in ones)
+        )
     ]
     others = {one.line for n in shares if n != number for one in found[n]}
     shared = [one for one in found[number] if one.line in others and not one.tests]
@@ -36,6 +40,10 @@ def keep_own_lines(
         end = len(shared) if number == shares[-1] else taken + (found[number][0] in shared)
         left = shared[taken:end]
     return [one for one in found[number] if one not in shared or one in left]
+
+
+def _find_kind(step: LineStep) -> CheckKind:
+    return step.runner.kind if step.runner else ""
 
 
 def shows_rounds(line: EndedLine, found: Mapping[int, Sequence[Summary]]) -> bool:
@@ -83,11 +91,11 @@ _ADDED_UP = compile_pattern(
     r"|Tests run: (?P<maven>\d+), Failures: 0, Errors: 0, Skipped: \d+$|Tests:?\s+(?:\d+ skipped, )?(?P<jest>\d+) passed\b(?!.*failed)"
     r"|(?P<pytest>\d+) passed\b(?!.*failed).* in [\d.]+m?s\b|(?P<mocha>\d+) passing\b"
 )
-"""Lines in which each of several projects sums up, and how many tests passed in it."""
+"""Lines in which each of several suites sums up, and how many tests passed in it."""
 
 
-def sum_up_projects(line: str, output: str) -> str:
-    """Return how many tests passed in several projects of one run; empty for one project."""
+def sum_up_suites(line: str, output: str) -> str:
+    """Return how many tests passed in several suites of one run; empty for one."""
     one = _ADDED_UP.match(line)
     if not one:
         return ""
@@ -97,4 +105,4 @@ def sum_up_projects(line: str, output: str) -> str:
         if match and match.lastgroup == form:
             counts.append(int(match[form]))
     counts = [count for count in counts if count]
-    return f"{sum(counts)} tests in {len(counts)} projects" if len(counts) > 1 else ""
+    return f"{sum(counts)} tests in {len(counts)} suites" if len(counts) > 1 else ""
