@@ -61,7 +61,7 @@ _ALONE = frozenset(
 """Options of these without a value."""
 _FOLDERS = frozenset("-C --prefix --cwd --dir --directory --chdir".split())
 _BARE = compile_pattern(
-    r"-[vqxslif]+|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|no-[\w-]+)?"
+    r"-[vqxslif]+|-race|-cover|-failfast|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|all(?:-features|-targets)?|workspace|locked|offline|frozen|coverage|no-[\w-]+)?"
 )
 """Options behind which a path is an argument; behind another one it may be the value of that."""
 _FILE = compile_pattern(
