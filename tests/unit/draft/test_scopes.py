@@ -186,7 +186,7 @@ def read_state(path: Path) -> list[str]:
             [
                 "Tests: `cargo test --all-features -p reg template::tests` passed: `test result: ok. 3 passed; 0 failed; 0 ignored`; nothing edited since",
                 "Lint or type check: `cargo fmt --check && cargo test -p reg` passed; nothing edited since",
-                "Failed, and did not pass since: `cargo fmt --check && cargo test -p reg`: `test result: FAILED. 113 passed; 1 failed; 0 ignored`",
+                "Failed, and did not pass since: `cargo fmt --check && cargo test -p reg`: `test types::tests::all ... FAILED`",
             ],
         ),
         (
