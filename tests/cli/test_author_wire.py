@@ -74,7 +74,7 @@ def test_a_sound_answer_makes_the_brief(desk: Desk, harness: str, api: str) -> N
     assert made["output_tokens"] > 20
     assert made["proposed"]["files"] == made["proposed"]["commands"] == 1
     assert "- src/login.py — changed for it [#" in brief
-    assert "- `pytest -q tests/test_login.py` — checks it; 2 passed [#" in brief
+    assert "- `pytest -q tests/test_login.py` — checks it; 2 passed (a selection) [#" in brief
     assert "- The timeout of the login in `src/login.py` is 25 seconds now. [#" in brief
     assert '- "Please fix the login timeout; keep it under 30 s — not more" [#' in brief
     assert brief.endswith(f"## Next Goal (verbatim)\n{GOAL}")

@@ -146,7 +146,26 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
         ('pytest -q &', '[1] 1234', 0, HIDDEN),
         ('nohup pytest -q > log 2>&1 &', '', 0, HIDDEN),
         ('for i in 1 2 3; do pytest -q; done', '1 failed in 0.1s\n1 passed in 0.1s\n1 passed in 0.1s', 0, FAILED),
-        ('for i in 1 2 3; do pytest -q; done', '1 passed in 0.1s\n1 passed in 0.1s\n1 passed in 0.1s', 0, HIDDEN),
+        ('for i in 1 2 3; do pytest -q; done', '1 passed in 0.1s\n1 passed in 0.1s\n1 passed in 0.1s', 0, PASSED),
+        ('for i in 1 2 3; do pytest -q; done', '1 passed in 0.1s\n1 passed in 0.1s', 0, HIDDEN), ('for i in $X; do pytest -q; done', '1 passed in 0.1s', 0, HIDDEN),
+        ('for i in a b; do bats --filter x t.bats || exit; done', '1..1\nok 1 x\n1..1\nok 1 x', None, PASSED), ('bats t | tail -3', '1..3\nok 2 b\nok 3 c', 0, HIDDEN),
+        ('bats t', '1..2\nok 1 a\nok 2 b', None, PASSED), ('bats t', '1..2\nok 1 a\nnot ok 2 b', None, FAILED), ('bats t', '1..2\nok 1 a\nnot ok 2 b # TODO later', None, PASSED),
+        ('dotnet test A.Tests/A.Tests.csproj 2>&1 | tail -4', 'Aprovado!  – Com falha:     0, Aprovado:    32, Ignorado:     0, Total:    32, Duração: 1 m - A.Tests.dll (net8.0)', 0, PASSED),
+        ('dotnet test B.sln | tail -1', 'Aprovado!  – Com falha:     0, Aprovado:    32, Ignorado:     0, Total:    32, Duração: 1 m - A.Tests.dll (net8.0)', 0, HIDDEN),
+        ('dotnet test A.Tests --logger "trx;LogFileName=r.trx" | tail -4; grep -o Failed A.Tests/TestResults/r.trx', 'Bestanden!   : Fehler:     0, erfolgreich:    32, übersprungen:     0, gesamt:    32, Dauer: 1 m - A.Tests.dll (net8.0)', 0, PASSED),
+        ('dotnet test; echo', 'Réussi!  - échec :     0, réussite :     1, ignorée(s) :     0, total :     1', 0, PASSED), ('dotnet test; echo', 'Correctas! - Con error:     1, Superado:     1, Omitido:     0', 0, FAILED),
+        ('dotnet test; echo', '已通过! - 失败:     0，通过:     1，已跳过:     0，总计:     1', 0, PASSED), ('dotnet test; echo', '失敗!   -失敗:     2、合格:     1、スキップ:     0、合計:     3', 0, FAILED),
+        ('dotnet test; echo', 'Testzusammenfassung: gesamt: 5; fehlgeschlagen: 2; erfolgreich: 3; übersprungen: 0; Dauer: 1,1s', 0, FAILED), ('dotnet test; echo', 'Resumo do teste: total: 5; falhou: 0; bem-sucedido: 5; ignorado: 0', 0, PASSED),
+        ('dotnet build A.csproj | grep -iE "error|xito" | head', '  Build 1095 succeeded, 0 failed.\nCompilação com êxito.', 0, PASSED), ('dotnet build | tail -2', 'FALHA da compilação.\n    0 Aviso(s)', 0, FAILED), ('dotnet build | tail -1', '    0 个错误', 0, PASSED), ('dotnet build | tail -1', '    2 エラー', 0, FAILED),
+        ('mise run lint', '❯ fmt\n❯ check  [===>   ] 1/2\n✔ fmt\n  check –     Finished `dev` profile [unoptimized] target(s) in 1s\n✔ check', None, PASSED),
+        ('mise run lint', '[build] $ x\n    Finished `dev` profile [unoptimized] target(s) in 1s\n❯ fmt\n❯ docs\n✔ fmt\n  docs – building', None, HIDDEN),
+        ('mise run lint && cargo test x && mise run build', '    Finished `dev` profile [unoptimized] target(s) in 1s\n❯ docs\n  docs – building', None, HIDDEN),
+        ('mise run lint && cargo test x', '  clippy – error: could not compile `x`\nerror: could not compile `x` (bin "x") due to 1 previous error\n[lint] ERROR task failed', None, FAILED),
+        ('cargo build && cargo test', '    Finished `dev` profile [x] target(s) in 9s\nerror: could not compile `x` (test "x") due to 1 previous error', 101, FAILED),
+        ('cargo test x && cargo run && make build', 'error: this `if` statement can be collapsed', None, HIDDEN),
+        ('mise run test', '[test:unit] $ cargo test\ntest result: ok. 3 passed; 0 failed; 0 ignored\n[test:e2e] $ x/e2e\nFinished in 7.84s', None, HIDDEN),
+        ('go test ./... 2>&1 | tail -20 && go build ./... | tail -9 && echo OK', 'ok  \ta\t0.1s\nOK', 0, PASSED), ('go test ./... 2>&1 | tail -20; go build ./... | tail -9; echo OK', 'ok  \ta\t0.1s\na.go:3:1: bad\nOK', 0, HIDDEN),
+        ('gofmt -l . && go test ./...', 'ok  \ta\t0.1s', 0, PASSED), ('gofmt -l . && go test ./...', 'main.go\nok  \ta\t0.1s', 0, HIDDEN),
         ('if pytest -qq; then echo good; else echo bad; fi', 'bad', 0, HIDDEN),
         ('docker compose run app pytest -q', 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.', 1, IDLE),
         ("ssh host 'cd x && pytest -q'", 'ssh: connect to host host port 22: Connection refused', 255, IDLE),
@@ -270,3 +289,61 @@ def test_the_beginning_of_an_output_whose_end_is_in_a_file_shows_no_result() -> 
 def test_a_check_is_a_runner_that_runs(command: str, kind: str) -> None:
     """A runner's name in a file, an option that only lists, and a program of another name check nothing."""
     assert commands.find_check_kind(command) == kind
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code", "told"),
+    [
+        ("cargo fmt && cargo test x && cargo check", "    Finished `test` profile [x] target(s) in 9s\ntest result: ok. 2 passed; 0 failed; 0 ignored\n    Finished `dev` profile [x] target(s) in 6s", 0, {"test": "test result: ok. 2 passed; 0 failed; 0 ignored", "build": "Finished `dev` profile [x] target(s) in 6s"}),
+        ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": "Finished `dev` profile [x] target(s) in 6s"}),
+        ("cargo clippy && cargo build", "    Finished `dev` profile [x] target(s) in 9s", 0, {"lint": "Finished `dev` profile [x] target(s) in 9s", "build": ""}),
+        ("mise run lint && cargo build", "    Finished `dev` profile [x] target(s) in 9s\n    Finished `dev` profile [x] target(s) in 6s", 0, {"lint": "", "build": ""}),
+        ("dotnet test", "Aprovado! – Com falha: 0, Aprovado: 47, Ignorado: 0 - A.dll (net8.0)\nAprovado! – Com falha: 0, Aprovado: 1098, Ignorado: 0 - B.dll (net8.0)", 0, {"test": "1145 tests in 2 suites"}),
+        ("cargo test --workspace", "test result: ok. 2 passed; 0 failed; 0 ignored\ntest result: ok. 5 passed; 0 failed; 0 ignored\ntest result: ok. 0 passed; 0 failed; 0 ignored", 0, {"test": "7 tests in 2 suites"}),
+        ("mvn test", "[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s -- in a.B\n[INFO] Tests run: 12, Failures: 0, Errors: 0, Skipped: 0\n[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS", 0, {"test": "15 tests in 2 suites"}),
+        ("pnpm -r test", "a test:      Tests  3 passed (3)\nb test:      Tests  4 passed (4)", 0, {"test": "7 tests in 2 suites"}),
+    ],
+)  # fmt: skip
+def test_a_line_of_evidence_is_that_of_its_own_step(
+    command: str, output: str, code: int | None, told: dict[str, str]
+) -> None:
+    """A line that another step may have printed is not quoted; the suites of one run are added up."""
+    run = run_of(command, output, code)
+
+    assert {kind: commands.find_outcome(run, kind) for kind in run.judged} == told
+    assert {one.result for one in run.judged.values()} == {PASSED}
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "error"),
+    [
+        ("rg -n Options src | head -9 && cargo check", "src/list.rs:104: &Options {\nerror[E0063]: missing field `x`\n  --> src/a.rs:2:1\nerror: could not compile `m`", "error[E0063]: missing field `x`"),
+        ("git diff && go test ./...", "+  error: old\n--- FAIL: TestX (0.0s)\nFAIL\ta 0.1s", "--- FAIL: TestX (0.0s)"),
+        ("cargo fmt --check && cargo test", "Diff in /x/a.rs:119:\n-  fn error(x: E) {\n+  }\n }", "Diff in /x/a.rs:119:"),
+        ("cargo test", "fatal: 'origin' does not appear to be a repository\ntest a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\nassertion `left == right` failed\n\ntest result: FAILED. 1 passed; 1 failed", "assertion `left == right` failed"),
+        ("mise run e2e", "mise WARN  failed to refresh: HTTP status client error (404)\nERROR: E2E assertion failed: no file\n[e2e] ERROR task failed", "ERROR: E2E assertion failed: no file"),
+        ("go test ./...", "panic: runtime error: index out of range\nFAIL\ta 0.1s", "panic: runtime error: index out of range"),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_failure_is_not_what_others_print(
+    command: str, output: str, error: str
+) -> None:
+    """Texts that the line shows, logs of passing tests, warnings and diffs are no reasons."""
+    assert commands.find_error(run_of(command, output, 1)) == error
+
+
+def test_what_stopped_a_line_is_told_of_the_step_that_failed_alone() -> None:
+    """The step behind it never began; the one before it passed."""
+    finished = "    Finished `dev` profile [x] target(s) in 9s\n"
+    error = 'error: could not compile `x` (bin "x") due to 1 previous error\n'
+    lint = run_of("mise run lint && cargo test x", f"{error}[lint] ERROR task failed", None)
+    build = run_of("cargo build && cargo test", finished + error, 101)
+
+    assert {kind: one.result for kind, one in lint.judged.items()} == {
+        "lint": FAILED,
+        "test": HIDDEN,
+    }
+    assert {kind: one.result for kind, one in build.judged.items()} == {
+        "build": PASSED,
+        "test": FAILED,
+    }

@@ -182,6 +182,14 @@ def read_state(path: Path) -> list[str]:
             ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; `git checkout feat` ran since"],
         ),
         (
+            lambda of: of.shell("cargo fmt --check && cargo test -p reg", "test types::tests::all ... FAILED\ntest result: FAILED. 113 passed; 1 failed; 0 ignored", 101).shell("cargo test --all-features -p reg template::tests", "test result: ok. 3 passed; 0 failed; 0 ignored"),
+            [
+                "Tests: `cargo test --all-features -p reg template::tests` passed: `test result: ok. 3 passed; 0 failed; 0 ignored`; nothing edited since",
+                "Lint or type check: `cargo fmt --check && cargo test -p reg` passed; nothing edited since",
+                "Failed, and did not pass since: `cargo fmt --check && cargo test -p reg`: `test types::tests::all ... FAILED`",
+            ],
+        ),
+        (
             lambda of: of.shell("pytest -q tests/test_cart.py", FAILED, 1).shell("pytest -q", "42 passed in 1s"),
             ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
         ),

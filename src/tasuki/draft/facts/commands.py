@@ -30,6 +30,8 @@ from tasuki.draft.runs.outcomes import (
     find_blocker,
     judge_checks,
 )
+from tasuki.draft.runs.own_lines import sum_up_suites
+from tasuki.draft.runs.reasons import find_reason
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
 from tasuki.draft.runs.summaries import (
@@ -38,7 +40,7 @@ from tasuki.draft.runs.summaries import (
     list_failed_tests,
     prints_passed_tests,
 )
-from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
+from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -183,21 +185,21 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     return found
 
 
-_GO_FAILURE = compile_pattern(r"(?m)^\s{4,}(\w+_test\.go:\d+: \S.*)$")
-_TELLS_SOMETHING = compile_pattern(r"[^\W\d_]{3}")
 _PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
 
 
 def find_outcome(run: CommandRun, kind: CheckKind = "") -> str:
     """Return the line of a check's output that says how it went, or an empty string.
 
-    Go's packages are counted.
+    Go's packages are counted, the tests of several suites added up.
     """
     judged = run.judged.get(kind or run.check, NOT_SHOWN)
     if judged.result == "passed" and judged.line.startswith("ok"):
         packages = len(_PACKAGE.findall(run.output))
         if packages > 1:
             return f"ok in {packages} packages"
+    if judged.result == "passed" and (total := sum_up_suites(judged.line, run.output)):
+        return total
     return shorten(fold_whitespace(judged.line).strip("= "), 140)
 
 
@@ -206,10 +208,7 @@ def find_error(run: CommandRun) -> str:
     if not run.went_wrong:
         return ""
     judgement = run.judgement
-    failed = _GO_FAILURE.search(run.output) if run.check == "test" else None
-    error = failed[1] if failed else find_error_line(run.output)
-    if not _TELLS_SOMETHING.search(error):
-        error = judgement.line
+    error = find_reason(run.command, run.check, run.output, judgement.line)
     if judgement.line and (judgement.result == "did not run" or is_good_line(error)):
         return shorten(judgement.line, 240)
     return "" if is_good_line(error) else error

@@ -140,7 +140,11 @@ def _find_whole_run(facts: Facts) -> CommandFact | None:
     last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
     if last is None or is_whole_suite(last.command):
         return None
-    found = [c for c in facts.commands if c.check == "test" and is_whole_suite(c.command)]
+    found = [
+        c
+        for c in facts.commands
+        if c.check == "test" and c.folder == last.folder and is_whole_suite(c.command)
+    ]
     newest = max(found, key=lambda c: c.refs[-1], default=None)
     return newest if newest and newest.known else None
 
@@ -172,7 +176,7 @@ def _format_result(check: CommandFact) -> str:
         return "was run; no exit code or summary shows how it ended"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
-    if check.ok and check.outcome.startswith("ok in "):
+    if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):
         return f"passed, {check.outcome}"  # Counted, not quoted.
     if check.ok:
         return f"passed: `{check.outcome}`" if check.outcome else "passed"
@@ -311,7 +315,7 @@ _IS_TASK = compile_pattern(
 
 def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield commands that failed recently and did not pass since, other than the last checks."""
-    check_refs = {check.refs[-1] for check in facts.last_check}
+    check_refs = {check.refs[-1] for check in facts.last_check if not check.ok}
     if whole := _find_whole_run(facts):
         check_refs.add(whole.refs[-1])
     last = thread.entries[-1].ref if thread.entries else 0

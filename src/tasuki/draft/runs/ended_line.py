@@ -43,9 +43,12 @@ class EndedLine(NamedTuple):
     """An exit code comes through a pipe."""
     has_error: bool
     """Its program says that something went wrong, and not with which code."""
+    rounds: int
+    """How often its loop runs: the number of plain words behind `for x in`; 0 where that is not known."""
 
 
 _SETTING = compile_pattern(r"set\s+(?:[-+]\w+\s+(?:pipefail\s+)?)*(?:(-\w*e|-o\s+errexit)|\+\w*e)")
+_LOOP = compile_pattern(r"\bfor\s+\w+\s+in\s+([\w./@:+ -]+?)\s*[;\n]\s*do\b")
 _TRAP = compile_pattern(r"trap\b.*\bexit\b")
 _PIPEFAIL = compile_pattern(r"set\s+.*\bpipefail\b")
 _ADDED = compile_pattern(
@@ -87,6 +90,7 @@ def read_line(steps: Sequence[LineStep], call: ToolCall) -> EndedLine:
         if not (_ADDED.match(row) or any(one.fullmatch(row.strip()) for one in said))
     ]
     stops, is_set = [], False
+    loops = _LOOP.findall(call.command)
     for text in texts:
         stops.append(is_set)
         if match := _SETTING.match(text):
@@ -100,6 +104,7 @@ def read_line(steps: Sequence[LineStep], call: ToolCall) -> EndedLine:
         stops,
         any(map(_PIPEFAIL.match, texts)),
         call.status == "error" and call.exit_code is None,
+        len(loops[0].split()) if len(loops) == 1 else 0,
     )
 
 

@@ -132,7 +132,11 @@ def _find_marked_code(
     for n in range(number + 1, len(line.steps)):
         if _find_operator(line, n) != "&&":
             break
-        if found.get(n) or _prints_status(line, n):
+        runner, lines = line.steps[n].runner, found.get(n, ())
+        is_task = runner and runner.is_wrapper  # What failed in it may be another's.
+        if any(one.tests or one.verdict == "passed" or not is_task for one in lines):
+            return 0
+        if _prints_status(line, n):
             return 0
     for one in line.steps[number + 1 : number + 3]:
         if one.command.operator not in ("&&", "||") or one.command.operator in marks:

@@ -8,16 +8,25 @@ line prints it (`echo $?`), or where nothing else in the line can have made it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
 from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
+from tasuki.draft.runs.own_lines import (
+    ends_task,
+    is_of_one_project,
+    keep_own_lines,
+    shows_rounds,
+)
+from tasuki.draft.runs.programs import find_name
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
     Summary,
+    clean_line,
     find_bad_end,
+    find_begun_steps,
     find_needed_part,
     has_failure_mark,
     is_other_part,
@@ -76,6 +85,7 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         for n, one in enumerate(steps)
         if one.runner
     }
+    found = {number: keep_own_lines(steps, number, found) for number in found}
     judged: dict[CheckKind, Judgement] = {}
     for number, summaries in found.items():
         runner = steps[number].runner
@@ -114,11 +124,13 @@ def _judge_step(
     counted = [one for one in telling if one.tests] or telling
     if failed and not (code == 0 and counted[-1].verdict == "passed"):
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
-    best = max(telling, key=lambda one: one.tests, default=None)
+    ordered = telling[::-1] if step.runner.is_wrapper else telling
+    best = max(ordered, key=lambda one: one.tests, default=None)
     nothing = _find_nothing(line, step, summaries)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
-    listed = next((row for row in line.rows if row.strip()), "")
-    if listed and _LISTS.match(step.command.text) and (code == 0 or step.filters):
+    is_list = _LISTS.match(step.command.text) and (code == 0 or step.filters)
+    listed = next(filter(_LISTED.match, line.rows), "") if is_list else ""
+    if listed:
         return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
         return Judgement(
@@ -137,12 +149,14 @@ def _judge_step(
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
         return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
-    is_silent = _is_silent(line, step) and was_reached(line, number, found)
+    others = {one.line for n, ones in found.items() if n != number for one in ones}
+    is_silent = _is_silent(line, step, others) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
 
 
 _LISTS = compile_pattern(r"(?:gofmt|goimports|gofumpt)\b.*\s-[ld]\b")
 """Programs that list what is wrong, and end well all the same."""
+_LISTED = compile_pattern(r"\s*(?:[\w./\\@+-]+\.go|(?:diff|---) \S.*)\s*$")
 _CUT_OFF = compile_pattern(
     r"(?im)^\W*(?:(?:error: )?(?:the )?command (?:timed out|was (?:aborted|interrupted|cancelled|killed))|command aborted|operation (?:timed out|aborted)\b.*|terminated|killed)\b"
 )
@@ -176,8 +190,15 @@ def _proves(
     Each step of its kind needs a line of its own, and all that may have failed must be in view.
     """
     assert step.runner
-    if step.command.in_loop or line.has_error or _PREVIEW.match(line.output):
+    if line.has_error or _PREVIEW.match(line.output):
         return False
+    if step.command.in_loop and not shows_rounds(line, found):
+        return False
+    if step.runner.is_wrapper and not all(find_begun_steps(line.rows).values()):
+        return False  # It stopped in the middle.
+    is_open = step.runner.is_wrapper and line.code is None
+    if is_open and not ends_task(line, step, best, found):
+        return False  # It may be of what had to be there first.
     is_strict = _COUNTS_WARNINGS.search(step.command.text) or _SCRIPT_COUNTS.search(line.output)
     if is_strict and _WARNINGS.search(best.line):
         return False
@@ -186,6 +207,8 @@ def _proves(
     if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
         return False
     needed = find_needed_part(best.line, line.rows)
+    if needed == "whole" and is_of_one_project(step, best):
+        return True
     if _MANY.search(step.command.text):
         needed = "whole"
     return not needed or _shows_part(line, step, needed)
@@ -287,8 +310,11 @@ def _may_be_printed(line: EndedLine, step: LineStep) -> bool:
     if target:
         return target != "/dev/null" and any(target in text for text in shown)
     teed = " ".join(one.text for one in step.filters if one.text.startswith(("tee", "Tee")))
+    written = f"{teed} {step.command.text}"
     others = (text for text in shown if _OF_A_RUN.search(text))
-    return all(any(word in teed for word in text.split() if "." in word) for text in others)
+    return all(
+        any(find_name(word) in written for word in text.split() if "." in word) for text in others
+    )
 
 
 _KEEPS_END = compile_pattern(r"(?:tee|tail|cat|less|more|ts)\b(?!.*\s\+)")
@@ -317,8 +343,8 @@ def _shows_part(line: EndedLine, step: LineStep, needed: Part) -> bool:
     return True
 
 
-def _is_silent(line: EndedLine, step: LineStep) -> bool:
-    """Return whether a check that prints what it finds has printed nothing."""
+def _is_silent(line: EndedLine, step: LineStep, others: Collection[str]) -> bool:
+    """Return whether a check that prints what it finds has printed nothing, beside what other checks print."""
     assert step.runner
     return (
         step.runner.is_silent
@@ -327,6 +353,6 @@ def _is_silent(line: EndedLine, step: LineStep) -> bool:
         and not (step.command.output_to or step.command.errors_to)
         and not (step.command.in_background or step.command.in_block)
         and all(_KEEPS_START.match(one.text) for one in step.filters)
-        and not any(row.strip() for row in line.rows)
+        and not any(row.strip() and clean_line(row) not in others for row in line.rows)
         and not any(one.command.operator == "||" for one in line.steps)
     )

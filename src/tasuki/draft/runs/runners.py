@@ -28,6 +28,22 @@ class Runner(Struct, frozen=True):
     is_silent: bool = False
 
 
+_NAMED = r"[^:：;,，、\d]{2,28}[:：]\s*"
+_NEXT = r"[;,，、]\s*"
+_TESTED = rf"[^:：;,]{{1,30}}?[!！]\s*[-–:]?\s*{_NAMED}"
+_TEST_TOTAL = rf"[^:：;,\d]{{5,40}}[:：]\s*{_NAMED}[1-9]\d*{_NEXT}{_NAMED}"
+"""How dotnet counts tests in any language: `Aprovado! – Com falha: 0, …`, `Test summary: total: 9, failed: 0, …`."""
+_BUILT = (
+    "Build succeeded|Compilação com êxito|Compilación correcta|Compilazione completata|La génération a réussi|Génération réussie|Buildvorgang (?:wurde )?erfolgreich|Der Buildvorgang wurde erfolgreich"
+    "|已成功生成|建置成功|ビルドに成功しました|빌드했습니다|Сборка успешно завершена|Kompilacja powiodła się|Sestavení proběhlo úspěšně|Oluşturma başarılı oldu"
+)
+_NOT_BUILT = (
+    "Build FAILED|Build failed with|FALHA d?n?a compilação|ERROR al compilar|Compilazione NON RIUSCITA|ÉCHEC de la (?:build|génération)|Fehler beim Buildvorgang|FEHLER beim Buildvorgang|Fehler beim Erstellen"
+    "|生成失败|建置失敗|ビルドに失敗しました|빌드하지 못했습니다|СБОЙ сборки|Ошибка сборки|Kompilacja NIE POWIODŁA SIĘ|SESTAVENÍ SE NEZDAŘILO|Oluşturma BAŞARISIZ oldu"
+)
+"""What MSBuild says at its end, in the languages of its program."""
+_CARGO_DONE = r"Finished (?!`?(?:test|bench)\b).*\btarget\(s\).*"
+
 RUNNERS = (
     Runner("commit", r"git\s+(?:(?:-C|-c)\s+\S+\s+|-\S+\s+)*commit"),
     Runner("test", r"bun\s+(?:-\S+\s+)*test(?!\S)"),
@@ -40,8 +56,8 @@ RUNNERS = (
            r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*"),
     Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest\s+run)", r"test result: ok\. (?!0 passed).*",
            r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*"),
-    Runner("test", r"dotnet\s+test|vstest", r"\S+!\s+[-–] [^:,]+:\s+0, [^:,]+:\s+[1-9].*|Test Run Successful\.|Test summary: total: [1-9].*, failed: 0,.*",
-           r"\S+!\s+[-–] [^:,]+:\s+[1-9].*|Test Run Failed\.|Test summary: .*, failed: [1-9].*|Build FAILED\."),
+    Runner("test", r"dotnet\s+test|vstest", rf"{_TESTED}0{_NEXT}{_NAMED}[1-9].*|Test Run Successful\.|Test run summary: Passed!.*|{_TEST_TOTAL}0{_NEXT}{_NAMED}[1-9].*",
+           rf"{_TESTED}[1-9].*|Test Run Failed\.|Test run summary: Failed!.*|{_TEST_TOTAL}[1-9].*|(?:{_NOT_BUILT})\W*"),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
     Runner("test", r"gradlew?(?!.*\s-x\s+\S*test\b)\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
@@ -64,22 +80,24 @@ RUNNERS = (
     Runner("lint", r"prettier\s+(?:.*\s)?(?:-c|--check)", r"All matched files use Prettier code style!", r".*Code style issues (?:were )?found in .*"),
     Runner("lint", r"biome\s+(?:check|lint|ci|format)|oxlint", r"Checked \d+ files? in .*\. No fixes (?:applied|needed)\.", r"Found \d+ errors?.*"),
     Runner("lint", r"rubocop|standardrb", r".*\bno offenses detected", r".*\b[1-9]\d* offenses? detected.*"),
-    Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy|cargo\s+fmt\s+.*--check", r"Finished .*\btarget\(s\).*", r"error: could not compile .*|Diff in .*"),
+    Runner("lint", r"cargo\s+(?:\+\S+\s+)?clippy", _CARGO_DONE, r"error: could not compile .*"),
+    Runner("lint", r"cargo\s+fmt\s+.*--check", "", r"Diff in .*", is_silent=True),
     Runner("lint", r"phpstan(?:\s+analy[sz]e)?|psalm", r"No errors(?: found!)?"),
     Runner("lint", r"terraform\s+validate", r"Success! The configuration is valid.*"),
+    Runner("lint", r"hk\s+(?:check|fix|run\s+(?:pre-commit|check|fix))", is_wrapper=True),
     Runner("lint", r"pre-commit\s+run", r"\S.*\.{3,}(?:\(.*\))?Passed", r"\S.*\.{3,}Failed"),
     Runner("lint", r"tsc|vue-tsc", "", r".*\berror TS\d+.*", is_silent=True),
     Runner("lint", r"golangci-lint\s+(?:-\S+\s+)*run|eslint|flake8|pyflakes|shellcheck|stylelint|go\s+vet|gofmt\s+-[ld]\S*|yamllint|markdownlint\S*|actionlint|hadolint", is_silent=True),
     Runner("build", r"go\s+build", is_silent=True),
-    Runner("build", r"cargo\s+(?:\+\S+\s+)?(?:build|check|b|c)", r"Finished .*\btarget\(s\).*", r"error: could not compile .*"),
-    Runner("build", r"dotnet\s+(?:build|publish)", r"Build succeeded\.?.*", r"Build FAILED\.?.*|Build failed with .*"),
+    Runner("build", r"cargo\s+(?:\+\S+\s+)?(?:build|check|b|c)", _CARGO_DONE, r"error: could not compile .*"),
+    Runner("build", r"dotnet\s+(?:build|publish)", rf"(?:{_BUILT}).*", rf"(?:{_NOT_BUILT}).*"),
     Runner("build", r"mvnw?\s+(?:\S+\s+){0,8}?(?:package|compile|install)|gradlew?\s+(?:\S+\s+){0,6}?\S*(?:build|assemble)\S*", r"BUILD SUCCESS(?:FUL.*)?", r"BUILD FAIL(?:URE|ED.*)"),
     Runner("build", r"vite\s+build|webpack|next\s+build|rollup|esbuild|parcel\s+build|ng\s+build",
            r".*\b[Cc]ompiled successfully\b.*|(?:\W+)?(?:built|Built|Done) in .*",
            r"error during build:.*|Failed to compile\.?|Build failed\b.*|.*\bcompiled with [1-9]\d* errors?.*"),
     Runner("build", r"docker\s+(?:buildx\s+)?build|podman\s+build", r"(?:\d+ )?naming to .*done|Successfully (?:built|tagged) .*", r"ERROR: failed to .*"),
     Runner("build", r"cmake\s+--build|ninja", r"Build files have been written to: .*|\[100%\] Built target .*", r"CMake Error.*|gmake.*\*\*\* .*"),
-    Runner("build", r"swift\s+build|xcodebuild(?!\s+(?:.*\s)?test)", r"Build complete!.*|BUILD SUCCEEDED", r"BUILD FAILED|error: .*"),
+    Runner("build", r"swift\s+build|xcodebuild(?!\s+(?:.*\s)?test)", r"Build complete!.*|BUILD SUCCEEDED", r"BUILD FAILED|error: (?:fatalError|terminated|.* command failed).*"),
 )  # fmt: skip
 """All runners; the first whose command is in a simple command is the one that it runs."""
 JUDGED = ("test", "lint", "build")

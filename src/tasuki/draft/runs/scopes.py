@@ -61,7 +61,7 @@ _ALONE = frozenset(
 """Options of these without a value."""
 _FOLDERS = frozenset("-C --prefix --cwd --dir --directory --chdir".split())
 _BARE = compile_pattern(
-    r"-[vqxslif]+|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|no-[\w-]+)?"
+    r"-[vqxslif]+|-race|-cover|-failfast|--(?:verbose|quiet|ci|silent|run|fix|strict|check|release|runInBand|exitfirst|all(?:-features|-targets)?|workspace|locked|offline|frozen|coverage|no-[\w-]+)?"
 )
 """Options behind which a path is an argument; behind another one it may be the value of that."""
 _FILE = compile_pattern(
@@ -229,7 +229,9 @@ def _is_omitted(omit: str, name: str) -> bool:
 
 def _is_in(pick: str, name: str) -> bool:
     """Return whether a word of what picks is in a name."""
-    return any(word in name.lower() for word in _WORD.findall(pick.lower()) if len(word) > 2)
+    words = [word for word in _WORD.findall(pick.lower()) if len(word) > 2]
+    telling = [word for word in words if word not in _SOURCES] or words
+    return any(word in name.lower() for word in telling)
 
 
 def _widen(place: str) -> str:

@@ -6,7 +6,7 @@ nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, CheckKind, Runner
@@ -25,12 +25,12 @@ class Summary(NamedTuple):
 
 _ANSI = compile_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PREFIX = compile_pattern(
-    r"^(?:[\s=#*ℹ│|>❯✔✓✖✘×✗⎯─-]|\[[A-Za-z][\w:./-]{0,40}\] ?|[\w@./-]{1,40}:(?:test|lint|build|check|typecheck)[\w:-]{0,40}: |[\w.-]{1,40} +\| )+|[\s=*│⎯─-]+$"
+    r"^(?:[\s=#*ℹ│|>❯✔✓✖✘×✗⎯─-]|\[[A-Za-z][\w:./-]{0,40}\] ?|[\w@./-]{1,40}[: ](?:test|lint|build|check|typecheck)[\w:-]{0,40}: |[\w.-]{1,40} +\| )+|[\s=*│⎯─-]+$"
 )
 """Decoration, levels of a log, and the name of the task that a runner of tasks puts before each line."""
 _MAY_SUM_UP = compile_pattern(
     r"pass|fail|\bok\b|succe|err|issue|problem|violation|offense|finding|fehler|no\w* |ran 0|congrat|built|done|all |unchanged|formatted|reformat"
-    r"|diff in|compile|deselect|skipped|no-source|specified|up to date|finished|nam(?:ing|ed)|tagged|!\s+[-\u2013]|files have been|couldn't find"
+    r"|diff in|compile|deselect|skipped|no-source|specified|up to date|finished|nam(?:ing|ed)|tagged|files have been|couldn't find|\d[;,，、][^:：]{2,28}[:：]\s*\d"
 )
 """In small letters: what a line holds that may sum up."""
 _NO_WORK = compile_pattern(r"make(?:\[\d+\])?: (?:Nothing to be done for .*|.* is up to date\.)$")
@@ -52,11 +52,14 @@ _KNOWN = frozenset(
     "snapshot total time duration elapsed took in of out across with after and all are were have been completed complete done s ms m h min "
     "sec secs second seconds minute minutes subtests subtest issue issues problem problems found by rest fixed fixable remaining source "
     "checked information informations notes note info finding findings violation violations offense offenses excluded invalid quarantined "
-    "notrun deprecated deprecations inconclusive aborted locally did not erro erreur fehler errores".split()
+    "notrun deprecated deprecations inconclusive aborted locally did not erro erreur fehler errores errori".split()
 )
 """Words of a line that sums up. One with another word is something else."""
 _TEST_BAD = r"fail(?:ed|s|ing|ures?)?|errors?|errored|broken|issues?"
-_LINT_BAD = r"errors?|problems?|issues?|violations?|offenses?|findings?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores"
+_ERROR = (
+    r"errors?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores|Errori|个错误|個錯誤|エラー|Ошибок"
+)
+_LINT_BAD = rf"problems?|issues?|violations?|offenses?|findings?|{_ERROR}"
 _GOOD = r"pass(?:ed|es|ing)?|ok|succe(?:ss(?:es|ful)?|eded)"
 _NOUN = r"(?:(?:tests?|test files?|test cases?|test suites?|suites?|specs?|examples?|steps?|scenarios?|features?|subtests?)\s+)?(?:are\s+|were\s+|have\s+)?"
 
@@ -77,7 +80,7 @@ _COUNTS = {
     "test": _Counts(_build_counts(_TEST_BAD), _build_counts(_GOOD)),
     "lint": _Counts(_build_counts(_LINT_BAD), _build_counts(_GOOD)),
 }
-_ERRORS = _build_counts(r"errors?|Error\(s\)|Erro\(s\)|Erreur\(s\)|Fehler|Errores")
+_ERRORS = _build_counts(_ERROR)
 _REMAINING = compile_pattern(r"\b(\d+) remaining\b")
 _RUN_COUNT = compile_pattern(
     r"(?i)(?<![\d.])(\d[\d,]*)\s+(?:doc)?(?:tests?|examples?|runs|specs?|scenarios?|assertions)\b|\btests?(?: run)?:\s*(\d+)|out of (\d+)"
@@ -161,15 +164,16 @@ _FAILED = {kind: _join_patterns(kind, "failed") for kind in JUDGED}
 
 
 def list_summaries(
-    runner: Runner, lines: Iterable[str], *, is_alone: bool = True
+    runner: Runner, lines: Sequence[str], *, is_alone: bool = True
 ) -> Iterator[Summary]:
     """Yield the lines of an output in which a runner sums up, in their order.
 
     `is_alone`: nothing of another kind wrote into this output.
     """
     failed, passed = (by[runner.kind].get(runner.command) for by in (_FAILED, _PASSED))
+    is_translated = runner.command.startswith("dotnet")
     for raw in lines:
-        if len(raw) > 1_000 or not _MAY_SUM_UP.search(raw.lower()):
+        if len(raw) > 1_000 or not (is_translated or _MAY_SUM_UP.search(raw.lower())):
             continue
         line = clean_line(raw)
         if failed and failed.match(line):
@@ -180,6 +184,56 @@ def list_summaries(
             yield counted
         elif passed and passed.match(line):
             yield Summary("passed", line)
+    if runner.kind == "test":
+        yield from _read_tap(lines)
+    if runner.is_wrapper and (ended := find_ended_steps(lines)):
+        yield Summary("passed", ended)
+
+
+_TAP_PLAN = compile_pattern(r"1\.\.(\d+)(?:\s|$)")
+_TAP_RESULT = compile_pattern(r"(not )?ok \d+\b(.*)")
+_TAP_EXCUSE = compile_pattern(r"(?i)# ?(todo|skip)\b")
+
+
+def _read_tap(lines: Sequence[str]) -> Iterator[Summary]:
+    """Yield each stream of TAP that has as many results as its plan says, before them or behind."""
+    planned, results = -1, list[tuple[str, bool]]()
+    for line in lines:
+        if plan := _TAP_PLAN.match(line):
+            results = results if planned < 0 else []
+            planned = int(plan[1])
+        elif result := _TAP_RESULT.match(line):
+            is_excused = bool(_TAP_EXCUSE.search(result[2]))
+            results.append((line.strip(), bool(result[1]) and not is_excused))
+        if planned == len(results) > 0:
+            bad = [row for row, has_failed in results if has_failed]
+            yield Summary("failed" if bad else "passed", (bad or [results[-1][0]])[0], planned)
+            planned, results = -1, []
+
+
+_BEGUN_STEP = compile_pattern(r"❯ ([\w.-]+)(?:\s+\[[=> ]*\] \d+/\d+)?$")
+_ENDED_STEP = compile_pattern(r"✔ ([\w.-]+)$")
+
+
+def find_begun_steps(lines: Iterable[str]) -> dict[str, bool]:
+    """Return the steps of a runner such as hk that prints `❯ step` and `✔ step`, and which of them passed."""
+    steps: dict[str, bool] = {}
+    for line in lines:
+        if line[:1] not in ("❯", "✔"):
+            continue
+        if begun := _BEGUN_STEP.match(line):
+            steps.setdefault(begun[1], False)
+        elif (ended := _ENDED_STEP.match(line)) and ended[1] in steps:
+            steps[ended[1]] = True
+    return steps
+
+
+def find_ended_steps(lines: Sequence[str]) -> str:
+    """Return the line at which the last step passed, if that is the end and all steps have passed."""
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    is_end = _ENDED_STEP.match(last)
+    steps = find_begun_steps(lines) if is_end else {}
+    return last if steps and all(steps.values()) else ""
 
 
 def prints_passed_tests(output: str) -> bool:
@@ -200,7 +254,9 @@ _PARTS = (
     (compile_pattern(r"\d+ pass$"), compile_pattern(r"\d+ fail$")),  # bun
     (compile_pattern(r"PASS:\s"), compile_pattern(r"FAIL:\s")),  # Automake
     (
-        compile_pattern(r"\d+ passed \([\d.]+m?s\)$|\S+!\s+[-\u2013] |Test Run Successful"),
+        compile_pattern(
+            r"\d+ passed \([\d.]+m?s\)$|[^:：;,]{1,30}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{2,28}[:：]\s*\d|Test Run Successful"
+        ),
         None,
     ),  # playwright, dotnet
 )
@@ -237,6 +293,17 @@ _MARKS = {
     ),
 }
 """Marks of something that failed, which count where nothing sums up."""
+
+
+def find_marked_line(kind: CheckKind, output: str) -> str:
+    """Return the first line that is marked as an error by what checks or compiles; empty for none."""
+    match = _MARKS["test" if kind == "test" else "build"].search(output)
+    if not match:
+        return ""
+    start, end = output.rfind("\n", 0, match.end()) + 1, output.find("\n", match.end())
+    return output[start : len(output) if end < 0 else end].strip()[:240]
+
+
 _WRAPPER_FAILED = compile_pattern(
     r"(?m)^(?:npm (?:ERR!|error) (?:Test failed|code ELIFECYCLE|Lifecycle script .* failed|command failed)|\s*ELIFECYCLE\b.*|error Command failed with exit code \d+"
     r"|error: script \"\S+\" exited with code \d+|make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+|make(?:\[\d+\])?: .*Error \d+ \(ignored\)|error: Recipe `.*` failed.*|task: Failed to run task .*|(?:\[\S+\] )?ERROR task failed)"

@@ -63,7 +63,9 @@ _PLACED_ERROR = compile_pattern(
     r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$"
 )
 """What a compiler or linter says about a place in a file."""
-_NO_ERROR = compile_pattern(r"\s*(?:hint: |Cancelled: )")
+_NO_ERROR = compile_pattern(
+    r"\s*(?:hint: |Cancelled: |(?:\[?[\w:.TZ+-]+\]? ){0,3}\[?(?:WARN(?:ING)?|INFO|DEBUG|TRACE)\b(?!\S*/))"
+)
 _ERROR_WEAK = compile_pattern(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
 )
