@@ -28,6 +28,7 @@ def test_what_was_said_given_and_printed_is_told_apart() -> None:
         ],
         (),
         CWD,
+        ("src/b.py",),
     )
 
     assert found == {

@@ -72,7 +72,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     """
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
-    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
+    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
     stated = [

@@ -5,8 +5,9 @@ Also the values that only the thread knows.
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH, find_paths
 from tasuki.model import Entry, FileChange, FileFact, Named, Quote, Thread
@@ -33,19 +35,23 @@ _FILE = compile_pattern(r"[^/]\.(?!(?:com|io|org|net|git|dev|ai|app)$)[A-Za-z][A
 
 
 def find_mentions(
-    entries: Sequence[Entry], used_paths: Iterable[str], cwd: str
+    entries: Sequence[Entry], used_paths: Iterable[str], cwd: str, proven: Collection[str] = ()
 ) -> dict[str, Named]:
-    """Files that the newest entries name: paths that the thread used, and others with a folder.
+    """Files that the newest entries name: those that the thread used, and others that are `proven`.
 
-    A name without folders, or the end of a path, counts for the one file that it can mean.
+    Proven is also what the user wrote, and what is in the folder. A name without folders, or the
+    end of a path, counts for the one file that it can mean.
     """
     known_paths = set(used_paths)
     hits = [
-        (ref, where, _remove_marks(make_relative(path, cwd)))
+        (ref, where, _remove_marks(make_relative(_strip_particle(path), cwd)))
         for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
         for path in find_paths(text)
     ]
-    candidates = known_paths | {p for _, _, p in hits if _is_file(p)}
+    likely = {path for _, _, path in hits if _is_file(path)} - known_paths
+    own = {e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand}
+    given = {path for ref, where, path in hits if where == "user" and ref in own}
+    candidates = known_paths | {p for p in likely if p in given or p in proven or _exists(p, cwd)}
     file_by_path = _resolve_paths(candidates, known_paths)
     found: dict[str, dict[MentionPlace, list[int]]] = defaultdict(lambda: defaultdict(list))
     for ref, place, path in hits:
@@ -60,6 +66,62 @@ def find_mentions(
 def _is_file(path: str) -> bool:
     """Whether an untouched path may be a file: in a folder, with an extension, no address."""
     return "/" in path and bool(_FILE.search(path)) and not _ADDRESS.match(path)
+
+
+def _exists(path: str, cwd: str) -> bool:
+    """Return whether a file of a folder is there."""
+    try:
+        return bool(cwd) and Path(cwd, path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+_PARTICLE = compile_pattern(
+    r"(?<=[A-Za-z0-9])[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+$"
+    r"|^[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+(?=[A-Za-z0-9.@~/])"
+)
+"""Letters of a language without blanks before or after a path."""
+
+
+def _strip_particle(path: str) -> str:
+    """Return a path without what a sentence of another script puts to it: `spec/guide.md도`."""
+    return path if path.isascii() else _PARTICLE.sub("", path)
+
+
+_LISTS = compile_pattern(
+    r"(?:git\s+(?:status|diff|show|ls-files|ls-tree|grep|log|commit|add|mv|rm|merge|pull|rebase|cherry-pick)"
+    r"|rg|e?grep|ag|ack|fd|find|ls|tree|wc)\b"
+)
+"""Programs that print files of the folder."""
+_LEAVES = compile_pattern(r"(?:^|[\s;&|(])(?:cd|pushd)\s|\s(?:-C|--git-dir|--work-tree)\b")
+_LISTED = compile_pattern(
+    r"(?m)^[ \t]*(?:\d+[ \t]+|[MADRCUT?!]{1,2}[ \t]+|(?:create|delete|rewrite) mode \d+ "
+    r"|(?:modified|new file|deleted|renamed|typechange|both modified):[ \t]+|diff --git |[+-]{3} )?"
+    r"((?:[^\s:|\"'`]+/)[^\s:|\"'`]+)(?=:\d|:?[ \t]*$|[ \t]+\||[ \t]+b/)"
+)
+"""Where a line begins with a path, behind the marks of git."""
+_NAMES_FILES = compile_pattern(r"git\s+(?:add|mv|commit|blame)\b")
+_FILE_WORD = compile_pattern(r"(?<=\s)[\w@+][\w.@+/-]*(?=\s|::|$)")
+
+
+def list_proven_paths(thread: Thread, runs: Sequence[CommandRun]) -> set[str]:
+    """Return paths that a search, a listing or git printed as files of the folder, and those that were tested."""
+    texts = [
+        e.tool.output[:OUTPUT_CHARACTERS]
+        for e in thread.entries[-NEWEST_ENTRIES:]
+        if e.tool and e.tool.kind == "search" and e.tool.status != "error"
+    ]
+    found: set[str] = set()
+    for run in runs[-NEWEST_ENTRIES:]:
+        if not run.is_in_folder or _LEAVES.search(run.command):
+            continue
+        if any(_LISTS.match(part.text) for part in list_simple_commands(run.command)):
+            texts.append(run.output[:OUTPUT_CHARACTERS])
+        named = run.ok if _NAMES_FILES.match(run.command) else run.check == "test" and run.known
+        if named and "\n" not in run.command:
+            found.update(_FILE_WORD.findall(run.command))
+    found.update(path for text in texts for path in _LISTED.findall(text))
+    return {_remove_marks(make_relative(path, thread.cwd)) for path in found}
 
 
 def _list_texts(entries: Iterable[Entry]) -> Iterator[tuple[int, MentionPlace, str]]:
@@ -147,7 +209,15 @@ def select_only_in_thread(cwd: str, values: Sequence[Quote]) -> tuple[Quote, ...
     return tuple(q for q in asked if not any(q.text in line for line in present))
 
 
-_READER = compile_pattern(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_READER = compile_pattern(
+    r"(?:^|[|;&(\n]\s*)(?:sed\s+-n\w*\s+(?:-e\s+)?(?:'[^']*'|\"[^\"]*\"|\S+)|cat|nl|head|tail|less|bat|wc)\s+([^|;&><\n]+)"
+)
+_UNREADABLE = compile_pattern(
+    r"(?i)no such file|does not exist|not found|(?:is|not) a directory|EISDIR|ENOENT|permission denied|cannot open"
+)
+_HIDES_ERRORS = compile_pattern(r"2>\s*(?:/dev/null|&-|\$null|NUL\b)")
+_INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
+_VARIABLE = compile_pattern(r"\S*\$[\w{(]\S*")
 _UNDO = compile_pattern(
     r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
@@ -182,7 +252,7 @@ class _TouchedFile:
         self.created = False
         self.deleted = False
         self.undone = 0
-        self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
+        self.changes: deque[FileChange] = deque(maxlen=_SYMBOL_EDITS)
 
     def find_last_touch(self) -> int:
         """Return the newest entry that touched the file."""
@@ -225,7 +295,7 @@ class FileTable:
         file.edits.append(ref)
         file.created = file.created or (change.kind == "create" and not file.reads)
         file.deleted = change.kind == "delete"
-        file.texts.append(change.new or change.old)
+        file.changes.append(change)
 
     def record_move(self, old: str, new: str, ref: int) -> None:
         """Record that a file was renamed; what was done to the old one counts for the new one."""
@@ -236,7 +306,7 @@ class FileTable:
             return  # A folder.
         file.reads = sorted({*before.reads, *file.reads})
         file.edits = sorted({*before.edits, *file.edits, ref})
-        file.texts.extend(before.texts)
+        file.changes.extend(before.changes)
         before.edits.append(ref)
         before.deleted = True
 
@@ -265,21 +335,68 @@ class FileTable:
                 deleted=f.deleted,
                 undone=f.undone,
                 mentioned=tuple(f.mentioned[-20:]),
-                symbols=find_symbols(f.texts) if n < _SYMBOL_FILES else (),
+                symbols=find_symbols(f.changes) if n < _SYMBOL_FILES and not f.deleted else (),
             )
             for n, (path, f) in enumerate(newest_first)
         )
 
 
-def find_symbols(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return names that are defined in some texts, those of the last text first."""
+def find_symbols(changes: Iterable[FileChange]) -> tuple[str, ...]:
+    """Return names of definitions that some changes added, or in which they added lines; the last first.
+
+    What a change only leaves in place, what a later one removed, and what is in texts is none.
+    """
     found: dict[str, None] = {}
-    for text in texts:
-        for match in _SYMBOL.finditer(text[:_SYMBOL_TEXT]):
-            name = next(g for g in match.groups() if g)
+    for change in changes:
+        if _DOCUMENT.search(change.path):
+            continue
+        old, new = (_mark_texts(text[:_SYMBOL_TEXT]) for text in (change.old, change.new))
+        for name in set(_list_definitions(old)) - set(_list_definitions(new)):
+            found.pop(name, None)
+        for name in _list_changed(old, new):
             found.pop(name, None)
             found[name] = None
     return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
+
+
+_DOCUMENT = compile_pattern(r"\.(?:mdx?|rst|txt|adoc|org|html?|jsonl?|ya?ml|toml|csv|svg|lock|log)$")
+_TEXT = compile_pattern(r"`[^`]*\n[^`]*`|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")
+_INSIDE = "\0"
+"""Begins a line inside a text of several lines."""
+
+
+def _mark_texts(code: str) -> str:
+    """Return code with a mark before each line inside a text; all of them where a text is cut."""
+    if code.count("`") % 2:
+        return code.replace("\n", f"\n{_INSIDE}")
+    return _TEXT.sub(lambda match: match[0].replace("\n", f"\n{_INSIDE}"), code)
+
+
+def _list_definitions(code: str) -> list[str]:
+    return [name for groups in _SYMBOL.findall(code) for name in groups if name]
+
+
+def _list_changed(old: str, new: str) -> Iterator[str]:
+    """Yield the definitions that are in new lines of a text, or around them."""
+    if not _SYMBOL.search(new):
+        return
+    kept = Counter(line.rstrip() for line in old.split("\n"))
+    around: list[tuple[int, str]] = []
+    for line in new.split("\n"):
+        line = line.rstrip()
+        bare = line.lstrip()
+        if not bare:
+            continue
+        if not line.startswith(_INSIDE):
+            indent = len(line) - len(bare)
+            while around and around[-1][0] >= indent:
+                around.pop()
+            if match := _SYMBOL.match(line):
+                around.append((indent, next(g for g in match.groups() if g)))
+        if kept[line]:
+            kept[line] -= 1
+        elif around and len(bare) > 2:
+            yield around[-1][1]
 
 
 @lru_cache(maxsize=8_192)
@@ -320,7 +437,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
             continue
         if call.kind == "read":
             for path in call.paths:
-                if call.status != "error":
+                if call.status != "error" and not _shows_nothing(call.output):
                     table.record_read(path, entry.ref)
         elif call.changes and call.status != "error":
             for change in call.changes:
@@ -335,10 +452,11 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
 
 
 def add_mentions(
-    thread: Thread, files: Sequence[FileFact]
+    thread: Thread, files: Sequence[FileFact], runs: Sequence[CommandRun]
 ) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
     """Return the same files with their mentions in the newest entries, and files only mentioned."""
-    found = find_mentions(thread.entries, (f.path for f in files), thread.cwd)
+    proven = list_proven_paths(thread, runs)
+    found = find_mentions(thread.entries, (f.path for f in files), thread.cwd, proven)
     touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
     return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())
 
@@ -353,7 +471,7 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
         for match in _MOVER.finditer(command):
             table.record_move(match[1], match[2], ref)
     if run.navigation:
-        for path in _find_paths(_READER, command):
+        for path in _list_read(run):
             table.record_read(path, ref)
     elif "git " in command and "stash" not in command:
         if _UNDO_ALL.search(command):
@@ -365,6 +483,31 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
             table.record_change(FileChange(path=path, kind="delete"), ref)
 
 
+def _list_read(run: CommandRun) -> list[str]:
+    """Return the files of which a command that only looks around shows something."""
+    command, output = run.command, run.output.strip()
+    paths = _find_paths(_READER, command)
+    instead = {text.strip() for text in _INSTEAD.findall(command)}
+    said = output.split("\n")
+    if not output or instead & {line.strip() for line in said}:
+        return []
+    if len(paths) > 1 and _HIDES_ERRORS.search(command) and ("||" in command or ";" in command):
+        return []
+    errors = [line for line in said if _UNREADABLE.search(line)]
+    if len(errors) == len(said):
+        return []
+    return [path for path in paths if not any(f"{path}:" in f"{line}:" for line in errors)]
+
+
+def _shows_nothing(output: str) -> bool:
+    """Return whether what a tool printed is only a failure to read."""
+    return "\n" not in output.strip() and bool(_UNREADABLE.search(output)) and len(output) < 300
+
+
 def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
     """Return the paths in what a pattern captures of a command."""
-    return [path for match in pattern.finditer(command) for path in PATH.findall(match[1])]
+    return [
+        path
+        for match in pattern.finditer(command)
+        for path in PATH.findall(_VARIABLE.sub(" ", match[1]))
+    ]

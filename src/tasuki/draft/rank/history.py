@@ -237,7 +237,7 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
         else "edited"
     )
     failed = ", which failed" if call.status == "error" else ""
-    inside = [f"`{name}`" for name in find_symbols(c.new or c.old for c in changes)[:MAX_NAMES]]
+    inside = [f"`{name}`" for name in find_symbols(changes)[:MAX_NAMES]]
     name_list = f": {', '.join(inside)}" if inside else ""
     more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
     return Item(text=f"{verb} {', '.join(paths[:4])}{more}{failed}{name_list}", refs=(entry.ref,))
