@@ -17,7 +17,7 @@ from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import strip_handoff
-from tasuki.draft.text.split import PATH, find_paths
+from tasuki.draft.text.split import PATH, WHOLE_MESSAGE, find_paths
 from tasuki.model import Entry, FileChange, FileFact, Named, Quote, Thread
 from tasuki.paths import is_on_drive, make_relative
 from tasuki.patterns import compile_pattern
@@ -39,7 +39,7 @@ def find_mentions(
 ) -> dict[str, Named]:
     """Files that the newest entries name: those that the thread used, and others that are `proven`.
 
-    Proven is also what the user wrote, and what is in the folder. A name without folders, or the
+    Proven is also what a short message of the user names, and what is in the folder. A name without folders, or the
     end of a path, counts for the one file that it can mean.
     """
     known_paths = set(used_paths)
@@ -49,7 +49,9 @@ def find_mentions(
         for path in find_paths(text)
     ]
     likely = {path for _, _, path in hits if _is_file(path)} - known_paths
-    own = {e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand}
+    own = {
+        e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand and len(e.text) < WHOLE_MESSAGE
+    }
     given = {path for ref, where, path in hits if where == "user" and ref in own}
     candidates = known_paths | {p for p in likely if p in given or p in proven or _exists(p, cwd)}
     file_by_path = _resolve_paths(candidates, known_paths)
@@ -217,7 +219,8 @@ _UNREADABLE = compile_pattern(
 )
 _HIDES_ERRORS = compile_pattern(r"2>\s*(?:/dev/null|&-|\$null|NUL\b)")
 _INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
-_VARIABLE = compile_pattern(r"\S*\$[\w{(]\S*")
+_SEVERAL = compile_pattern(r"\S*[$*?{]\S*")
+"""A word that holds a variable or a wildcard."""
 _UNDO = compile_pattern(
     r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
@@ -451,6 +454,17 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
     return table.build_facts()
 
 
+def has_unnamed_edits(thread: Thread) -> bool:
+    """Return whether edits stand in the agent's messages as diffs, and none as calls.
+
+    SpecStory records some programs so: which file was edited, and how often, is not known then.
+    """
+    calls = [e.tool for e in thread.entries if e.tool]
+    return thread.harness == "specstory" and not any(call.changes for call in calls) and any(
+        "```diff" in e.text for e in thread.entries if e.kind == "assistant"
+    )
+
+
 def add_mentions(
     thread: Thread, files: Sequence[FileFact], runs: Sequence[CommandRun]
 ) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
@@ -509,5 +523,5 @@ def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
     return [
         path
         for match in pattern.finditer(command)
-        for path in PATH.findall(_VARIABLE.sub(" ", match[1]))
+        for path in PATH.findall(_SEVERAL.sub(" ", match[1]))
     ]
