@@ -413,19 +413,17 @@ class DraftComposer:
         for item in written:
             self.picker.note_text(item.text)
         room -= sum(len(_format_line(item)) + 1 for item in written)
-        picked, _ = self.picker.pick_blocks(
+        picked, left = self.picker.pick_blocks(
             range(len(self.blocks)),
             room - UNQUOTED_ROOM,
             BlockWorth(self.task, self.turns, self.picker).weigh,
         )
         quoted = [*written, *self._build_quotes(picked)]
         cited = {ref for item in (*quoted, *self._shown_items) for ref in item.refs}
-        others = self._find_telling_messages() - cited
-        return (
-            [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))]
-            if others
-            else quoted
-        )
+        others = sorted(self._find_telling_messages() - cited)
+        left += UNQUOTED_ROOM - len(UNQUOTED) - sum(len(item.label) for item in quoted)
+        most = min(MOST_UNQUOTED, left // len(f"#{self.last}, "))
+        return [*quoted, Item(text=UNQUOTED, refs=tuple(others[-most:]))] if others and most > 0 else quoted
 
     def _measure_message(self, ref: int) -> int:
         """Return the characters of a message."""

@@ -186,10 +186,17 @@ def _join_statements(statements: Sequence[Statement], message: str) -> str:
     words, end = "", -1
     for statement in statements:
         place = message.find(statement.text, max(end, 0))
-        if words:
-            follows = 0 <= end <= place and _LIST_MARK.fullmatch(message, end, place)
-            words += " " if follows or words.endswith("…") else JOINED
-        words += f"{statement.number} {statement.quote.text}".strip()
+        between = message[end:place] if 0 <= end <= place else ""
+        number = f"{statement.number} " if statement.number else ""
+        if words and words.endswith("…"):
+            words += f" {number}"
+        elif words and between and _LIST_MARK.fullmatch(between):
+            words += between if not number or number.strip() in between else f"{between}{number}"
+        elif words:
+            words += JOINED + number
+        else:
+            words = number
+        words += statement.quote.text
         end = place + len(statement.text) if place >= 0 else -1
     return words
 
