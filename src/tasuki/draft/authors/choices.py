@@ -23,7 +23,7 @@ MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
 """Files that match the goal best, the latest place they get, and how well they must match."""
 NOTED_FILES, MAX_SYMBOLS = 5, 3
 """Files listed with what was done to them, and names listed with each."""
-RECENT = 20
+RECENT = 40
 """Newest entries in which a file that was only read is still in hand."""
 MAX_MENTIONED = 12
 """Untouched files that the newest entries name, listed after all others."""

@@ -209,9 +209,9 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
 
 
 def _is_spoken_of(text: str, later: Sequence[str]) -> bool:
-    """Return whether a later text holds half of the telling words of a todo."""
+    """Return whether a later text holds half of the telling words of a todo, or there are too few to know."""
     terms = set(extract_terms(text))
-    return any(2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later))
+    return len(terms) < 3 or any(2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later))
 
 
 MAX_PLAN = 500
