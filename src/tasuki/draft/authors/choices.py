@@ -23,8 +23,8 @@ MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
 """Files that match the goal best, the latest place they get, and how well they must match."""
 NOTED_FILES, MAX_SYMBOLS = 5, 3
 """Files listed with what was done to them, and names listed with each."""
-RECENT = 40
-"""Newest entries in which a file that was only read is still in hand."""
+RECENT, RECENT_EDITS = 40, 150
+"""Newest entries in which a file that was read, or edited, is still in hand."""
 MAX_MENTIONED = 12
 """Untouched files that the newest entries name, listed after all others."""
 NOTED_COMMANDS = 4
@@ -63,7 +63,12 @@ def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
         return []
     ranked = rank_existing_files(task)
     last = task.relevance.last
-    recent = [f for f in ranked if f.edits or (f.reads and last - f.reads[-1] <= RECENT)]
+    recent = [
+        f
+        for f in ranked
+        if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
+        or (f.reads and last - f.reads[-1] <= RECENT)
+    ]
     return [f.path for f in recent[:limit]]
 
 

@@ -186,22 +186,24 @@ MOST_FAILING = 3
 
 
 def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield the todo list or plan as last written.
+    """Yield the todo list or plan as last written, unless the work went on without it for long.
 
-    Of one that is old only what is open is shown, without what later messages or commits speak of.
+    Of one before later messages of the user only what is open is shown, and what nobody spoke of since.
     """
     todos, ref = facts.todos, (facts.todos_ref,)
+    if not todos or thread.entries[-1].ref - facts.todos_ref > _OLD_ENTRIES:
+        return
     parts = (
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),
     )  # fmt: skip
     age = ""
-    if todos and _is_old(thread, facts.todos_ref):
+    if _is_old(thread, facts.todos_ref):
         later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref[0]]
         later += [e.text for e in thread.entries if e.kind == "assistant" and e.ref > ref[0]]
         todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
-        parts = parts[:2]
+        parts = parts[1:2]
     for word, status, limit in parts:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
             label = f"Todo list, {word}{age}"

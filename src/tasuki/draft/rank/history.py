@@ -202,7 +202,7 @@ def _join_statements(statements: Sequence[Statement], message: str) -> str:
 
 
 _ERROR_LINE = compile_pattern(
-    r"(?:[\w./-]+: )?(?:error|fatal|remote|panic|npm ERR!|\w*(?:Error|Exception))\b(?:\[\w+\])?: |Traceback \(|exit status \d|\s*at \S+ ?\(|time=\S+ level="
+    r"(?:[\w./-]+: )?(?:error|fatal|remote|panic|npm ERR!|\w*(?:Error|Exception))\b(?:\[\w+\])?: |Traceback \(|\S+: \[(?:warn|error|emerg|crit|notice|info)\] |exit status \d|\s*at \S+ ?\(|time=\S+ level="
 )
 _LINE_LABEL = compile_pattern(r"([\w./@-]{2,30}):(?:\s|$)")
 SAME_LABELS, MIN_PRINTED = 3, 24
