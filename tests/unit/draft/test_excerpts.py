@@ -333,6 +333,8 @@ def test_of_options_none_is_quoted_without_the_others() -> None:
 def test_a_paragraph_that_points_back_is_not_quoted_alone() -> None:
     """`It should …` says nothing without the paragraph that it is about."""
     first = "The section on argv is missing in `docs/configuration.md`. " + "Filler of it. " * 20
-    found = picked(blocks_of(f"{first}\n\nIt should be added to PR `#1067` before merging."), room=90)
+    found = picked(
+        blocks_of(f"{first}\n\nIt should be added to PR `#1067` before merging."), room=90
+    )
 
     assert found == []

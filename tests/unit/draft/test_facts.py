@@ -392,14 +392,20 @@ def test_a_file_was_read_where_something_of_it_was_shown(
 def test_the_symbols_of_a_file_are_those_that_its_edits_changed(tmp_path: Path) -> None:
     """An anchor, a name inside a text, and what a later edit removed are none."""
     anchor = "func TestOld(t *testing.T) {\n\told()\n}\n"
-    fresh = "func TestNew(t *testing.T) {\n\tcode := `package x\nfunc Planted() {}\n`\n\tnew(code)\n}\n"
+    fresh = (
+        "func TestNew(t *testing.T) {\n\tcode := `package x\nfunc Planted() {}\n`\n\tnew(code)\n}\n"
+    )
     gone = "func helper() {\n\tgo()\n}\n"
     facts = derived(
         ThreadBuilder("claude")
         .user("test it")
         .edit("a_test.go", anchor, f"{anchor}\n{fresh}\n{gone}")
         .edit("a_test.go", f"{anchor}\n{gone}", anchor)
-        .edit("b.go", "func run() {\n\ta()\n}\nfunc stay() {}", "func run() {\n\tb()\n}\nfunc stay() {}"),
+        .edit(
+            "b.go",
+            "func run() {\n\ta()\n}\nfunc stay() {}",
+            "func run() {\n\tb()\n}\nfunc stay() {}",
+        ),
         tmp_path,
     ).facts
 

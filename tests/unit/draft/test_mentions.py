@@ -101,7 +101,9 @@ def test_an_untouched_file_is_one_that_a_listing_of_the_folder_printed(
     command: str, printed: str, is_file: bool, tmp_path: Path
 ) -> None:
     """What another program, folder or document names is not taken for a file of the project."""
-    thread = ThreadBuilder("claude").user("go").shell(command, printed).assistant("So src/limits.py.")
+    thread = (
+        ThreadBuilder("claude").user("go").shell(command, printed).assistant("So src/limits.py.")
+    )
     found = [f.path for f in derived(thread, tmp_path).facts.spoken_of]
 
     assert ("src/limits.py" in found) == is_file

@@ -50,7 +50,8 @@ def choose_files(task: AuthorTask, limit: int, reasons: bool) -> Iterator[FileIt
         is_noted = count < NOTED_FILES and bool(file.edits or file.reads)
         yield FileItem(
             path=file.path,
-            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS]) if reasons and is_noted and not hidden
+            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS])
+            if reasons and is_noted and not hidden
             else "",
             refs=file.shown_in[-3:] if is_noted else (),
             minor=not is_noted,

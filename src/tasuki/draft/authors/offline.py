@@ -423,7 +423,11 @@ class DraftComposer:
         others = sorted(self._find_telling_messages() - cited)
         left += UNQUOTED_ROOM - len(UNQUOTED) - sum(len(item.label) for item in quoted)
         most = min(MOST_UNQUOTED, left // len(f"#{self.last}, "))
-        return [*quoted, Item(text=UNQUOTED, refs=tuple(others[-most:]))] if others and most > 0 else quoted
+        return (
+            [*quoted, Item(text=UNQUOTED, refs=tuple(others[-most:]))]
+            if others and most > 0
+            else quoted
+        )
 
     def _measure_message(self, ref: int) -> int:
         """Return the characters of a message."""

@@ -49,9 +49,7 @@ def find_mentions(
         for path in find_paths(text)
     ]
     likely = {path for _, _, path in hits if _is_file(path)} - known_paths
-    own = {
-        e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand and len(e.text) < WHOLE_MESSAGE
-    }
+    own = {e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand and len(e.text) < WHOLE_MESSAGE}
     given = {path for ref, where, path in hits if where == "user" and ref in own}
     candidates = known_paths | {p for p in likely if p in given or p in proven or _exists(p, cwd)}
     file_by_path = _resolve_paths(candidates, known_paths)
@@ -362,7 +360,9 @@ def find_symbols(changes: Iterable[FileChange]) -> tuple[str, ...]:
     return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
 
 
-_DOCUMENT = compile_pattern(r"\.(?:mdx?|rst|txt|adoc|org|html?|jsonl?|ya?ml|toml|csv|svg|lock|log)$")
+_DOCUMENT = compile_pattern(
+    r"\.(?:mdx?|rst|txt|adoc|org|html?|jsonl?|ya?ml|toml|csv|svg|lock|log)$"
+)
 _TEXT = compile_pattern(r"`[^`]*\n[^`]*`|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")
 _INSIDE = "\0"
 """Begins a line inside a text of several lines."""
@@ -460,8 +460,10 @@ def has_unnamed_edits(thread: Thread) -> bool:
     SpecStory records some programs so: which file was edited, and how often, is not known then.
     """
     calls = [e.tool for e in thread.entries if e.tool]
-    return thread.harness == "specstory" and not any(call.changes for call in calls) and any(
-        "```diff" in e.text for e in thread.entries if e.kind == "assistant"
+    return (
+        thread.harness == "specstory"
+        and not any(call.changes for call in calls)
+        and any("```diff" in e.text for e in thread.entries if e.kind == "assistant")
     )
 
 

@@ -197,14 +197,14 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),
     )  # fmt: skip
-    age = ""
+    age, shown = "", list(parts)
     if _is_old(thread, facts.todos_ref):
         later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref[0]]
         later += [e.text for e in thread.entries if e.kind == "assistant" and e.ref > ref[0]]
         todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
-        parts = parts[1:2]
-    for word, status, limit in parts:
+        shown = [parts[1]]
+    for word, status, limit in shown:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
             label = f"Todo list, {word}{age}"
             yield Item(text=shorten("; ".join(texts), limit), refs=ref, label=label)
@@ -213,7 +213,9 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
 def _is_spoken_of(text: str, later: Sequence[str]) -> bool:
     """Return whether a later text holds half of the telling words of a todo, or there are too few to know."""
     terms = set(extract_terms(text))
-    return len(terms) < 3 or any(2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later))
+    return len(terms) < 3 or any(
+        2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later)
+    )
 
 
 MAX_PLAN = 500

@@ -24,7 +24,9 @@ _TABLE_ROW = compile_pattern(r"^\s*\|.*\|\s*$")
 _TABLE_LINE = compile_pattern(r"^[\s|:+-]{4,}$")
 _PADDING = compile_pattern(r"(?<=\S) {2,}(?=\S)")
 
-_POINTS_BACK = compile_pattern(r"(?:It|This|That|These|Those|They|Both|Either|Neither)\b(?! (?:is )?(?:said|way)\b)")
+_POINTS_BACK = compile_pattern(
+    r"(?:It|This|That|These|Those|They|Both|Either|Neither)\b(?! (?:is )?(?:said|way)\b)"
+)
 """How a paragraph begins that says nothing without the one before it."""
 
 LONG_ITEM = 420

@@ -121,9 +121,10 @@ def _find_pasted(
     found: set[Statement] = set()
     outputs: list[str] = []
     for turn in turns:
-        if turn.prompt and (statements := chosen.get(turn.prompt.ref)):
-            if lines := _list_pasted_lines(turn.prompt.text, outputs):
-                found.update(s for s in statements if _is_pasted(s, lines))
+        statements = chosen.get(turn.prompt.ref, ()) if turn.prompt else ()
+        if turn.prompt and statements:
+            lines = _list_pasted_lines(turn.prompt.text, outputs)
+            found.update(s for s in statements if lines and _is_pasted(s, lines))
         outputs += (e.tool.output for e in turn.entries if e.tool and e.tool.kind == "shell")
     return found
 

@@ -181,7 +181,9 @@ def strip_announcement(text: str) -> str:
     return text[:start].rstrip() if seeks and len(text) - start <= SHORT_ANNOUNCEMENT else text
 
 
-_TURNS = compile_pattern(r"(?:but|however|yet|unfortunately|except|although|though|oops|hm+)\b", re.IGNORECASE)
+_TURNS = compile_pattern(
+    r"(?:but|however|yet|unfortunately|except|although|though|oops|hm+)\b", re.IGNORECASE
+)
 _SEEKS = compile_pattern(
     r"\b(?:find|see|check|understand|figure|trace|look)\b.{0,24}\b(?:where|why|what|how|out|cause)\b|\b(?:investigate|debug)\b",
     re.IGNORECASE,
