@@ -125,7 +125,8 @@ def _find_pasted(
         if turn.prompt and statements:
             lines = _list_pasted_lines(turn.prompt.text, outputs)
             found.update(s for s in statements if lines and _is_pasted(s, lines))
-        outputs += (e.tool.output for e in turn.entries if e.tool and e.tool.kind == "shell")
+        calls = (e.tool for e in turn.entries if e.tool and e.tool.kind == "shell")
+        outputs += (call.output for call in calls if call.status in ("ok", "error", "unknown"))
     return found
 
 
@@ -213,12 +214,14 @@ SAME_LABELS, MIN_PRINTED = 3, 24
 def _list_pasted_lines(message: str, outputs: Sequence[str]) -> set[str]:
     """Return the lines of a message that a program of the thread printed before, or that only report an error."""
     lines = [fold_whitespace(line) for line in message.split("\n") if line.strip()]
-    pasted = {
+    printed = {
         line
         for line in lines
-        if _ERROR_LINE.match(line)
-        or (len(line) >= MIN_PRINTED and any(line in output for output in outputs))
+        if len(line) >= MIN_PRINTED and any(line in output for output in outputs)
     }
+    pasted = {line for line in lines if _ERROR_LINE.match(line)}
+    if len(printed) > 1 or pasted:  # A program may print what a user typed: a single line proves nothing.
+        pasted |= printed
     labelled = ((m[1] if (m := _LINE_LABEL.match(line)) else "", line) for line in lines)
     for label, group in groupby(labelled, lambda pair: pair[0]):
         same = [line for _, line in group]
@@ -233,6 +236,8 @@ _WORDS = compile_pattern(r"[^\W\d_]{2}")
 def _is_pasted(statement: Statement, pasted: Iterable[str]) -> bool:
     """Return whether nothing is left of a sentence without some lines."""
     rest = statement.text
+    if not _WORDS.search(rest):
+        return False
     for line in sorted(pasted, key=len, reverse=True):
         rest = rest.replace(line, " ")
     return not _WORDS.search(rest)
