@@ -68,7 +68,7 @@ def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
         f
         for f in ranked
         if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
-        or (f.reads and last - f.reads[-1] <= RECENT)
+        or (f.reads and last - f.reads[-1] <= RECENT and not is_outside(f.path))
     ]
     return [f.path for f in recent[:limit]]
 

@@ -233,7 +233,7 @@ _SYMBOL = compile_pattern(
     r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
     r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
     r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
-    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
+    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?(?!(?:static|async|override|virtual|readonly|abstract|required)\b)([A-Za-z_]\w{2,})\s*\("
 )
 _MAX_SYMBOLS = 12
 _SYMBOL_EDITS = 8
