@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from making import derived
 
-from tasuki.draft.facts.files import find_mentions
+from tasuki.draft.facts.mentions import find_mentions
 from tasuki.model import Entry, Named, ToolCall
 from tasuki.testing import ThreadBuilder
 

@@ -342,7 +342,9 @@ def test_every_quoted_line_stands_in_the_thread(harness: str, budget: int, tmp_p
 
 
 @pytest.mark.parametrize("denial", ["依然还是卡死了", "여전히 안 돼요", "geht nicht, immer noch rot", "still not working"])  # fmt: skip
-def test_a_conclusion_that_the_user_denied_shows_what_they_wrote(denial: str, tmp_path: Path) -> None:
+def test_a_conclusion_that_the_user_denied_shows_what_they_wrote(
+    denial: str, tmp_path: Path
+) -> None:
     """A claim of success is not quoted without the next message, which says that it is not so."""
     thread = (
         ThreadBuilder("claude")

@@ -301,7 +301,9 @@ def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
 
 def ran(ref: int, output: str) -> Entry:
     """A command with what it printed."""
-    call = ToolCall(id=f"c{ref}", name="Bash", kind="shell", command="make", output=output, status="ok")
+    call = ToolCall(
+        id=f"c{ref}", name="Bash", kind="shell", command="make", output=output, status="ok"
+    )
     return Entry(ref=ref, kind="tool", tool=call)
 
 
@@ -328,4 +330,7 @@ def test_a_mark_of_omission_is_only_where_something_is_left_out() -> None:
     text = "Never touch the queue of the store. It is shared by all of them.\n- Keep the old names of it\n- Use tabs in all of the files\n" + "So it must be. " * 40  # fmt: skip
     words = quoted(talk(text, "A: Yes."))
 
-    assert "Never touch the queue of the store. It is shared by all of them. - Keep the old names of it - Use tabs" in words
+    assert (
+        "Never touch the queue of the store. It is shared by all of them. - Keep the old names of it - Use tabs"
+        in words
+    )

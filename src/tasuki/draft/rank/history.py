@@ -6,8 +6,9 @@ from itertools import accumulate, groupby, islice
 from msgspec.structs import replace
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
-from tasuki.draft.facts.files import find_symbols, is_noise
+from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import ThreadTurn
@@ -220,7 +221,9 @@ def _list_pasted_lines(message: str, outputs: Sequence[str]) -> set[str]:
         if len(line) >= MIN_PRINTED and any(line in output for output in outputs)
     }
     pasted = {line for line in lines if _ERROR_LINE.match(line)}
-    if len(printed) > 1 or pasted:  # A program may print what a user typed: a single line proves nothing.
+    if (
+        len(printed) > 1 or pasted
+    ):  # A program may print what a user typed: a single line proves nothing.
         pasted |= printed
     labelled = ((m[1] if (m := _LINE_LABEL.match(line)) else "", line) for line in lines)
     for label, group in groupby(labelled, lambda pair: pair[0]):
