@@ -26,9 +26,10 @@ def find_symbols(changes: Iterable[FileChange]) -> tuple[str, ...]:
         if _DOCUMENT.search(change.path):
             continue
         old, new = (_mark_texts(text[:_SYMBOL_TEXT]) for text in (change.old, change.new))
-        for name in set(_list_definitions(old)) - set(_list_definitions(new)):
+        defined = set(_list_definitions(new))
+        for name in set(_list_definitions(old)) - defined if found else ():
             found.pop(name, None)
-        for name in _list_changed(old, new):
+        for name in _list_changed(old, new) if defined else ():
             found.pop(name, None)
             found[name] = None
     return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
@@ -44,6 +45,8 @@ _INSIDE = "\0"
 
 def _mark_texts(code: str) -> str:
     """Return code with a mark before each line inside a text; all of them where a text is cut."""
+    if not ("`" in code or '"""' in code or "'''" in code):
+        return code
     if code.count("`") % 2:
         return code.replace("\n", f"\n{_INSIDE}")
     return _TEXT.sub(lambda match: match[0].replace("\n", f"\n{_INSIDE}"), code)
@@ -55,8 +58,6 @@ def _list_definitions(code: str) -> list[str]:
 
 def _list_changed(old: str, new: str) -> Iterator[str]:
     """Yield the definitions that are in new lines of a text, or around them."""
-    if not _SYMBOL.search(new):
-        return
     kept = Counter(line.rstrip() for line in old.split("\n"))
     around: list[tuple[int, str]] = []
     for line in new.split("\n"):
