@@ -8,6 +8,7 @@ import msgspec
 
 from tasuki.config.settings import Settings
 from tasuki.draft.brief import render_context, trim_to_budget
+from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import join_entry_text
 from tasuki.harness.reading.jsonl import clip
@@ -54,8 +55,9 @@ def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
     if thread.model:
         level = f" (thinking: {thread.thinking})" if thread.thinking else ""
         ran.append(f"model: {thread.model}{level}")
-    if thread.tools:
-        ran.append(f"tools: {', '.join(thread.tools[:16])}")
+    if thread.tools and not has_unnamed_edits(thread):
+        more = f" and {len(thread.tools) - 16} more" if len(thread.tools) > 16 else ""
+        ran.append(f"tools: {', '.join(thread.tools[:16])}{more}")
     lines = ["; ".join(ran)]
     branch = revision.branch_now  # What the thread itself says about git is in the state.
     if branch and branch != "HEAD":

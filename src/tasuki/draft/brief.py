@@ -163,14 +163,14 @@ def list_sections(draft: Draft) -> list[tuple[str, list[str]]]:
 
 
 def _format_files(files: Sequence[FileItem]) -> list[str]:
-    """Return a line per file; files without a reason share the last line."""
-    bare = {f: clean_line(f.path) for f in files if f.verified and not f.reason}
+    """Return a line per file; minor files without a reason share the last line."""
+    bare = {f: clean_line(f.path) for f in files if f.verified and not f.reason and f.minor}
     return _format_with_shared_line(files, format_file, bare)
 
 
 def _format_commands(commands: Sequence[CommandItem]) -> list[str]:
-    """Return a line per command; commands without a note share the last line."""
-    bare = {c: format_code(c.command) for c in commands if not c.note}
+    """Return a line per command; minor commands without a note share the last line."""
+    bare = {c: format_code(c.command) for c in commands if not c.note and c.minor}
     return _format_with_shared_line(commands, format_command, bare)
 
 

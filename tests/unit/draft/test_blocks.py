@@ -81,11 +81,11 @@ def test_a_heading_that_nothing_follows_is_a_paragraph() -> None:
 
 @pytest.mark.parametrize("colon", [":", "："])
 def test_an_introduction_is_the_lead_of_what_follows_it(colon: str) -> None:
-    """List, table and code behind a paragraph that ends in a colon know it; the next paragraph ends that."""
+    """List, table and code behind a paragraph that ends in a colon know it; the next paragraph ends that, and knows it itself where its first word points back."""
     text = f"Three things{colon}\n\n- one\n- two\n\n```\nx\n```\nThat is all.\n\n- four"
 
     assert [(b.kind, b.lead) for b in split_blocks(text, 7)] == [
-        ("paragraph", -1), ("item", 0), ("item", 0), ("code", 0), ("paragraph", -1), ("item", -1),
+        ("paragraph", -1), ("item", 0), ("item", 0), ("code", 0), ("paragraph", 0), ("item", -1),
     ]  # fmt: skip
 
 

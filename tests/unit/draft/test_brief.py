@@ -184,24 +184,26 @@ def test_a_draft_that_is_too_long_loses_the_last_lines_of_its_longest_section() 
 
 
 def test_files_and_commands_of_which_nothing_is_told_share_one_line() -> None:
-    """They stand behind `also:` with their refs; one that could not be verified never does."""
+    """Minor ones stand behind `also:` with their refs; one that could not be verified never does."""
     draft = replace(
         FULL,
         files=(
             FileItem(path="a.py", reason="edited 2×", refs=(4,)),
-            FileItem(path="b.py", refs=(5,)),
-            FileItem(path="c.py"),
+            FileItem(path="b.py", refs=(5,), minor=True),
+            FileItem(path="c.py", minor=True),
+            FileItem(path="d.py", refs=(6,)),
             FileItem(path="z.py", verified=False),
         ),
         commands=(
             CommandItem(command="make", note="ok"),
-            CommandItem(command="x `y`", refs=(8, 9)),
+            CommandItem(command="x `y`", refs=(8, 9), minor=True),
         ),
     )
     found = dict(brief.list_sections(draft))
 
     assert found["Relevant Files"] == [
         "- a.py — edited 2× [#4]",
+        "- d.py [#6]",
         "- z.py (unverified)",
         "- also: b.py [#5], c.py",
     ]

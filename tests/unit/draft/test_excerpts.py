@@ -285,10 +285,13 @@ def test_what_says_more_than_an_offer_stays(text: str) -> None:
         ("The key ignores the tenant.\n\nNow let me run the tests.", "The key ignores the tenant."),
         ("Update the index to export SessionStats:", ""),
         ("Let me look. I'll start with the parser.", ""),
+        ("Two findings. I need to know whether it is on. Let me verify.", "Two findings."),
+        ("But `checkout` reverted my edit. Let me re-apply it:", "But `checkout` reverted my edit. Let me re-apply it:"),
+        ("The count is right.\n\nThe mark leaked somewhere. Let me find where:", "The count is right."),
     ],
 )  # fmt: skip
 def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -> None:
-    """What it announced was done since; what it says before that stays as it was."""
+    """What it announced was done since; a turn of things stays with it, an alarm that is looked into goes with it."""
     assert language_cues.strip_announcement(text) == left
 
 
@@ -317,3 +320,21 @@ def test_a_message_without_end_is_looked_at_only_at_its_end() -> None:
 
     assert language_cues.strip_announcement(text + "Let me see.") == text.rstrip()
     assert language_cues.strip_announcement("let me " * 300_000) == "let me " * 300_000
+
+
+def test_of_options_none_is_quoted_without_the_others() -> None:
+    """One of three ways alone reads as the advice; if not all fit, none is there."""
+    text = "Three ways:\n\nA. Disable the `guard` on the target\n\nB. Exclude `refs/x`\n\nC. Use `sync` of the mirror"
+
+    assert sum(t[:2] in ("A.", "B.", "C.") for t in picked(blocks_of(text), room=60)) == 0
+    assert sum(t[:2] in ("A.", "B.", "C.") for t in picked(blocks_of(text))) == 3
+
+
+def test_a_paragraph_that_points_back_is_not_quoted_alone() -> None:
+    """`It should …` says nothing without the paragraph that it is about."""
+    first = "The section on argv is missing in `docs/configuration.md`. " + "Filler of it. " * 20
+    found = picked(
+        blocks_of(f"{first}\n\nIt should be added to PR `#1067` before merging."), room=90
+    )
+
+    assert found == []

@@ -365,3 +365,48 @@ def test_a_move_that_failed_or_of_an_unknown_file_moves_nothing(tmp_path: Path) 
     assert files["a.py"].deleted is False
     assert not files.get("y.bin") or not files["y.bin"].edits
     assert "b.py" not in files
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "reads"),
+    [
+        ("cat src/a.py", "x = 1", ["src/a.py"]),
+        ("cat src/a.py", "cat: src/a.py: No such file or directory", []),
+        ('cat src/a.py 2>/dev/null || echo "not found"', "not found", []),
+        ("cat src/lint 2>/dev/null | head -40", "", []),
+        ("cat src/a.py src/b.py", "x = 1\ncat: src/b.py: Is a directory", ["src/a.py"]),
+        ("sed -n '/first/,/last/p' src/a.py", "first", ["src/a.py"]),
+        ("sed -n '1,20p' src/x/*.py", "first", []),
+        ('cat "$repo/.env.py"', "x = 1", []),
+    ],
+)  # fmt: skip
+def test_a_file_was_read_where_something_of_it_was_shown(
+    command: str, printed: str, reads: list[str], tmp_path: Path
+) -> None:
+    """An error, an empty output, a stand-in, an address of sed and a wildcard are no read file."""
+    facts = derived(ThreadBuilder("claude").user("look").shell(command, printed), tmp_path).facts
+
+    assert [f.path for f in facts.files if f.reads] == reads
+
+
+def test_the_symbols_of_a_file_are_those_that_its_edits_changed(tmp_path: Path) -> None:
+    """An anchor, a name inside a text, and what a later edit removed are none."""
+    anchor = "func TestOld(t *testing.T) {\n\told()\n}\n"
+    fresh = (
+        "func TestNew(t *testing.T) {\n\tcode := `package x\nfunc Planted() {}\n`\n\tnew(code)\n}\n"
+    )
+    gone = "func helper() {\n\tgo()\n}\n"
+    facts = derived(
+        ThreadBuilder("claude")
+        .user("test it")
+        .edit("a_test.go", anchor, f"{anchor}\n{fresh}\n{gone}")
+        .edit("a_test.go", f"{anchor}\n{gone}", anchor)
+        .edit(
+            "b.go",
+            "func run() {\n\ta()\n}\nfunc stay() {}",
+            "func run() {\n\tb()\n}\nfunc stay() {}",
+        ),
+        tmp_path,
+    ).facts
+
+    assert {f.path: f.symbols for f in facts.files} == {"a_test.go": ("TestNew",), "b.go": ("run",)}

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from making import derived
 
-from tasuki.draft.facts.files import find_mentions
+from tasuki.draft.facts.mentions import find_mentions
 from tasuki.model import Entry, Named, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -28,6 +29,7 @@ def test_what_was_said_given_and_printed_is_told_apart() -> None:
         ],
         (),
         CWD,
+        ("src/b.py",),
     )
 
     assert found == {
@@ -79,3 +81,37 @@ def test_files_that_are_only_named_are_kept_apart_from_those_touched(tmp_path: P
     assert [f.path for f in facts.files] == ["src/app.py"]
     assert [(f.path, f.named.output) for f in facts.spoken_of] == [("src/limits.py", (2,))]
     assert facts.spoken_of[0].shown_in == (2,)
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "is_file"),
+    [
+        ("rg -n limit", "src/limits.py:3:limit = 3", True),
+        ("git status --short", " M src/limits.py", True),
+        ("git diff --stat", " src/limits.py | 3 ++-", True),
+        ("find . -name '*.py'", "./src/limits.py", True),
+        ("cd ../other && rg -l limit", "src/limits.py", False),
+        ("git -C ../other status -s", "?? src/limits.py", False),
+        ("node run.js", "[7:ERROR:src/limits.py(83)] no cert", False),
+        ("rg -n limit", "docs/guide.txt:3: see src/limits.py", False),
+        ("git remote -v", "origin https://host.io/x/src/limits.py (fetch)", False),
+    ],
+)  # fmt: skip
+def test_an_untouched_file_is_one_that_a_listing_of_the_folder_printed(
+    command: str, printed: str, is_file: bool, tmp_path: Path
+) -> None:
+    """What another program, folder or document names is not taken for a file of the project."""
+    thread = (
+        ThreadBuilder("claude").user("go").shell(command, printed).assistant("So src/limits.py.")
+    )
+    found = [f.path for f in derived(thread, tmp_path).facts.spoken_of]
+
+    assert ("src/limits.py" in found) == is_file
+
+
+def test_what_a_short_message_of_the_user_names_counts_without_the_particle_at_its_end() -> None:
+    """`spec/guide.md도` is the file `spec/guide.md`; a long message may be pasted from anywhere."""
+    short = Entry(ref=1, kind="user", text="spec/guide.md도 확인해서 수정해줘")
+    long = Entry(ref=2, kind="user", text="other/report.md says " + "so " * 300)
+
+    assert list(find_mentions([short, long], (), CWD)) == ["spec/guide.md"]

@@ -339,3 +339,30 @@ def test_every_quoted_line_stands_in_the_thread(harness: str, budget: int, tmp_p
 
     assert find_invented(result.context, result.thread, GOAL) == []
     assert thread_of(story(harness), tmp_path).entries
+
+
+@pytest.mark.parametrize("denial", ["依然还是卡死了", "여전히 안 돼요", "geht nicht, immer noch rot", "still not working"])  # fmt: skip
+def test_a_conclusion_that_the_user_denied_shows_what_they_wrote(
+    denial: str, tmp_path: Path
+) -> None:
+    """A claim of success is not quoted without the next message, which says that it is not so."""
+    thread = (
+        ThreadBuilder("claude")
+        .user("the input freezes")
+        .assistant("Both `value` and `defaultValue` were set, so the field froze; it is fixed now.")
+        .user(denial)
+        .assistant("Then `spreadProps` runs too often. I leave `onChange` alone from now on.")
+    )
+    found = built(thread, tmp_path)
+
+    assert f'Then the user wrote "{denial}"' in found
+
+
+def test_files_that_were_read_long_ago_are_not_in_hand(tmp_path: Path) -> None:
+    """Read once at the start, a file is none in which the work goes on; one that was edited lately is."""
+    thread = ThreadBuilder("claude").user("go").read("old.py", "x = 1")
+    for n in range(60):
+        thread = thread.shell(f"python run.py {n}", "fine")
+    thread = thread.edit("new.py", "a", "b")
+
+    assert "Files in hand: `new.py`\n" in built(thread, tmp_path)

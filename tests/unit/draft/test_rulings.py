@@ -8,7 +8,13 @@ from making import thread_of
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.rank.history import JOINED, LAST_WHOLE, is_only_question, quote_rulings
+from tasuki.draft.rank.history import (
+    JOINED,
+    LAST_WHOLE,
+    PASTED,
+    is_only_question,
+    quote_rulings,
+)
 from tasuki.draft.text.entries import split_turns
 from tasuki.model import Entry, Goal, Item, Thread, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -291,3 +297,40 @@ def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
     )
 
     assert any(item.text.startswith('"option 2"') for item in items)
+
+
+def ran(ref: int, output: str) -> Entry:
+    """A command with what it printed."""
+    call = ToolCall(
+        id=f"c{ref}", name="Bash", kind="shell", command="make", output=output, status="ok"
+    )
+    return Entry(ref=ref, kind="tool", tool=call)
+
+
+def test_what_only_repeats_a_program_is_labelled_as_pasted() -> None:
+    """An error block, and lines that a program of the thread printed, are no rules; own words beside them are."""
+    entries = (
+        Entry(ref=1, kind="user", text="Build it with the new loader, please."),
+        ran(2, "loader: reading 14 tables of the store\nloader: stopped at table seven of them\nkeep it small for now"),
+        Entry(ref=3, kind="user", text="loader: reading 14 tables of the store\nloader: stopped at table seven of them"),
+        Entry(ref=4, kind="user", text="error: replicate: push declined by the rules of the repository"),
+        Entry(ref=5, kind="user", text="nginx: [warn] the \"user\" directive makes no sense here"),
+        Entry(ref=6, kind="user", text="keep it small for now"),
+        Entry(ref=7, kind="user", text="Never touch the error: lines of the log."),
+    )  # fmt: skip
+    thread = Thread(harness="", id="", path="", cwd="/p", entries=entries)
+
+    assert {item.refs[0]: item.label for item in rulings_of(thread)[0]} == {
+        1: "", 3: PASTED, 4: PASTED, 5: PASTED, 6: "", 7: "",
+    }  # fmt: skip
+
+
+def test_a_mark_of_omission_is_only_where_something_is_left_out() -> None:
+    """Sentences that follow one another are quoted as they are, list marks and headings with them."""
+    text = "Never touch the queue of the store. It is shared by all of them.\n- Keep the old names of it\n- Use tabs in all of the files\n" + "So it must be. " * 40  # fmt: skip
+    words = quoted(talk(text, "A: Yes."))
+
+    assert (
+        "Never touch the queue of the store. It is shared by all of them. - Keep the old names of it - Use tabs"
+        in words
+    )

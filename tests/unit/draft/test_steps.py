@@ -175,3 +175,16 @@ def test_any_line_of_a_long_output_is_no_result() -> None:
     assert steps_of(thread(ran("git pull --rebase && make", many))) == [
         "`git pull --rebase && make` → four"
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "step"),
+    [
+        ("git log --oneline -3", "c3 new\nb2 mid\na1 old", "`git log --oneline -3`"),
+        ("git push", "To host.io\n   a1..c3  main -> main", "`git push` → a1..c3 main -> main"),
+        ("git branch --show-current", "main", "`git branch --show-current` → main"),
+    ],
+)  # fmt: skip
+def test_the_last_line_of_a_list_is_no_result(command: str, output: str, step: str) -> None:
+    """The last of several commits is the oldest; the last line of a push is what it did."""
+    assert steps_of(thread(ran(command, output))) == [step]

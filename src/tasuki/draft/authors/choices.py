@@ -9,6 +9,7 @@ from tasuki.draft.facts.commands import (
     normalize_command,
     split_steps,
 )
+from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.runs.command_kinds import is_exit_code_hidden
 from tasuki.draft.runs.scopes import is_selection
@@ -22,6 +23,8 @@ MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
 """Files that match the goal best, the latest place they get, and how well they must match."""
 NOTED_FILES, MAX_SYMBOLS = 5, 3
 """Files listed with what was done to them, and names listed with each."""
+RECENT, RECENT_EDITS = 40, 150
+"""Newest entries in which a file that was read, or edited, is still in hand."""
 MAX_MENTIONED = 12
 """Untouched files that the newest entries name, listed after all others."""
 NOTED_COMMANDS = 4
@@ -36,6 +39,7 @@ def choose_files(task: AuthorTask, limit: int, reasons: bool) -> Iterator[FileIt
     Five with what was done to them come first, then names only.
     """
     known = task.relevance.files
+    hidden = has_unnamed_edits(task.thread)
     ranked = rank_existing_files(task)
     touched = [file for file in ranked if not known.is_only_mentioned(file)]
     mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)[
@@ -46,10 +50,27 @@ def choose_files(task: AuthorTask, limit: int, reasons: bool) -> Iterator[FileIt
         is_noted = count < NOTED_FILES and bool(file.edits or file.reads)
         yield FileItem(
             path=file.path,
-            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS]) if reasons and is_noted else "",
+            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS])
+            if reasons and is_noted and not hidden
+            else "",
             refs=file.shown_in[-3:] if is_noted else (),
             minor=not is_noted,
         )
+
+
+def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
+    """Return the files in which the work will most likely continue: edited ones, and those read last."""
+    if has_unnamed_edits(task.thread):
+        return []
+    ranked = rank_existing_files(task)
+    last = task.relevance.last
+    recent = [
+        f
+        for f in ranked
+        if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
+        or (f.reads and last - f.reads[-1] <= RECENT and not is_outside(f.path))
+    ]
+    return [f.path for f in recent[:limit]]
 
 
 def _is_only_printed(file: FileFact) -> bool:
@@ -176,7 +197,7 @@ _EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
     """Return the result of a command's last run, in few words."""
     if command.result == "not shown":
-        return "no exit code is recorded"
+        return ""  # What it printed says more, and its entry shows that.
     if not command.ok:
         word = "failed" if command.known else "did not run"
         if is_reported:

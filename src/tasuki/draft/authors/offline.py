@@ -7,7 +7,7 @@ concluded.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ from tasuki.draft.rank.excerpts import (
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
-from tasuki.draft.text.split import shorten, split_sentences
+from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
@@ -88,6 +88,8 @@ STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_IN_HAND, MAX_MID_TURN = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
+DENIAL = 160
+"""Characters up to which a message may only deny the one before it."""
 SPEAKER_LABELS = {
     "tool": "A sub-agent reported",
     "compaction": "The harness's summary of what was before",
@@ -150,6 +152,13 @@ class DraftComposer:
             (t.prompt.ref for t in self.turns if t.prompt and t.messages), default=0
         )
         self.concluding = find_concluding_refs(self.turns)
+        self._denied = {
+            turn.conclusion.ref: after.prompt
+            for turn, after in pairwise(self.turns)
+            if turn.conclusion and after.prompt and after.prompt.is_by_hand
+            if len(after.prompt.text) <= DENIAL and language_cues.is_denial(after.prompt.text)
+        }
+        """Messages that ended a turn, with the user's next one, which says that it is not so."""
         self._kinds: dict[int, str] = {}
         """Whose words each message is that blocks were cut from."""
         self.blocks = self._collect_blocks()
@@ -285,17 +294,24 @@ class DraftComposer:
         return item
 
     def _build_quotes(self, chosen: Sequence[int]) -> list[Item]:
-        """Return chosen blocks as items, one per message; a label marks words not the agent's."""
+        """Return chosen blocks as items, one per message.
+
+        A label marks words that are not the agent's, and a conclusion that the user then denied.
+        """
         return [
-            Item(text=text, refs=(ref,), label=SPEAKER_LABELS.get(self._kinds[ref], ""))
+            Item(
+                text=text,
+                refs=(ref, *((denied.ref,) if (denied := self._denied.get(ref)) else ())),
+                label=f'Then the user wrote "{shorten(fold_whitespace(denied.text), DENIAL)}"'
+                if denied
+                else SPEAKER_LABELS.get(self._kinds[ref], ""),
+            )
             for ref, text in quote_blocks(self.blocks, chosen)
         ]
 
     def _list_in_hand(self) -> Iterator[Item]:
         """Yield the files in which the work will most likely continue."""
-        if paths := [f.path for f in choices.rank_existing_files(self.task) if f.edits or f.reads][
-            :MAX_IN_HAND
-        ]:
+        if paths := choices.list_files_in_hand(self.task, MAX_IN_HAND):
             yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
     def _list_unanswered(self, limit: int) -> Iterator[Item]:
@@ -397,17 +413,19 @@ class DraftComposer:
         for item in written:
             self.picker.note_text(item.text)
         room -= sum(len(_format_line(item)) + 1 for item in written)
-        picked, _ = self.picker.pick_blocks(
+        picked, left = self.picker.pick_blocks(
             range(len(self.blocks)),
             room - UNQUOTED_ROOM,
             BlockWorth(self.task, self.turns, self.picker).weigh,
         )
         quoted = [*written, *self._build_quotes(picked)]
         cited = {ref for item in (*quoted, *self._shown_items) for ref in item.refs}
-        others = self._find_telling_messages() - cited
+        others = sorted(self._find_telling_messages() - cited)
+        left += UNQUOTED_ROOM - len(UNQUOTED) - sum(len(item.label) for item in quoted)
+        most = min(MOST_UNQUOTED, left // len(f"#{self.last}, "))
         return (
-            [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))]
-            if others
+            [*quoted, Item(text=UNQUOTED, refs=tuple(others[-most:]))]
+            if others and most > 0
             else quoted
         )
 

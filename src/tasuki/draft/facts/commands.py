@@ -98,6 +98,11 @@ class CommandRun:
         """What it printed."""
         return self._call.output
 
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether it began in the thread's own folder for sure."""
+        return set(self._folders) == {self._cwd}
+
     def list_scopes(self, kind: CheckKind) -> list[tuple[CheckScope, ...]]:
         """List what the checks of a kind in it look at: if no `cd` before lasts, and if each does."""
         both = (list_scopes(self._call.command, folder) for folder in self._folders)

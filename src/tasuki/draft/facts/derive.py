@@ -11,12 +11,12 @@ from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import (
-    add_mentions,
     build_file_facts,
     find_values,
     is_noise,
     select_only_in_thread,
 )
+from tasuki.draft.facts.mentions import add_mentions
 from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
 from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
@@ -72,7 +72,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     """
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
-    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
+    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
     stated = [

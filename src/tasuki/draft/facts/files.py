@@ -1,104 +1,22 @@
-"""Files of a thread: which were read, edited and removed, how often; which are only mentioned.
+"""Files of a thread: which were read, edited and removed, how often.
 
 Also the values that only the thread knows.
 """
 
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Literal
-
-from msgspec.structs import replace
 
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.text.entries import strip_handoff
-from tasuki.draft.text.split import PATH, find_paths
-from tasuki.model import Entry, FileChange, FileFact, Named, Quote, Thread
+from tasuki.draft.text.split import PATH
+from tasuki.model import FileChange, FileFact, Quote, Thread
 from tasuki.paths import is_on_drive, make_relative
 from tasuki.patterns import compile_pattern
-
-MentionPlace = Literal["assistant", "user", "input", "output"]
-NEWEST_ENTRIES = 200
-"""Newest entries that are searched."""
-MESSAGE_CHARACTERS, INPUT_CHARACTERS, OUTPUT_CHARACTERS = 20_000, 3_000, 6_000
-"""Characters of a message, of a tool's input, and of its output that are searched."""
-MAX_ENDS = 24
-"""Shortest ends of a path by which it may be named."""
-_ADDRESS = compile_pattern(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/")
-"""The start of an address or of a module's name: `github.com/`, `entire.io/`."""
-_FILE = compile_pattern(r"[^/]\.(?!(?:com|io|org|net|git|dev|ai|app)$)[A-Za-z][A-Za-z0-9_]{0,7}$")
-
-
-def find_mentions(
-    entries: Sequence[Entry], used_paths: Iterable[str], cwd: str
-) -> dict[str, Named]:
-    """Files that the newest entries name: paths that the thread used, and others with a folder.
-
-    A name without folders, or the end of a path, counts for the one file that it can mean.
-    """
-    known_paths = set(used_paths)
-    hits = [
-        (ref, where, _remove_marks(make_relative(path, cwd)))
-        for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
-        for path in find_paths(text)
-    ]
-    candidates = known_paths | {p for _, _, p in hits if _is_file(p)}
-    file_by_path = _resolve_paths(candidates, known_paths)
-    found: dict[str, dict[MentionPlace, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for ref, place, path in hits:
-        if target := file_by_path.get(path):
-            found[target][place].append(ref)
-    return {
-        path: Named(**{where: tuple(refs) for where, refs in by_where.items()})
-        for path, by_where in found.items()
-    }
-
-
-def _is_file(path: str) -> bool:
-    """Whether an untouched path may be a file: in a folder, with an extension, no address."""
-    return "/" in path and bool(_FILE.search(path)) and not _ADDRESS.match(path)
-
-
-def _list_texts(entries: Iterable[Entry]) -> Iterator[tuple[int, MentionPlace, str]]:
-    for entry in entries:
-        call = entry.tool
-        if entry.kind == "user":
-            yield entry.ref, "user", strip_handoff(entry)[:MESSAGE_CHARACTERS]
-        elif entry.kind == "assistant":
-            yield entry.ref, "assistant", entry.text[:MESSAGE_CHARACTERS]
-        elif call is not None:
-            yield (
-                entry.ref,
-                "input",
-                f"{call.command[:INPUT_CHARACTERS]}\n{call.detail[:INPUT_CHARACTERS]}",
-            )
-            yield entry.ref, "output", call.output[:OUTPUT_CHARACTERS]
-
-
-def _remove_marks(path: str) -> str:
-    """Return a path without the marks of a diff."""
-    return path[2:] if path.startswith(("a/", "b/")) else path
-
-
-def _resolve_paths(candidates: set[str], known_paths: set[str]) -> dict[str, str]:
-    """Return which file each path means, and each end of a path that only one file has."""
-    by_end: dict[str, set[str]] = defaultdict(set)
-    for path in candidates:
-        names = path.rsplit("/", MAX_ENDS)[1:]
-        for index in range(len(names)):
-            if end := "/".join(names[index:]):
-                by_end[end].add(path)
-    whole = {p for p in candidates if p in known_paths or not by_end.get(p)}
-    file_by_path = {p: p for p in whole}
-    for end, paths in by_end.items():
-        longest = paths & whole
-        if len(longest) == 1 and end not in whole:
-            file_by_path[end] = next(iter(longest))
-    return file_by_path
-
 
 MAX_LOOKED_UP = 48
 """Newest values that git is asked about at once."""
@@ -147,7 +65,16 @@ def select_only_in_thread(cwd: str, values: Sequence[Quote]) -> tuple[Quote, ...
     return tuple(q for q in asked if not any(q.text in line for line in present))
 
 
-_READER = compile_pattern(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_READER = compile_pattern(
+    r"(?:^|[|;&(\n]\s*)(?:sed\s+-n\w*\s+(?:-e\s+)?(?:'[^']*'|\"[^\"]*\"|\S+)|cat|nl|head|tail|less|bat|wc)\s+([^|;&><\n]+)"
+)
+_UNREADABLE = compile_pattern(
+    r"(?i)no such file|does not exist|not found|(?:is|not) a directory|EISDIR|ENOENT|permission denied|cannot open"
+)
+_HIDES_ERRORS = compile_pattern(r"2>\s*(?:/dev/null|&-|\$null|NUL\b)")
+_INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
+_SEVERAL = compile_pattern(r"\S*[$*?{]\S*")
+"""A word that holds a variable or a wildcard."""
 _UNDO = compile_pattern(
     r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
@@ -158,16 +85,8 @@ _MOVER = compile_pattern(
     r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
 )
 _REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
-_SYMBOL = compile_pattern(
-    r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
-    r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
-    r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
-    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
-)
-_MAX_SYMBOLS = 12
 _SYMBOL_EDITS = 8
 """Newest edits of a file whose names are looked for."""
-_SYMBOL_TEXT = 20_000
 _SYMBOL_FILES = 80
 """Most recently touched files whose names are looked for."""
 _NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/", "/pkg/mod/",
@@ -182,7 +101,7 @@ class _TouchedFile:
         self.created = False
         self.deleted = False
         self.undone = 0
-        self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
+        self.changes: deque[FileChange] = deque(maxlen=_SYMBOL_EDITS)
 
     def find_last_touch(self) -> int:
         """Return the newest entry that touched the file."""
@@ -225,7 +144,7 @@ class FileTable:
         file.edits.append(ref)
         file.created = file.created or (change.kind == "create" and not file.reads)
         file.deleted = change.kind == "delete"
-        file.texts.append(change.new or change.old)
+        file.changes.append(change)
 
     def record_move(self, old: str, new: str, ref: int) -> None:
         """Record that a file was renamed; what was done to the old one counts for the new one."""
@@ -236,7 +155,7 @@ class FileTable:
             return  # A folder.
         file.reads = sorted({*before.reads, *file.reads})
         file.edits = sorted({*before.edits, *file.edits, ref})
-        file.texts.extend(before.texts)
+        file.changes.extend(before.changes)
         before.edits.append(ref)
         before.deleted = True
 
@@ -265,21 +184,10 @@ class FileTable:
                 deleted=f.deleted,
                 undone=f.undone,
                 mentioned=tuple(f.mentioned[-20:]),
-                symbols=find_symbols(f.texts) if n < _SYMBOL_FILES else (),
+                symbols=find_symbols(f.changes) if n < _SYMBOL_FILES and not f.deleted else (),
             )
             for n, (path, f) in enumerate(newest_first)
         )
-
-
-def find_symbols(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return names that are defined in some texts, those of the last text first."""
-    found: dict[str, None] = {}
-    for text in texts:
-        for match in _SYMBOL.finditer(text[:_SYMBOL_TEXT]):
-            name = next(g for g in match.groups() if g)
-            found.pop(name, None)
-            found[name] = None
-    return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
 
 
 @lru_cache(maxsize=8_192)
@@ -320,7 +228,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
             continue
         if call.kind == "read":
             for path in call.paths:
-                if call.status != "error":
+                if call.status != "error" and not _shows_nothing(call.output):
                     table.record_read(path, entry.ref)
         elif call.changes and call.status != "error":
             for change in call.changes:
@@ -334,13 +242,17 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
     return table.build_facts()
 
 
-def add_mentions(
-    thread: Thread, files: Sequence[FileFact]
-) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
-    """Return the same files with their mentions in the newest entries, and files only mentioned."""
-    found = find_mentions(thread.entries, (f.path for f in files), thread.cwd)
-    touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
-    return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())
+def has_unnamed_edits(thread: Thread) -> bool:
+    """Return whether edits stand in the agent's messages as diffs, and none as calls.
+
+    SpecStory records some programs so: which file was edited, and how often, is not known then.
+    """
+    calls = [e.tool for e in thread.entries if e.tool]
+    return (
+        thread.harness == "specstory"
+        and not any(call.changes for call in calls)
+        and any("```diff" in e.text for e in thread.entries if e.kind == "assistant")
+    )
 
 
 def _record_shell_run(table: FileTable, run: CommandRun) -> None:
@@ -353,7 +265,7 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
         for match in _MOVER.finditer(command):
             table.record_move(match[1], match[2], ref)
     if run.navigation:
-        for path in _find_paths(_READER, command):
+        for path in _list_read(run):
             table.record_read(path, ref)
     elif "git " in command and "stash" not in command:
         if _UNDO_ALL.search(command):
@@ -365,6 +277,31 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
             table.record_change(FileChange(path=path, kind="delete"), ref)
 
 
+def _list_read(run: CommandRun) -> list[str]:
+    """Return the files of which a command that only looks around shows something."""
+    command, output = run.command, run.output.strip()
+    paths = _find_paths(_READER, command)
+    instead = {text.strip() for text in _INSTEAD.findall(command)}
+    said = output.split("\n")
+    if not output or instead & {line.strip() for line in said}:
+        return []
+    if len(paths) > 1 and _HIDES_ERRORS.search(command) and ("||" in command or ";" in command):
+        return []
+    errors = [line for line in said if _UNREADABLE.search(line)]
+    if len(errors) == len(said):
+        return []
+    return [path for path in paths if not any(f"{path}:" in f"{line}:" for line in errors)]
+
+
+def _shows_nothing(output: str) -> bool:
+    """Return whether what a tool printed is only a failure to read."""
+    return "\n" not in output.strip() and bool(_UNREADABLE.search(output)) and len(output) < 300
+
+
 def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
     """Return the paths in what a pattern captures of a command."""
-    return [path for match in pattern.finditer(command) for path in PATH.findall(match[1])]
+    return [
+        path
+        for match in pattern.finditer(command)
+        for path in PATH.findall(_SEVERAL.sub(" ", match[1]))
+    ]

@@ -4,7 +4,7 @@ It is derived mechanically. Each function yields lines ready for a draft. The wo
 the thread's own characters are fixed; only rules judge.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tasuki.draft.facts.commands import (
     LEADING_CD,
@@ -190,17 +190,36 @@ MOST_FAILING = 3
 
 
 def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield the todo list or plan as last written, unless the work went on without it."""
+    """Yield the todo list or plan as last written, unless the work went on without it for long.
+
+    Of one before later messages of the user only what is open is shown, and what nobody spoke of since.
+    """
     todos, ref = facts.todos, (facts.todos_ref,)
-    if not todos or _is_old(thread, facts.todos_ref):
+    if not todos or thread.entries[-1].ref - facts.todos_ref > _OLD_ENTRIES:
         return
     parts = (
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),
     )  # fmt: skip
-    for word, status, limit in parts:
+    age, shown = "", list(parts)
+    if _is_old(thread, facts.todos_ref):
+        later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref[0]]
+        later += [e.text for e in thread.entries if e.kind == "assistant" and e.ref > ref[0]]
+        todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
+        age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
+        shown = [parts[1]]
+    for word, status, limit in shown:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
-            yield Item(text=shorten("; ".join(texts), limit), refs=ref, label=f"Todo list, {word}")
+            label = f"Todo list, {word}{age}"
+            yield Item(text=shorten("; ".join(texts), limit), refs=ref, label=label)
+
+
+def _is_spoken_of(text: str, later: Sequence[str]) -> bool:
+    """Return whether a later text holds half of the telling words of a todo, or there are too few to know."""
+    terms = set(extract_terms(text))
+    return len(terms) < 3 or any(
+        2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later)
+    )
 
 
 MAX_PLAN = 500

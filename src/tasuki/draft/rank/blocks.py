@@ -24,6 +24,11 @@ _TABLE_ROW = compile_pattern(r"^\s*\|.*\|\s*$")
 _TABLE_LINE = compile_pattern(r"^[\s|:+-]{4,}$")
 _PADDING = compile_pattern(r"(?<=\S) {2,}(?=\S)")
 
+_POINTS_BACK = compile_pattern(
+    r"(?:It|This|That|These|Those|They|Both|Either|Neither)\b(?! (?:is )?(?:said|way)\b)"
+)
+"""How a paragraph begins that says nothing without the one before it."""
+
 LONG_ITEM = 420
 """Characters from which a list item with items below it is cut into those."""
 LONG_CODE = 14
@@ -41,7 +46,7 @@ class MessageBlock(Struct, frozen=True, gc=False):
     """paragraph, item, code, table"""
     heading: str = ""
     lead: int = -1
-    """Place of the paragraph ending in a colon that introduces it, -1 if there is none."""
+    """Place of the paragraph ending in a colon that introduces it, or to which its first word points; -1 if there is none."""
     begins: bool = True
     """Nothing is between it and its heading."""
 
@@ -53,12 +58,12 @@ def split_blocks(text: str, ref: int) -> list[MessageBlock]:
     is a paragraph.
     """
     blocks: list[MessageBlock] = []
-    heading, lead, is_alone, leads_on, is_first = "", -1, False, False, True
+    heading, lead, last, is_alone, leads_on, is_first = "", -1, -1, False, False, True
     for kind, lines in (*_split_parts(text), ("heading", [""])):
         if kind in ("heading", "lead-in"):
             if is_alone:
                 blocks.append(MessageBlock(heading, ref, len(blocks), "paragraph"))
-            heading, lead, is_alone = lines[0], -1, bool(lines[0])
+            heading, lead, last, is_alone = lines[0], -1, -1, bool(lines[0])
             leads_on, is_first = kind == "lead-in", True
             continue
         body = _clean_lines(kind, lines)
@@ -76,12 +81,13 @@ def split_blocks(text: str, ref: int) -> list[MessageBlock]:
                 len(blocks),
                 kind,
                 heading,
-                lead if kind != "paragraph" else -1,
+                lead if kind != "paragraph" else last if _POINTS_BACK.match(body) else -1,
                 begins=begins,
             )
         )
         if kind == "paragraph":
-            lead = len(blocks) - 1 if body.endswith((":", "：")) else -1
+            last = len(blocks) - 1
+            lead = last if body.endswith((":", "：")) else -1
     return blocks
 
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import groupby
 
 from msgspec.structs import replace
 
@@ -54,6 +55,7 @@ NO_SENTENCE_WEIGHT = 1.0
 SHORT_MESSAGE = 200
 """Characters up to which a message that begins with an announcement is only that."""
 _LIST_MARK = compile_pattern(r"^\s*[-*•]\s+(?=\D)")
+_OPTION = compile_pattern(r"(?:[-*•]\s+)?(?:Option\s+[A-E1-5]\b|[A-E][.):]\s)")
 _ENDS = (".", "!", "?", ":", "。", "？", "！", "：")
 GAP = "[…]"
 """Printed where blocks of a message are left out."""
@@ -119,6 +121,13 @@ class ExcerptPicker:
         self._rarity = {w: math.log(1 + count / n) for w, n in seen.items()}
         self._quoted_counts: Counter[str] = Counter()
         self.taken: set[int] = set()
+        self._options: dict[int, list[int]] = {}
+        """The options among which a message lets choose, by each of them."""
+        marked = (n for n, b in enumerate(self.blocks) if _OPTION.match(b.text))
+        for _, group in groupby(marked, lambda n: self.blocks[n].ref):
+            options = list(group)
+            if len(options) > 1:
+                self._options |= dict.fromkeys(options, options)
 
     def note_text(self, text: str) -> None:
         """Note that a text is in the brief, so that its words are worth less from now on."""
@@ -188,12 +197,20 @@ class ExcerptPicker:
     def _list_groups(
         self, index: int, by_place: Mapping[tuple[int, int], int]
     ) -> Iterator[list[int]]:
-        """Yield a block with the paragraph that introduces it, then the block alone."""
+        """Yield a block with the paragraph that introduces it, then the block alone.
+
+        One that points back never stands alone, and of options none without the others.
+        """
         block = self.blocks[index]
+        if options := self._options.get(index):
+            yield [i for i in options if i not in self.taken]
+            return
         lead = by_place.get((block.ref, block.lead))
-        if lead is not None and lead not in self.taken and len(self.blocks[lead].text) < MAX_LEAD:
+        is_open = lead is not None and lead not in self.taken
+        if lead is not None and is_open and len(self.blocks[lead].text) < MAX_LEAD:
             yield [lead, index]
-        yield [index]
+        if not (is_open and block.kind == "paragraph"):
+            yield [index]
 
     def _measure_cost(self, group: Sequence[int], printed: Set[tuple[int, str]]) -> int:
         """The characters that some blocks of a message take, with what is printed around them."""

@@ -3,13 +3,17 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 
+from msgspec.structs import replace
+
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
-from tasuki.draft.facts.files import find_symbols, is_noise
+from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
+from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.rank.relevance import Relevance
+from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import says_nothing
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
+from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, strip_emphasis
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
@@ -98,27 +102,48 @@ def quote_rulings(
     order = _measure_positions(own)
     for group_statements in chosen.values():
         group_statements.sort(key=order.__getitem__)
+    pasted = _find_pasted(turns, chosen)
     items = [
-        _build_item(by_ref[ref], group)
+        replace(_build_item(by_ref[ref], group), label=PASTED if group[0] in pasted else "")
         for ref in sorted(chosen)
-        for group in _group_statements(chosen[ref], order)
+        for group in _group_statements(chosen[ref], order, pasted)
     ]
     telling = (s for s in left if worth[s] >= MIN_WORTH)
     return items, [_build_item(by_ref[s.ref], [s]) for s in islice(telling, MAX_LEFT_OUT)]
 
 
+PASTED = "Pasted by the user"
+
+
+def _find_pasted(
+    turns: Sequence[ThreadTurn], chosen: Mapping[int, Sequence[Statement]]
+) -> set[Statement]:
+    """Return the chosen sentences that only repeat what a program printed."""
+    found: set[Statement] = set()
+    outputs: list[str] = []
+    for turn in turns:
+        statements = chosen.get(turn.prompt.ref, ()) if turn.prompt else ()
+        if turn.prompt and statements:
+            lines = _list_pasted_lines(turn.prompt.text, outputs)
+            found.update(s for s in statements if lines and _is_pasted(s, lines))
+        calls = (e.tool for e in turn.entries if e.tool and e.tool.kind == "shell")
+        outputs += (call.output for call in calls if call.status in ("ok", "error", "unknown"))
+    return found
+
+
 def _group_statements(
-    statements: Sequence[Statement], order: Mapping[Statement, int]
+    statements: Sequence[Statement], order: Mapping[Statement, int], pasted: Collection[Statement]
 ) -> list[list[Statement]]:
     """Group the chosen sentences of one message; each answer is separate, with its question.
 
-    What is far apart in a long message is separate, too. `order` is where each sentence begins.
+    What is far apart in a long message is separate, too, and what is pasted. `order` is where each sentence begins.
     """
     groups: list[list[Statement]] = []
     for statement in statements:
         last = groups[-1][-1] if groups else statement
         is_near = order[statement] - order[last] - len(last.text) <= MAX_SKIPPED
-        if groups and is_near and not statement.answers and not last.answers:
+        is_same = (statement in pasted) == (last in pasted)
+        if groups and is_near and is_same and not statement.answers and not last.answers:
             groups[-1].append(statement)
         else:
             groups.append([statement])
@@ -147,15 +172,78 @@ def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
     """Return the chosen sentences of one message as an item, in their own order."""
     asked, end = turn.prompt, turn.conclusion
     assert asked is not None
-    words = JOINED.join(
-        f"{s.number} {s.quote.text}" if s.number else s.quote.text for s in statements
-    )
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))
     if statements[0].is_chosen:
         return Item(text=statements[0].shown, refs=refs)
+    words = _join_statements(statements, fold_whitespace(strip_emphasis(asked.text)))
     return Item(text=f'"{words}"{refuses or answers}', refs=refs)
+
+
+_LIST_MARK = compile_pattern(r"[\s>#*+•-]*(?:\d{1,3}[.)])?[\s*]*")
+
+
+def _join_statements(statements: Sequence[Statement], message: str) -> str:
+    """Return sentences of a message on one line, with a mark where something is left out between two."""
+    words, end = "", -1
+    for statement in statements:
+        place = message.find(statement.text, max(end, 0))
+        between = message[end:place] if 0 <= end <= place else ""
+        number = f"{statement.number} " if statement.number else ""
+        if words and words.endswith("…"):
+            words += f" {number}"
+        elif words and between and _LIST_MARK.fullmatch(between):
+            words += between if not number or number.strip() in between else f"{between}{number}"
+        elif words:
+            words += JOINED + number
+        else:
+            words = number
+        words += statement.quote.text
+        end = place + len(statement.text) if place >= 0 else -1
+    return words
+
+
+_ERROR_LINE = compile_pattern(
+    r"(?:[\w./-]+: )?(?:error|fatal|remote|panic|npm ERR!|\w*(?:Error|Exception))\b(?:\[\w+\])?: |Traceback \(|\S+: \[(?:warn|error|emerg|crit|notice|info)\] |exit status \d|\s*at \S+ ?\(|time=\S+ level="
+)
+_LINE_LABEL = compile_pattern(r"([\w./@-]{2,30}):(?:\s|$)")
+SAME_LABELS, MIN_PRINTED = 3, 24
+"""Lines in a row that begin with the same label, as programs print them; characters of a line that tells its origin."""
+
+
+def _list_pasted_lines(message: str, outputs: Sequence[str]) -> set[str]:
+    """Return the lines of a message that a program of the thread printed before, or that only report an error."""
+    lines = [fold_whitespace(line) for line in message.split("\n") if line.strip()]
+    printed = {
+        line
+        for line in lines
+        if len(line) >= MIN_PRINTED and any(line in output for output in outputs)
+    }
+    pasted = {line for line in lines if _ERROR_LINE.match(line)}
+    if (
+        len(printed) > 1 or pasted
+    ):  # A program may print what a user typed: a single line proves nothing.
+        pasted |= printed
+    labelled = ((m[1] if (m := _LINE_LABEL.match(line)) else "", line) for line in lines)
+    for label, group in groupby(labelled, lambda pair: pair[0]):
+        same = [line for _, line in group]
+        if label and len(same) >= SAME_LABELS:
+            pasted.update(same)
+    return pasted
+
+
+_WORDS = compile_pattern(r"[^\W\d_]{2}")
+
+
+def _is_pasted(statement: Statement, pasted: Iterable[str]) -> bool:
+    """Return whether nothing is left of a sentence without some lines."""
+    rest = statement.text
+    if not _WORDS.search(rest):
+        return False
+    for line in sorted(pasted, key=len, reverse=True):
+        rest = rest.replace(line, " ")
+    return not _WORDS.search(rest)
 
 
 def is_only_question(statement: Statement) -> bool:
@@ -174,6 +262,10 @@ MAX_OUTPUT_LINES = 3
 """Lines of output, other than a check's, of which the last one still gives a command's result."""
 _INFORMATIVE = compile_pattern(r"\d|[Ee]rror|ERR|[Ff]ail|Exception|[Ww]arn")
 """What makes the last of many lines worth quoting: a figure, or something that went wrong."""
+_LISTS = compile_pattern(
+    r"git\s+(?:log|status|branch|tag|reflog|show|remote|worktree|stash\s+list|diff(?!.*--(?:short)?stat))\b|gh\s+\w+\s+(?:list|view|status|checks)\b"
+)
+"""Commands of whose several lines none is their result."""
 STEP_WINDOW = 120
 """Newest entries in which steps are looked for."""
 FEW_STEPS = 4
@@ -237,7 +329,7 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
         else "edited"
     )
     failed = ", which failed" if call.status == "error" else ""
-    inside = [f"`{name}`" for name in find_symbols(c.new or c.old for c in changes)[:MAX_NAMES]]
+    inside = [f"`{name}`" for name in find_symbols(changes)[:MAX_NAMES]]
     name_list = f": {', '.join(inside)}" if inside else ""
     more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
     return Item(text=f"{verb} {', '.join(paths[:4])}{more}{failed}{name_list}", refs=(entry.ref,))
@@ -264,7 +356,9 @@ def _format_result(run: CommandRun, call: ToolCall) -> str:
     if run.check and (line := find_outcome(run)):
         return shorten(line, MAX_RESULT)
     lines = [line for line in run.output.split("\n") if line.strip()]
-    if (
+    ended = list_simple_commands(run.command)[-1:]
+    is_list = run.navigation or bool(ended and _LISTS.match(ended[0].text))
+    if (is_list and len(lines) > 1) or (
         len(lines) > MAX_OUTPUT_LINES
         and "git " not in run.command
         and not _INFORMATIVE.search(lines[-1])

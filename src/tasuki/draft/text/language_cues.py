@@ -129,7 +129,7 @@ ANNOUNCEMENT_CHARACTERS = 600
 """Characters at the end of a message in which its last sentence is looked for."""
 _ANNOUNCES = compile_pattern(
     r"(?:(?:ok(?:ay)?|good|great|perfect|alright|so|first|next|then|now|and)\b[,.! ]+)*"
-    r"(?:(?:let me|let's|let us)\b|(?:i'?ll|i will|i'?m going to|i am going to|i'?m)\s+(?:(?:now|also|just|first)\s+)?"
+    r"(?:(?:let me|let's|let us)\b|i (?:need to|must|should|have to) (?:know|check|verify|see|find out|understand|confirm)\b|(?:i'?ll|i will|i'?m going to|i am going to|i'?m)\s+(?:(?:now|also|just|first)\s+)?"
     r"(?:look|check|see|read|run|verify|test|find|search|explore|examine|inspect|trac|start|begin|continu|proceed|re-?run)(?:e|n?ing)?\b)",
     re.IGNORECASE,
 )
@@ -157,19 +157,50 @@ def is_announcement(sentence: str) -> bool:
 
 
 def strip_announcement(text: str) -> str:
-    """Return a message without the last sentences that only announce the next step."""
+    """Return a message without the last sentences that only announce the next step.
+
+    Where it is announced what is done about a turn of things ("But …"), the message stays whole. A short
+    alarm whose cause is looked for next goes with the announcement: nobody knows yet whether it is so.
+    """
+    whole, seeks = text, False
     while text:
         ends = [
             m.end()
             for m in _LAST_SENTENCE.finditer(text, max(0, len(text) - ANNOUNCEMENT_CHARACTERS))
         ]
         if not ends and len(text) > ANNOUNCEMENT_CHARACTERS:
-            return text
+            break
         start = ends[-1] if ends else 0
         if not is_announcement(text[start:]):
-            return text
+            if text is not whole and _TURNS.match(text[start:]):
+                return whole
+            break
+        seeks = seeks or bool(_SEEKS.search(text[start:]))
         text = text[:start].rstrip()
-    return text
+    start = text.rfind("\n\n") + 2 if "\n\n" in text else 0
+    return text[:start].rstrip() if seeks and len(text) - start <= SHORT_ANNOUNCEMENT else text
+
+
+_TURNS = compile_pattern(
+    r"(?:but|however|yet|unfortunately|except|although|though|oops|hm+)\b", re.IGNORECASE
+)
+_SEEKS = compile_pattern(
+    r"\b(?:find|see|check|understand|figure|trace|look)\b.{0,24}\b(?:where|why|what|how|out|cause)\b|\b(?:investigate|debug)\b",
+    re.IGNORECASE,
+)
+_DENIES = compile_pattern(
+    r"\b(?:still (?:not|fail\w*|broken|get\w*|see\w*|the same|doesn|isn|shows?|there|stuck|freez\w*|crash\w*|hangs?|wrong|happen\w*)|nope|not (?:fixed|working|true|solved|there|right)|(?:it|that|this)(?: still)? (?:fails|isn'?t|doesn'?t|does not|didn'?t|did not)|doesn'?t work|didn'?t (?:work|help|fix)|wrong|same (?:error|problem|issue|result))\b"
+    r"|\b(?:immer noch|geht nicht|ging nicht|funktioniert nicht|funktioniert immer|klappt nicht|stimmt nicht|falsch|nicht behoben)\b"
+    r"|\b(?:toujours|ne (?:marche|fonctionne)|pas corrigé|sigue|todavía|aún no|no funciona|no sirve|mismo error|ainda|não funciona|não funcionou|mesmo erro|ancora|non funziona|stesso errore)\b"
+    r"|依然|仍然|还是|還是|没有(?:啊|解决|用|效果|变)|并没有|不行|不对|没用|还没|又(?:出现|报错)|失败|여전히|아직|안 ?(?:돼|되|됨|나)|똑같|まだ|直って|動かない|変わらない|相変わらず"
+    r"|вс[её] ещ[её]|по-прежнему|не работает|не помогло|опять|та же ошибка",
+    re.IGNORECASE,
+)
+
+
+def is_denial(text: str) -> bool:
+    """Return whether a short message of the user may say that what the agent reported is not so."""
+    return bool(_DENIES.search(text.replace("’", "'")))
 
 
 _AFFIRMS = compile_pattern(
