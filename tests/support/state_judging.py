@@ -310,19 +310,20 @@ def _judge_pulls(cut: Cut, text: str) -> _Opinion:
 # -- checks, todo lists and what runs --------------------------------------------------
 
 
+_UNKNOWN = "tasuki cannot tell how it ended"
+
+
 def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
     label = next((c for c in cut.checks if c.kind == kind), None)
-    if label is None and "no exit code" in text:
-        return UNJUDGED
+    if _UNKNOWN in text:
+        return UNJUDGED  # The newest run is labelled.
     if label is None:
         return "wrong", "no such check is labelled"
     if label.result == "unclear":
         return UNJUDGED
     says = re.search(r"`(?: \(in .*?\))? (passed|FAILED)(?=[:;,]|$)", text)
     if says is None:
-        return UNJUDGED if "no exit code" in text else ("wrong", "it says no result")
-    if text.endswith("; run again since, with no exit code or summary of it"):
-        return UNJUDGED
+        return "wrong", "it says no result"
     if says[1].lower() != label.result:
         return "wrong", f"it is labelled {label.result}"
     nothing = text.endswith("; nothing edited since")

@@ -12,13 +12,17 @@ from tasuki.testing import ThreadBuilder
 HARNESSES = ("claude", "codex", "pi", "gemini", "opencode")
 
 
-def read_check(build: ThreadBuilder, folder: Path) -> str:
-    """What the state says behind the result of the tests."""
+def list_tests(build: ThreadBuilder, folder: Path) -> list[str]:
+    """What the state says of the tests."""
     thread = detect_harness(path := build.write(folder)).read(path)
-    lines = [
+    return [
         i.text for i in list_state_items(thread, derive_facts(thread).facts) if i.label == "Tests"
     ]
-    return lines[0].partition("passed: `42 passed in 2s`")[2].removeprefix("; ")
+
+
+def read_check(build: ThreadBuilder, folder: Path) -> str:
+    """What the state says behind the result of the tests."""
+    return list_tests(build, folder)[0].partition("passed: `42 passed in 2s`")[2].removeprefix("; ")
 
 
 def check_then(command: str, harness: str = "claude") -> ThreadBuilder:
@@ -80,9 +84,12 @@ def test_nothing_was_edited_where_all_commands_since_only_look(
     command: str, tmp_path: Path
 ) -> None:
     """They read, check, commit or push."""
-    said = read_check(check_then(command), tmp_path)
+    assert read_check(check_then(command), tmp_path) == "nothing edited since"
 
-    assert said in (
-        "nothing edited since",
-        "nothing edited since; run again since, with no exit code or summary of it",
-    )
+
+def test_what_was_run_last_is_told_first(tmp_path: Path) -> None:
+    """Nobody takes the older result for the newest."""
+    assert list_tests(check_then("pytest -q tests/api | wc -l"), tmp_path) == [
+        "`pytest -q tests/api` was run last; tasuki cannot tell how it ended. "
+        "Before it `pytest -q` passed: `42 passed in 2s`; nothing edited since"
+    ]

@@ -24,7 +24,7 @@ from tasuki.draft.runs.command_kinds import (
     is_navigation,
     list_simple_commands,
 )
-from tasuki.draft.runs.runners import JUDGED
+from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
@@ -113,14 +113,14 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
     for checks in by_run.values():
         check = checks[0]
         label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
-        shown = find_step(check.command, check.check) if "<<" in check.command else check.command
-        command = shorten_command(strip_filter(shown), 140)
         where = f" (in {check.folder})" if check.folder else ""
-        parts = [f"`{command}`{where} {_format_result(check)}"]
+        parts = [f"`{_shorten_check(check.command, check.check)}`{where} {_format_result(check)}"]
         if check.known and (since := _describe_changes_since(facts, check)):
             parts.append(since)
         if check.unseen:
-            parts.append("run again since, with no exit code or summary of it")
+            newer = next(c for c in facts.commands if check.unseen in c.refs)
+            last = f"`{_shorten_check(newer.command, check.check)}` was run last"
+            parts[0] = f"{last}; {_UNKNOWN_END}. Before it {parts[0]}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text="; ".join(parts), refs=refs, label=label)
     tests = [c for c in facts.commands if c.check == "test" and c.known]
@@ -133,6 +133,12 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
             refs=tests[0].refs[-1:],
             label="Not verified",
         )
+
+
+def _shorten_check(command: str, kind: CheckKind) -> str:
+    """Return the command of a check on one line, without the filters behind it."""
+    shown = find_step(command, kind) if "<<" in command else command
+    return shorten_command(strip_filter(shown), 140)
 
 
 def _find_whole_run(facts: Facts) -> CommandFact | None:
@@ -171,9 +177,12 @@ def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
     return "" if check.changed_by is None else "nothing edited since"
 
 
+_UNKNOWN_END = "tasuki cannot tell how it ended"
+
+
 def _format_result(check: CommandFact) -> str:
     if check.result == "not shown":
-        return "was run; no exit code or summary shows how it ended"
+        return f"was run; {_UNKNOWN_END}"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
     if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):
