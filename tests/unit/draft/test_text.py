@@ -146,7 +146,9 @@ def test_a_shorter_look_finds_the_same(name: str, tmp_path: Path) -> None:
     """Paths are found in likely words as in the whole text, and telling words in its tokens, in their order."""
     for path in (*samples(name), *(unzipped(p, tmp_path) for p in corpus(name))):
         for entry in adapter(name).read(path).entries:
-            text = join_entry_text(entry)[:6_000]
+            text = join_entry_text(entry)[:6_000].replace(
+                "\\", " "
+            )  # Of an escape it sees the letter.
             assert find_paths(text) == list(dict.fromkeys(PATH.findall(text)))
             if text.isascii():  # The umlaut makes it another look, and is no word of its own.
                 assert list(weigh_telling_words(text).items()) == list(weigh_telling_words(f"{text} ü").items())  # fmt: skip

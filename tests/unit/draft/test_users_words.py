@@ -11,6 +11,7 @@ from raw_words import READERS, claude_queue, fold, sentences_of
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts import statements
 from tasuki.draft.text.entries import TextClaim
+from tasuki.draft.text.split import extract_own_words
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 
@@ -149,3 +150,14 @@ def test_a_quote_with_a_bare_mark_is_found_and_so_are_its_entries(tmp_path: Path
 
     assert asked.find_quoting_entries("edges such as a -> sleep are wrong", ()) == (1,)
     assert asked.has_claim(TextClaim("quote", "edges such as a * -> sleep are wrong"), ())
+
+
+def test_a_message_without_the_middle_of_its_paste_is_the_users(tmp_path: Path) -> None:
+    """However much is left out between the parts."""
+    pasted = "\n".join(f"    at step{n} (src/cart.ts:{n}:7)" for n in range(300))
+    asked = standing(tmp_path, f"It breaks when I pay:\n{pasted}\nMend it at once.", "And now?")
+    said = extract_own_words(asked.thread.entries[0].text).text
+
+    assert "298 pasted lines are left out" in said
+    assert asked.is_user_quote(said)
+    assert not asked.is_user_quote(f"{said} and use port 80")

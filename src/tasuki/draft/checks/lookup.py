@@ -20,7 +20,7 @@ from tasuki.draft.text.entries import (
     join_entry_text,
     strip_hidden,
 )
-from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
+from tasuki.draft.text.split import PASTED, fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.answers import parse_answers
 from tasuki.model import Entry, Goal, Thread
 from tasuki.paths import make_relative
@@ -236,9 +236,13 @@ class ThreadLookup:
         sentence. The end of a line ends a sentence, unless the line breaks off after a negation.
         """
         cited = [entry for ref in refs if (entry := self.find_entry(ref))]
-        return any(
-            any(_is_plainly_said(form, entry) for entry in cited) or self._is_by_user(form)
-            for form in _list_forms(words)
+        parts = list(filter(None, map(_list_forms, PASTED.split(words))))
+        return bool(parts) and all(
+            any(
+                any(_is_plainly_said(form, entry) for entry in cited) or self._is_by_user(form)
+                for form in forms
+            )
+            for forms in parts
         )
 
     def is_user_choice(self, text: str, refs: Sequence[int]) -> bool:

@@ -259,6 +259,11 @@ _MACHINE_LINE = compile_pattern(
 """How lines of terminals, logs, diffs and code begin."""
 
 
+_PASTED_MARK = "[… {} pasted lines are left out …]"
+PASTED = compile_pattern(re.escape(_PASTED_MARK).replace(r"\{\}", r"\d+"))
+"""The mark for the middle of a paste, between two parts of a message."""
+
+
 class OwnWords(NamedTuple):
     """What a user wrote in a message, and the lines of pastes that were left out of it."""
 
@@ -281,7 +286,7 @@ def extract_own_words(text: str, *, is_last: bool = False) -> OwnWords:
         inner = [line for line in lines if line.strip() and not _FENCE.match(line)]
         if is_paste and len(inner) > 3 and sum(map(len, inner)) >= WHOLE_MESSAGE:
             left_out += inner[1:-1]
-            mark = f"[… {len(inner) - 2} pasted lines are left out …]"
+            mark = _PASTED_MARK.format(len(inner) - 2)
             lines = ["", f"{inner[0].strip()} {mark} {inner[-1].strip()}", ""]
         kept += lines
     return OwnWords("\n".join(kept).strip(), tuple(left_out))

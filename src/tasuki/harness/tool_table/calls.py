@@ -344,6 +344,8 @@ class CallLog:
             self.background.record_end(job, status is None or status[1] != "completed", code)
         elif is_worded(call.name):
             self.background.record_state(job, goes_on=call.status == "running")
+            if call.status == "running":
+                put(call, "status", "ok")  # The poll itself has ended.
 
     def settle(self, status: ToolStatus) -> None:
         """Settle open calls when the conversation goes on: they will never get a result."""
