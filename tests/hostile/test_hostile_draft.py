@@ -8,11 +8,11 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import commands, derive as facts, files, open_statements, state, statements
+from tasuki.draft.facts import commands, derive as facts, files, mentions, open_statements, state, statements
 from tasuki.draft.repository import reader, uncommitted
 from tasuki.draft.runs import command_kinds
 from tasuki.draft.rank import block_worth, blocks, excerpts, history
-from tasuki.draft.text import language_cues as said, entries as turns, split as text
+from tasuki.draft.text import language_cues as said, entries as turns, pasted, split as text
 from tasuki.draft.authors import offline
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.rank.relevance import FileRanks
@@ -48,13 +48,14 @@ for hard in HARD:
 for hard in HARD:
     entries = tool(1, kind="shell", command=f"mv a b{hard}mv "), tool(2, kind="read", paths=(hard,)), agent(3, hard), user(4, hard)
     read = thread(*entries)
-    files.add_mentions(read, files.build_file_facts(read, commands.list_runs(entries)))
+    runs = commands.list_runs(entries)
+    mentions.add_mentions(read, files.build_file_facts(read, runs), runs)
 """,
     "mentions": """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-files.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
-files.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
+mentions.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
+mentions.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
 """,
     "ranks": """
 for hard in HARD:
@@ -152,8 +153,8 @@ for hard in HARD:
 """,
     "text": """
 for hard in HARD:
-    list(text.split_sentences(hard)), list(text.split_sentences(f"**{hard}")), text.extract_own_words(f"## My request for Codex:{hard}")
-    text.find_error_line(f"hint: {hard}"), text.extract_own_words(f"# a\\n{hard}\\n\\nfound in {hard}\\nb")
+    list(text.split_sentences(hard)), list(text.split_sentences(f"**{hard}")), pasted.extract_own_words(f"## My request for Codex:{hard}")
+    text.find_error_line(f"hint: {hard}"), pasted.extract_own_words(f"# a\\n{hard}\\n\\nfound in {hard}\\nb")
 """,
 }
 

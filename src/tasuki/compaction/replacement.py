@@ -26,7 +26,8 @@ from tasuki.draft.brief import (
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import says_nothing
-from tasuki.draft.text.split import extract_own_words, fold_whitespace, shorten
+from tasuki.draft.text.pasted import extract_own_words
+from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Goal, Thread, tokens
 from tasuki.patterns import compile_pattern
@@ -109,9 +110,9 @@ def _list_other_words(
     chosen: list[str] = []
     left = limit - len(heading) - 1
     for turn in reversed(split_turns(thread.entries)):
-        words = extract_own_words(extract_user_words(turn.prompt)).text if turn.prompt else ""
-        words = fold_whitespace(words)
-        if not words or said.quotes(words[:MIN_QUOTED]) or says_nothing(words):
+        own = extract_own_words(extract_user_words(turn.prompt) if turn.prompt else "")
+        words = fold_whitespace(own.text)
+        if not words or own.is_pasted or said.quotes(words[:MIN_QUOTED]) or says_nothing(words):
             continue
         line = f'- "{shorten(words, MAX_WORDS)}"{format_refs((turn.prompt.ref,) if turn.prompt else ())}'
         line = clean_line(redactor.redact_quote(line))

@@ -10,13 +10,8 @@ from tasuki.draft.facts import open_statements
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
-from tasuki.draft.text.split import (
-    WHOLE_MESSAGE,
-    extract_own_words,
-    fold_for_comparison,
-    shorten,
-    split_sentences,
-)
+from tasuki.draft.text.pasted import ADDRESSES, WHOLE_MESSAGE, extract_own_words
+from tasuki.draft.text.split import fold_for_comparison, shorten, split_sentences
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
@@ -96,9 +91,6 @@ _QUOTED = compile_pattern(r"[\"“](?:[^\s\"“”]+\s){3,40}[^\s\"“”]+[\"�
 _LOG = compile_pattern(
     r"\b\d\d:\d\d:\d\d\b|\|(?:DEBU|INFO|WARN|ERRO)|(?<!\S)[^\s=]{1,60}=\S{1,200} [^\s=]{1,60}=\S"
 )
-_ADDRESSES = compile_pattern(
-    r"(?i)\b(?:i|i'[a-z]+|you|your|me|my|we|we'[a-z]+|our|us|let'?s|please|don'?t)\b|^\W*(?:always|never|do not|use|keep|no|only|make|avoid|ensure)\b|[^\x00-\x7f]{3}"
-)
 PASTED_MESSAGE = 2_000
 """Characters of a message whose middle makes no rules: nothing proves that the user wrote it."""
 _ONE_OFF = compile_pattern(
@@ -156,8 +148,10 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
         words = extract_user_words(entry)
         if not words:
             continue
-        own = _keep_ends(extract_own_words(words).text)
-        for sentence in split_sentences(_drop_quoted(own)):
+        own = extract_own_words(words)
+        if own.is_pasted:
+            continue
+        for sentence in split_sentences(_drop_quoted(_keep_ends(own.text))):
             is_repeated = len(sentence) >= 40 and sentence in printed
             if not is_repeated and not _is_pasted(sentence, words):
                 yield entry.ref, sentence
@@ -184,7 +178,7 @@ def _is_pasted(sentence: str, message: str) -> bool:
     """
     if _LOG.search(sentence):
         return True
-    return len(message) >= WHOLE_MESSAGE and not _ADDRESSES.search(sentence)
+    return len(message) >= WHOLE_MESSAGE and not ADDRESSES.search(sentence)
 
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:

@@ -7,10 +7,9 @@ from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 
 from tasuki.draft.rank.excerpts import weigh_telling_words
 from tasuki.draft.text.entries import join_entry_text
+from tasuki.draft.text.pasted import OwnWords, extract_own_words
 from tasuki.draft.text.split import (
     PATH,
-    OwnWords,
-    extract_own_words,
     extract_terms,
     find_error_line,
     find_identifiers,
@@ -91,7 +90,7 @@ def test_the_ends_of_a_long_paste_stay_with_a_mark_between_them() -> None:
         "2026-11-01 10:00:19 INFO the worker started with 19 jobs", "Nobody restarts it",
     ]  # fmt: skip
     assert len(own.left_out) == 18
-    assert extract_own_words(log, is_last=True) == OwnWords(log)
+    assert extract_own_words(log, is_last=True) == OwnWords(log, is_pasted=True)
 
 
 def test_the_error_line_is_the_plain_reason() -> None:

@@ -8,10 +8,11 @@ import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 from raw_words import READERS, claude_queue, fold, sentences_of
 
+from tasuki.compaction.rules import list_rules
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts import statements
 from tasuki.draft.text.entries import TextClaim
-from tasuki.draft.text.split import extract_own_words
+from tasuki.draft.text.pasted import extract_own_words
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 
@@ -161,3 +162,60 @@ def test_a_message_without_the_middle_of_its_paste_is_the_users(tmp_path: Path) 
     assert "298 pasted lines are left out" in said
     assert asked.is_user_quote(said)
     assert not asked.is_user_quote(f"{said} and use port 80")
+
+
+REPLY = "\n\n".join(
+    f"{n}. **Step {n}** — move the `cart` table behind the service, so that your code stays small."
+    for n in range(1, 9)
+)
+"""What an agent writes: long, with bold points and dashes."""
+SESSION = "\n".join(
+    f"⏺ Bash(git show HEAD~{n})\n  ⎿  cart.ts must not be committed, only {n} files"
+    for n in range(12)
+)
+ORDERS = "\n".join(
+    f"{n}. **Rule {n}**: the `cart` table must never be read by the shop itself, only by the service"
+    for n in range(1, 9)
+)
+"""What some users type, too."""
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (f"fix only the upload, it still breaks: Looking at your code, I see it.\n\n{REPLY}\n\nWould you like me to apply it?", "fix only the upload, it still breaks: […]"),
+        (f"my other agent had this to say. does it change anything?\n\nYou're right.\n{REPLY}", "my other agent had this to say. does it change anything? […]"),
+        (f"what do you think of this? change nothing yet:\n\nKeep the cache\n{REPLY}", "what do you think of this? change nothing yet: […]"),
+        (f"Left of the summary\n{SESSION}\nContinue this please", "[…] Continue this please"),
+        (f"here is the documentation:\n{REPLY}\ncan you make the url a variable? thanks", "here is the documentation: […] can you make the url a variable? thanks"),
+        (f"implement this plan:\n\n{ORDERS}", ""),
+        (f"The shop must be split.\n\n{ORDERS}\n\nLet me know if you have questions", ""),
+        (f"## Task\n\n{ORDERS}\n\nWhat do you think of the last rule?", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_last", [True, False])
+def test_words_of_others_in_a_message_are_not_the_users(
+    message: str, words: str, is_last: bool
+) -> None:
+    """What was typed around them stays, all lines of them are reported, and long orders are whole."""
+    own = extract_own_words(message, is_last=is_last)
+    told = fold(" ".join((own.text, *own.left_out)))
+
+    assert fold(MARK.sub("[…]", own.text)) == fold(words or message)
+    assert [s for s in sentences_of(message) if s not in told] == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"Looking at your logs, I notice a slash too much.\n\n{REPLY}\n\nLet me know if you'd like me to go on.",
+        "Failed to compile\n./cart.tsx\n  × Expected a semicolon\n   ╭─[cart.tsx:2:1]\n 2 │ }\n 3 │ return (\n   ╰────",
+    ],
+)
+def test_a_message_that_is_only_pasted_makes_no_rule(message: str, tmp_path: Path) -> None:
+    """It is quoted as pasted, and after what was typed."""
+    thread = standing(tmp_path, message, "ok, and the tests must stay").thread
+    stated = statements.extract_user_statements(thread.entries)
+
+    assert [s.is_pasted for s in stated if s.ref == 1] == [True] * sum(s.ref == 1 for s in stated)
+    assert [r.text for r in list_rules(thread, stated)] == ["ok, and the tests must stay"]

@@ -20,7 +20,8 @@ from tasuki.draft.text.entries import (
     join_entry_text,
     strip_hidden,
 )
-from tasuki.draft.text.split import PASTED, fold_for_comparison, fold_whitespace
+from tasuki.draft.text.pasted import PASTED
+from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.answers import parse_answers
 from tasuki.model import Entry, Goal, Thread
 from tasuki.paths import make_relative

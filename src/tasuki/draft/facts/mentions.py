@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import strip_handoff
-from tasuki.draft.text.split import WHOLE_MESSAGE, find_paths
+from tasuki.draft.text.pasted import WHOLE_MESSAGE
+from tasuki.draft.text.split import find_paths
 from tasuki.model import Entry, FileFact, Named, Thread
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
+from tasuki.draft.text.pasted import WHOLE_MESSAGE, OwnWords, extract_own_words
 from tasuki.draft.text.split import (
     MAX_QUOTE,
-    WHOLE_MESSAGE,
-    extract_own_words,
     fold_for_comparison,
     fold_whitespace,
     shorten,
@@ -66,6 +65,8 @@ tool call.
 """
 RULING_WEIGHT = 0.9
 """Weight of a short reply whose question or option is known."""
+PASTED_WEIGHT = 0.2
+"""Most weight of words that somebody else wrote."""
 
 
 class Statement(Struct, frozen=True, gc=False):
@@ -84,6 +85,8 @@ class Statement(Struct, frozen=True, gc=False):
     """Its number in a list: `2.`"""
     is_chosen: bool = False
     """A choice in the agent's words, which the user took."""
+    is_pasted: bool = False
+    """Of a message that somebody else wrote."""
 
     @property
     def shown(self) -> str:
@@ -135,13 +138,21 @@ def extract_user_statements(
             result += chosen
         elif words := extract_user_words(entry):
             own, pieces = _split_own_words(entry, words, printed, left_out, entry.ref == last)
-            own_words[entry.ref] = own
+            own_words[entry.ref] = own.text
             numbers = _SentenceNumbers(words)
             for piece in pieces:
                 statement = _build_user_statement(piece, entry, asked_before)
                 asked_before = ""
                 if number := numbers.take_number(piece):
                     statement = replace(statement, number=number)
+                if own.is_pasted:
+                    statement = replace(
+                        statement,
+                        is_pasted=True,
+                        kind="request",
+                        answers="",
+                        weight=min(statement.weight, PASTED_WEIGHT),
+                    )
                 result.append(
                     _mark_refusal(statement, refused_before) if refused_before else statement
                 )
@@ -150,7 +161,7 @@ def extract_user_statements(
 
 def _split_own_words(
     entry: Entry, words: str, printed: Iterable[str], left_out: list[LeftOut], is_last: bool
-) -> tuple[str, list[str]]:
+) -> tuple[OwnWords, list[str]]:
     """Return a message without what is not the user's own, and its pieces: a short one is whole.
 
     Of a long one, what the agent had printed before and the middle of pastes are left out.
@@ -170,7 +181,7 @@ def _split_own_words(
             left_out.append(LeftOut(entry.ref, piece, "the agent had printed it before"))
         elif piece:
             kept.append(piece)
-    return own.text, kept
+    return own, kept
 
 
 _NUMBERED = compile_pattern(r"(?m)^[^\S\n]*(\d{1,2}[.)])[^\S\n]+(\S.*)$")

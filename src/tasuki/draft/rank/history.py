@@ -118,8 +118,8 @@ PASTED = "Pasted by the user"
 def _find_pasted(
     turns: Sequence[ThreadTurn], chosen: Mapping[int, Sequence[Statement]]
 ) -> set[Statement]:
-    """Return the chosen sentences that only repeat what a program printed."""
-    found: set[Statement] = set()
+    """Return the chosen sentences that somebody else wrote, or that only repeat what a program printed."""
+    found = {s for group in chosen.values() for s in group if s.is_pasted}
     outputs: list[str] = []
     for turn in turns:
         statements = chosen.get(turn.prompt.ref, ()) if turn.prompt else ()

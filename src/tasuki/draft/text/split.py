@@ -4,11 +4,9 @@ Everything returned is verbatim from the text, apart from white space and emphas
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 from tasuki.draft.text import lexicon
 from tasuki.patterns import compile_pattern
@@ -24,7 +22,6 @@ _REMEMBERED = 2_000
 MAX_LINE = 3_000
 """Characters of a line that are quoted."""
 
-_FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _BULLET = compile_pattern(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
 _SENTENCE_END = compile_pattern(
     r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
@@ -248,57 +245,3 @@ def find_error_line(output: str) -> str:
         return shorten(fold_whitespace(weak), 240)
     lines = [x for x in output.split("\n") if x.strip() and not x.startswith("Exit code")]
     return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
-
-
-WHOLE_MESSAGE = 600
-"""Characters of a message of the user, or of a paste in one, up to which nothing is left out."""
-_MACHINE_LINE = compile_pattern(
-    r"\s*[$❯›»%]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|(?:\s{4,}|\t\s*)(?![-*•]\s|\d{1,2}[.)]\s)\S|[+-]{3} |@@ "
-    r"|\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d[T ]\d\d:"
-)
-"""How lines of terminals, logs, diffs and code begin."""
-
-
-_PASTED_MARK = "[… {} pasted lines are left out …]"
-PASTED = compile_pattern(re.escape(_PASTED_MARK).replace(r"\{\}", r"\d+"))
-"""The mark for the middle of a paste, between two parts of a message."""
-
-
-class OwnWords(NamedTuple):
-    """What a user wrote in a message, and the lines of pastes that were left out of it."""
-
-    text: str
-    left_out: tuple[str, ...] = ()
-
-
-def extract_own_words(text: str, *, is_last: bool = False) -> OwnWords:
-    """Return a message of the user without the middle of long pastes.
-
-    Pasted are blocks of code and lines as terminals and programs print them. Of each paste the first
-    and last line stay, with a mark between them. Short messages, and the last one, are whole.
-    """
-    if is_last or len(text) < WHOLE_MESSAGE:
-        return OwnWords(text.strip())
-    kept: list[str] = []
-    left_out: list[str] = []
-    for is_paste, group in groupby(_mark_pasted(text.split("\n")), itemgetter(0)):
-        lines = [line for _, line in group]
-        inner = [line for line in lines if line.strip() and not _FENCE.match(line)]
-        if is_paste and len(inner) > 3 and sum(map(len, inner)) >= WHOLE_MESSAGE:
-            left_out += inner[1:-1]
-            mark = _PASTED_MARK.format(len(inner) - 2)
-            lines = ["", f"{inner[0].strip()} {mark} {inner[-1].strip()}", ""]
-        kept += lines
-    return OwnWords("\n".join(kept).strip(), tuple(left_out))
-
-
-def _mark_pasted(lines: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yield each line, and whether a program wrote it; a blank one belongs to the line before it."""
-    fenced = is_paste = False
-    for line in lines:
-        if _FENCE.match(line):
-            fenced = not fenced
-            is_paste = True
-        elif line.strip():
-            is_paste = fenced or bool(_MACHINE_LINE.match(line))
-        yield is_paste, line
