@@ -1,6 +1,7 @@
 """The lines of *State of the work*: each proved by an exit code or by what a program printed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from making import thread_of
@@ -8,7 +9,7 @@ from making import thread_of
 from tasuki.draft.facts import state
 from tasuki.draft.facts.commands import find_formatter, find_last_checks, list_runs
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.model import Entry, ToolCall, ToolStatus
+from tasuki.model import Entry, Thread, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.testing import ThreadBuilder
 
 CLEAN = "On branch main\nnothing to commit, working tree clean"
@@ -214,6 +215,67 @@ def test_in_a_chain_only_the_check_that_failed_has_failed() -> None:
 
     assert results_of(before, tests) == {"test": (2, False), "lint": (1, True)}
     assert results_of(before, lint) == {"test": (1, True), "lint": (1, True)}
+
+
+def thread_with(*calls: ToolCall | str, aborted: bool = False) -> list[tuple[str, str, int]]:
+    """Label, text and entry of the state lines of a thread with some calls and messages of the user."""
+    entries = [
+        Entry(n, "user", c, origin="plan" if c.startswith("# ") else "harness" if c.startswith("{") else "typed")
+        if isinstance(c, str)
+        else Entry(n, "tool", tool=c)
+        for n, c in enumerate(calls, 1)
+    ]  # fmt: skip
+    thread = Thread("claude", "t", "", "/p", entries=tuple(entries), aborted=aborted)
+    items = state.list_state_items(thread, derive_facts(thread).facts)
+    return [(item.label, item.text, item.refs[0]) for item in items]
+
+
+def call(name: str, kind: ToolKind, status: ToolStatus, **fields: Any) -> ToolCall:
+    """A call that ended in some way."""
+    return ToolCall("", name, kind, status=status, **fields)
+
+
+def test_a_plan_is_approved_until_there_is_a_newer_one() -> None:
+    """A newer one that the user refused is told as refused; what the harness wrote interrupts nothing."""
+    newer = call("ExitPlanMode", "plan", "refused", detail="# The other way\n1. Turn")
+
+    assert ("Approved plan", "One way; Go", 1) in thread_with("# One way\n1. Go")
+    assert thread_with("# One way\n1. Go", newer, '{"task_id":"a"}', aborted=True) == [
+        ("", "The user interrupted the last turn", 2),
+        ("Refused by the user", "the plan “The other way”", 2),
+    ]
+
+
+def test_what_was_done_before_a_later_message_is_told_as_such() -> None:
+    """The user may have found by then that it is wrong."""
+    todos = call("TodoWrite", "todo", "ok", todos=(Todo("Ship", "done"), Todo("Tell", "pending")))
+
+    assert [label for label, _, _ in thread_with("go", todos, "no, that is wrong")] == [
+        "Todo list, open", "Todo list, done before a later message of the user",
+    ]  # fmt: skip
+    assert "Todo list, done" in [label for label, _, _ in thread_with("go", todos)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "later", "is_told"),
+    [
+        ("git add a.png b.png && git status", "git add . && git commit -m x", False),
+        ("git add a.png", "cd app && git add a.png", False),
+        ("git push", "git push", False),
+        ("rm -r old", "rm new.txt", True),
+        ("git push --force", "git status", True),
+    ],
+)
+def test_what_was_refused_and_went_through_later_is_no_refusal(
+    refused: str, later: str, is_told: bool
+) -> None:
+    """The same command on the same things; another thing stays refused."""
+    lines = thread_with(
+        "go", call("Bash", "shell", "refused", command=refused), "ok, but first look",
+        call("Bash", "shell", "ok", command=later),
+    )  # fmt: skip
+
+    assert is_told == any(label == "Refused by the user" for label, _, _ in lines)
 
 
 def test_a_thread_without_an_entry_has_no_state() -> None:

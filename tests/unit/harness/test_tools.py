@@ -88,7 +88,7 @@ def test_what_is_known_by_its_shape_alone_speaks_for_nobody() -> None:
 
 
 def test_todos_have_the_ids_that_their_results_name() -> None:
-    """A list that other sessions began counts on from their items."""
+    """A list that other sessions began counts on from their items; what a program lists replaces it."""
     log = CallLog(1000)
 
     def ask(id: str, name: str, given: dict[str, Any], output: str) -> ToolCall:
@@ -103,6 +103,17 @@ def test_todos_have_the_ids_that_their_results_name() -> None:
     done = ask("c", "TaskUpdate", {"taskId": "8", "status": "completed"}, "Updated task #8")
 
     assert done.todos == (Todo("One", "pending"), Todo("Two", "done"))
+
+    listed = ask(
+        "d",
+        "TaskList",
+        {},
+        "#8 [completed] Two\n#10 [pending] Three [blocked by #7]\n#7 [completed] One",
+    )
+    later = ask("e", "TaskUpdate", {"taskId": "10", "status": "in_progress"}, "Updated task #10")
+
+    assert listed.todos == (Todo("One", "done"), Todo("Two", "done"), Todo("Three", "pending"))
+    assert later.todos == (*listed.todos[:2], Todo("Three", "in_progress"))
 
 
 @pytest.mark.parametrize(

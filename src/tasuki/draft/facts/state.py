@@ -28,7 +28,17 @@ from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
-from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
+from tasuki.model import (
+    Background,
+    CommandFact,
+    Entry,
+    Facts,
+    Item,
+    Lesson,
+    RunResult,
+    Thread,
+    ToolCall,
+)
 from tasuki.paths import is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
@@ -58,7 +68,8 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
 def _list_interrupted(thread: Thread) -> Iterator[Item]:
     if not (thread.aborted and thread.entries):
         return
-    last = thread.entries[-1]
+    told = (e for e in reversed(thread.entries) if e.origin != "harness")
+    last = next(told, thread.entries[-1])
     call = last.tool
     doing = f" during `{shorten_command(call.command, 160)}`" if call and call.command else ""
     yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
@@ -217,6 +228,8 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
         todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
         shown = [parts[1]]
+    elif any(e.is_prompt for e in thread.entries if e.ref > facts.todos_ref):
+        shown[-1] = ("done before a later message of the user", "done", 300)
     for word, status, limit in shown:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
             label = f"Todo list, {word}{age}"
@@ -239,9 +252,9 @@ _STEP = compile_pattern(
 
 
 def _list_plan(thread: Thread) -> Iterator[Item]:
-    """Yield heading and steps of the last plan of the agent that the user approved."""
-    plans = [e for e in thread.entries if e.kind == "user" and e.origin == "plan"]
-    for entry in plans[-1:]:
+    """Yield heading and steps of the last plan of the agent, if the user approved it."""
+    plans = [e for e in thread.entries if e.origin == "plan" or (e.tool and e.tool.kind == "plan")]
+    for entry in plans[-1:] if plans and plans[-1].origin == "plan" else ():
         heading = _HEADING.search(entry.text)
         steps = [fold_whitespace(step) for step in _STEP.findall(entry.text)]
         title = heading[1] if heading else next(iter(entry.text.split("\n")), "")
@@ -305,7 +318,7 @@ REFUSED_WITHIN = 40
 
 
 def _list_refused(thread: Thread) -> Iterator[Item]:
-    """Yield tool calls that the user refused recently without a word.
+    """Yield tool calls that the user refused recently without a word, and that did not go through since.
 
     Those with words are quoted with them.
     """
@@ -314,13 +327,14 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
         e
         for e, after in zip(newest, [*newest[1:], None], strict=False)  # empty for no entries
         if e.tool and e.tool.status == "refused" and not (after and after.origin == "answer")
-    ]
+        and not any(x.tool and x.ref > e.ref and _went_through(e.tool, x.tool) for x in newest)
+    ]  # fmt: skip
     for entry in refused[-2:]:
         call = entry.tool
         assert call is not None
         paths = " ".join(make_relative(p, thread.cwd) for p in call.paths)
         target = shorten_command(call.command, 140) if call.command else paths
-        if call.kind == "todo" and (heading := _HEADING.search(call.detail)):
+        if call.kind == "plan" and (heading := _HEADING.search(call.detail)):
             yield Item(
                 text=f"the plan “{shorten(heading[1], 140)}”",
                 refs=(entry.ref,),
@@ -330,6 +344,24 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
             yield Item(
                 text=f"{call.name} `{target}`", refs=(entry.ref,), label="Refused by the user"
             )
+
+
+def _went_through(refused: ToolCall, later: ToolCall) -> bool:
+    """Return whether a later call did what a refused one would have done, or a part of it."""
+    if later.status != "ok":
+        return False
+    if refused.kind != "shell":
+        same = bool({*refused.paths} & {*later.paths}) if refused.paths else refused.kind == "plan"
+        return same and bool(later.changes or refused.kind == later.kind)
+    wanted, done = (
+        [part.text.split() for part in list_simple_commands(call.command)]
+        for call in (refused, later)
+    )
+    return any(
+        a[:2] == b[:2] and ({*a[2:]} & {*b[2:]} or a[2:] == b[2:] or "." in b[2:])
+        for a in wanted[:1]
+        for b in done
+    )
 
 
 FAILING_WITHIN = 60

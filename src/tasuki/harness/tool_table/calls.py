@@ -137,6 +137,7 @@ class BackgroundLog:
 
 
 _CREATED = compile_pattern(r"\ATask #(\w+) created")
+_LISTED = compile_pattern(r"(?m)^#(\w+) \[(\w+)\] (.+?)(?: \[blocked by [^\]\n]*\])?$")
 
 
 class TaskList:
@@ -167,10 +168,15 @@ class TaskList:
             return self._calls.get(id, "")
         return next(islice(self._tasks, int(id) - 1, None), "") if id != "0" else ""
 
-    def read_result(self, call_id: str, output: str) -> None:
-        """Take the id of an added item from the result of its call."""
-        if call_id in self._tasks and (named := _CREATED.match(output)):
-            self._calls[named[1]] = call_id
+    def read_result(self, call: ToolCall, output: str) -> None:
+        """Take the id of an added item from the result of its call, or the list that it prints."""
+        if call.id in self._tasks and (named := _CREATED.match(output)):
+            self._calls[named[1]] = call.id
+        elif find_tool(call.name).plain == "tasklist" and (found := _LISTED.findall(output)):
+            found.sort(key=lambda item: (len(item[0]), item[0]))
+            self._calls = {id: id for id, _, _ in found}
+            self._tasks = {id: Todo(text, parse_todo_status(state)) for id, state, text in found}
+            put(call, "todos", tuple(self._tasks.values()))
 
 
 def build_user_command(
@@ -322,7 +328,7 @@ class CallLog:
             if call.status in ("error", "refused") and detached in self._detached:
                 self.background.record_end(detached, failed=True)
         elif call.kind == "todo":
-            self._tasks.read_result(call.id, output)
+            self._tasks.read_result(call, output)
         elif call.kind == "background" and call.status != "refused":
             job = self._jobs.get(call.id, "")
             if not find_tool(call.name).plain.startswith(_STOPS):

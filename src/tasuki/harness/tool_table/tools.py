@@ -34,7 +34,7 @@ _NAMES: dict[ToolKind, str] = {
     "read": "read readfile view viewfile viewimage readmanyfiles readnotebook notebookread",
     "search": "grep glob ls find search rg list lsp listdirectory listdir listfiles grepfiles grepsearch "
     "searchfiles searchfilecontent filesearch findfiles findtextinfiles codebasesearch",
-    "todo": "todo todowrite todoread taskcreate taskupdate updateplan writetodos updatetodo managetodolist",
+    "todo": "todo todowrite todoread taskcreate taskupdate tasklist updateplan writetodos updatetodo managetodolist",
     "plan": "exitplanmode",
     "agent": "task agent subagent spawnagent waitagent closeagent readagent writeagent runsubagent "
     "listagents sendinput followuptask resumeagent interruptagent invokeagent delegatetoagent "
@@ -45,7 +45,7 @@ _NAMES: dict[ToolKind, str] = {
     "ask": "ask askuser askuserquestion requestuserinput question planexit",
     "skill": "skill activateskill",
     "web": "webfetch websearch fetch googlewebsearch fetchwebpage codesearch",
-    "other": "workflow toolsearch sendmessage tasklist taskget",
+    "other": "workflow toolsearch sendmessage taskget",
 }  # fmt: skip
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _FIELDS = {
