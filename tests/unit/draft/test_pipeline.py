@@ -199,6 +199,14 @@ def test_metadata_leaves_git_out_without_a_repository(tmp_path: Path) -> None:
     assert not any("dirty" in line or "clean" in line for line in result.handoff.draft.metadata)
 
 
+def test_a_folder_that_holds_none_of_the_files_tells_nothing_of_them(tmp_path: Path) -> None:
+    """A history may be copied to a folder that is not the project's: no file of it is gone."""
+    builder = ThreadBuilder("claude", cwd=str(tmp_path)).user("Fix it").edit("a.py", "x", "y")
+    drift = [item.text for item in made(builder.write(tmp_path)).handoff.draft.drift]
+
+    assert drift == [f"none of the files is in the folder `{tmp_path}`; nothing could be compared"]
+
+
 @pytest.mark.parametrize(
     "goal",
     ["Füge Wiederholungen hinzu 🙂", "把重试次数改成可配置的", "a" * 50_000, "x\x00y\x1b[31m z"],

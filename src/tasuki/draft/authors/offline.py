@@ -39,7 +39,7 @@ from tasuki.draft.rank.excerpts import (
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
+from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
@@ -447,7 +447,8 @@ def _extract_message(entry: Entry) -> str:
     """Return an entry's sentences: the agent's words, a summary, a sub-agent's report."""
     call = entry.tool
     if call is None:
-        return entry.text if entry.kind in ("assistant", "compaction") else ""
+        is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
+        return entry.text if is_said else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
     return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""
 

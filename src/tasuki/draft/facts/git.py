@@ -179,6 +179,10 @@ def find_thread_drift(thread: Thread, facts: Facts, limit: int = 6) -> list[Item
                 text=f"the folder `{thread.cwd}` is not on this machine; nothing could be compared"
             )
         ]
+    files = [os.path.join(thread.cwd, f.path) for f in facts.files if f.edits]
+    if files and not facts.revision.repository and not any(map(os.path.lexists, files)):
+        text = f"none of the files is in the folder `{thread.cwd}`; nothing could be compared"
+        return [Item(text=text)]
     return [*_find_git_drift(thread, facts.revision), *_find_file_drift(thread, facts.files, limit)]
 
 

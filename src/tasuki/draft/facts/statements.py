@@ -171,7 +171,7 @@ def _split_own_words(
         left_out.append(LeftOut(entry.ref, words, "the message is too long to be read whole"))
     own = extract_own_words(read, is_last=is_last)
     left_out += (LeftOut(entry.ref, line, "it is pasted") for line in own.left_out)
-    if len(words) < WHOLE_MESSAGE or (is_last and len(words) <= MAX_OWN_QUOTE):
+    if len(words) < WHOLE_MESSAGE or own.is_pasted or (is_last and len(words) <= MAX_OWN_QUOTE):
         pieces = [fold_whitespace(own.text)]
     else:
         pieces = split_sentences(own.text, whole=True)

@@ -6,6 +6,7 @@ committed nor "not committed". Format: git 2.39–2.51, gh 2.x, jj 0.2x–0.4x.
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -164,10 +165,10 @@ class _RepositoryReader:
     def _read_shell(self, ref: int, call: ToolCall) -> None:
         """Read what one command line did and printed."""
         text, output = call.command, call.output.replace("\r", "\n")
-        if text == "git commit" and (match := _AIDER_COMMIT.match(output)):
+        if text.startswith("git commit") and (match := _AIDER_COMMIT.match(output)):
             self.main.is_known = True
             self.log.add_commit(ref, match["hash"], match["subject"], self.main.branch)
-            self.main.settle(ref)
+            self.main.settle(ref, shlex.split(text)[3:])
             return
         self.published += read_published(ref, call)
         if "ushed" in output:

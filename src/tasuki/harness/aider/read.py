@@ -7,6 +7,7 @@ the model's.
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -70,21 +71,22 @@ class AiderReader(ThreadReader):
         """The model's last words, whose edits may be applied."""
         self.command: ToolCall | None = None
         """The command of the user to which aider's next lines belong."""
+        self.to_commit: dict[str, None] = {}
+        """The files that aider named since a prompt: those of its commits."""
         self.asked = ""
         self.known_files: set[str] = set()
         """Files that the model has seen or written."""
-        self.own_line_handlers: tuple[
-            tuple[re.Pattern[str], Callable[[re.Match[str]], object]], ...
-        ] = (
-            (_TOKENS, self._on_tokens),
-            (compile_pattern("Applied edit to (.+)"), self._on_applied),
-            (_COMMIT, self._on_commit),
-            (compile_pattern("Running (.+)", re.DOTALL), self._on_running),
-            (_ADDED, self._on_added),
-            (_OUTPUT_ADDED, self._on_output_added),
-            (_MODEL, self._on_model),
-            (_VERSION, self._on_version),
-        )
+        self.own_line_handlers: dict[re.Pattern[str], Callable[[re.Match[str]], object]] = {
+            _TOKENS: self._on_tokens,
+            compile_pattern("Applied edit to (.+)"): self._on_applied,
+            _COMMIT: self._on_commit,
+            compile_pattern("Committing (.+) before applying"): self._on_committing,
+            compile_pattern("Running (.+)", re.DOTALL): self._on_running,
+            _ADDED: self._on_added,
+            _OUTPUT_ADDED: self._on_output_added,
+            _MODEL: self._on_model,
+            _VERSION: self._on_version,
+        }
 
     def read(self) -> Thread:
         for block in _split_blocks(self.text.lines):
@@ -119,10 +121,11 @@ class AiderReader(ThreadReader):
         self.at = self.times[-1]
         self.command = None
         if is_later:
-            self.add_entry("compaction", line, "harness")
+            self.add_entry("compaction", "", "harness")
 
     def _read_user_text(self, text: str) -> None:
         self.command = None
+        self.to_commit.clear()
         if text == "<blank>" or not text.strip() or text == self.asked:
             self.asked = ""
             return
@@ -131,7 +134,7 @@ class AiderReader(ThreadReader):
         if name in COMMANDS or text.startswith("!"):
             self._run_command(name, text.removeprefix("!") if text.startswith("!") else words)
         elif name in EMPTIES:
-            self.add_entry("compaction", text, "harness")
+            self.add_entry("compaction", "", "harness")
         elif name in NOTED:
             self.add_notice("note", text)
         else:
@@ -146,7 +149,7 @@ class AiderReader(ThreadReader):
 
     def _read_own_text(self, text: str) -> None:
         """Read what aider itself says."""
-        for pattern, handler in self.own_line_handlers:
+        for pattern, handler in self.own_line_handlers.items():
             if match := pattern.match(text):
                 handler(match)
                 return
@@ -154,6 +157,7 @@ class AiderReader(ThreadReader):
             self.add_notice("interrupted", text)
         elif _ERROR.match(text):
             self.add_notice("error", text)
+            self.to_commit.clear()
         elif self.command is not None and "(Y)es" not in text:
             output = f"{self.command.output}\n{text}".lstrip("\n")
             put(self.command, "output", output)
@@ -178,17 +182,15 @@ class AiderReader(ThreadReader):
             for c in changes
         )
         self.known_files.add(path)
-        self._add_call(
-            "edit",
-            match[0],
-            kind="edit",
-            paths=(path,),
-            changes=applied or (FileChange(path=path, kind="edit"),),
-            status="ok",
-        )
+        self.to_commit[path] = None
+        applied = applied or (FileChange(path=path, kind="edit"),)
+        self._add_call("edit", match[0], kind="edit", paths=(path,), changes=applied, status="ok")
+
+    def _on_committing(self, match: re.Match[str]) -> None:
+        self.to_commit[match[1]] = None
 
     def _on_commit(self, match: re.Match[str]) -> None:
-        command = "git commit"
+        command = shlex.join(("git", "commit", *(self.to_commit and ("--", *self.to_commit))))
         self._add_call("commit", match[0], kind="shell", command=command, status="ok")
 
     def _on_running(self, match: re.Match[str]) -> None:
@@ -298,17 +300,21 @@ def _parse_marked_block(
         end = position
         while end < len(lines) and lines[end].startswith("#### ") and lines[end].endswith("  "):
             end += 1
-        return _HistoryBlock(
-            "user", position, [user_line[5:-2] for user_line in lines[position:end]]
-        )
+        return _HistoryBlock("user", position, [said[5:-2] for said in lines[position:end]])
     if not line.startswith(">"):
         return None
-    if line.endswith("  "):
-        return _HistoryBlock("own", position, [line[2:-2]])
-    end = ends[position + 1] if after_mark and lines[position - 1].strip() else len(lines)
-    if end >= len(lines) or lines[end].startswith((">", "#### ", "# aider chat started")):
-        return None
-    return _HistoryBlock("own", position, [line[2:], *lines[position + 1 : end], lines[end][:-2]])
+    end = position
+    if line.endswith("  "):  # More lines of a command that is proposed end before aider's next one.
+        numbers = range(position + 1, len(lines))
+        after = next((n for n in numbers if not lines[n].strip() or lines[n][0] in ">#"), 0)
+        if after and lines[after].startswith(">") and lines[after - 1].endswith("  "):
+            end = after - 1
+    else:
+        end = ends[position + 1] if after_mark and lines[position - 1].strip() else len(lines)
+        if end >= len(lines) or lines[end].startswith((">", "#### ", "# aider chat started")):
+            return None
+    own = [line[2:], *lines[position + 1 : end + 1]]
+    return _HistoryBlock("own", position, [*own[:-1], own[-1].removesuffix("  ")])
 
 
 def _find_ends(lines: list[str]) -> list[int]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tasuki.files import find_home_folder
 from tasuki.harness.reading.jsonl import ThreadLines, explain_errors
 from tasuki.harness.tool_table.patches import parse_patch
-from tasuki.model import FileChange
+from tasuki.model import ChangeKind, FileChange
 from tasuki.patterns import compile_pattern
 
 _RAW_BYTES = compile_pattern("[\udc80-\udcff]")
@@ -103,12 +103,8 @@ def walk_up(folder: Path) -> Iterator[Path]:
 
 def strip_blank_lines(lines: Sequence[str]) -> str:
     """Join lines into one text, without the blank ones at its start and end."""
-    first, last = 0, len(lines)
-    while first < last and not lines[first].strip():
-        first += 1
-    while last > first and not lines[last - 1].strip():
-        last -= 1
-    return "\n".join(lines[first:last])
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""
 
 
 def find_fence(line: str) -> str:
@@ -187,7 +183,7 @@ def _find_file_above(lines: list[str], position: int) -> str:
         name = line.strip().strip("`*#: ")
         if _REPLACE.match(line):
             return ""
-        if name and not find_fence(line):
+        if name and not (find_fence(line) or _OPENING.match(line)):
             return name if " " not in name or "." in name.rpartition("/")[2] else ""
     return ""
 
@@ -210,13 +206,8 @@ def parse_diff(path: str, lines: Sequence[str], kind: str = "edit") -> FileChang
             old.append(line[1:])
         elif line.startswith("+"):
             new.append(line[1:])
-    change: FileChange = FileChange(
-        path=path,
-        kind="create" if kind == "create" else "edit",
-        old="\n".join(old),
-        new="\n".join(new),
-    )
-    return change
+    of: ChangeKind = "create" if kind == "create" else "edit"
+    return FileChange(path, of, "\n".join(old), "\n".join(new))
 
 
 def find_whole_files(text: str, path: str) -> list[FileChange]:

@@ -183,15 +183,10 @@ def build_user_command(
     id: str, command: str, output: str, keep: int, code: int | None, status: ToolStatus = "ok"
 ) -> ToolCall:
     """Build the call of a command that the user ran in the program."""
+    ended = "error" if code and status == "ok" else status
+    kept, size = clip(output, keep), len(output)
     return ToolCall(
-        id=id,
-        name="!",
-        kind="shell",
-        command=command,
-        output=clip(output, keep),
-        output_size=len(output),
-        exit_code=code,
-        status="error" if code and status == "ok" else status,
+        id, "!", "shell", command, output=kept, output_size=size, status=ended, exit_code=code
     )
 
 
