@@ -338,3 +338,22 @@ def test_a_paragraph_that_points_back_is_not_quoted_alone() -> None:
     )
 
     assert found == []
+
+
+def test_a_paragraph_that_ends_in_a_colon_is_not_quoted_without_its_list() -> None:
+    """The point is in the list; where that finds no room, nothing is quoted of both."""
+    claim = "I do not agree with the `cleanup_condition` of the proposal, since it breaks under their `monorepo`:"
+    items = "\n".join(f"- Project {n} keeps what it has" for n in range(3))
+    blocks = blocks_of(f"{claim}\n\n{items}")
+
+    assert picked(blocks) == [b.text for b in blocks]
+    assert claim not in picked(blocks, measure_block(claim) + MESSAGE_COST)
+
+
+def test_a_short_question_that_was_answered_is_no_conclusion() -> None:
+    """In any language; a question that gives its reasons stays."""
+    answered = "`a` is slow.\n\n어떤 방식으로 진행할까요?"
+    reasons = "Is it `a`, since `b` is quick, or `c`, which was changed last week by the same person who changed `d` and `e` as well, or both of them?"
+
+    assert [b.text for b in drop_offers(split_blocks(answered, 1))] == ["`a` is slow."]
+    assert [b.text for b in drop_offers(split_blocks(reasons, 1))] == [reasons]

@@ -355,7 +355,22 @@ def test_a_conclusion_that_the_user_denied_shows_what_they_wrote(
     )
     found = built(thread, tmp_path)
 
-    assert f'Then the user wrote "{denial}"' in found
+    assert f'Said before the user wrote "{denial}"' in found
+
+
+def test_what_was_said_after_an_aborted_call_is_marked() -> None:
+    """The agent may take it for done: within a turn nothing corrects that."""
+    said = "The first commit of `docs/` is done. Now I commit `CLAUDE.md`, since it `links` there."
+    calls = (
+        ToolCall("", "Bash", "shell", command=f"git commit -m {n}", status="ok" if n else "aborted")
+        for n in (0, 1)
+    )
+    entries = (
+        Entry(1, "user", "commit both"), Entry(2, "tool", tool=next(calls)), Entry(3, "assistant", said),
+        Entry(4, "tool", tool=next(calls)), Entry(5, "assistant", "Both are there."),
+    )  # fmt: skip
+
+    assert offline._find_said_after_abort(entries, {5}) == {3: 2}
 
 
 def test_files_that_were_read_long_ago_are_not_in_hand(tmp_path: Path) -> None:

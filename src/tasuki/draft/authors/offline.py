@@ -6,7 +6,7 @@ concluded.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice, pairwise
 from typing import Any
 
@@ -159,6 +159,7 @@ class DraftComposer:
             if len(after.prompt.text) <= DENIAL and language_cues.is_denial(after.prompt.text)
         }
         """Messages that ended a turn, with the user's next one, which says that it is not so."""
+        self._aborted = _find_said_after_abort(self.thread.entries, self.concluding)
         self._kinds: dict[int, str] = {}
         """Whose words each message is that blocks were cut from."""
         self.blocks = self._collect_blocks()
@@ -296,18 +297,19 @@ class DraftComposer:
     def _build_quotes(self, chosen: Sequence[int]) -> list[Item]:
         """Return chosen blocks as items, one per message.
 
-        A label marks words that are not the agent's, and a conclusion that the user then denied.
+        A label marks words that are not the agent's, a conclusion that the user then denied, and what
+        was said within a turn after a call was aborted.
         """
-        return [
-            Item(
-                text=text,
-                refs=(ref, *((denied.ref,) if (denied := self._denied.get(ref)) else ())),
-                label=f'Then the user wrote "{shorten(fold_whitespace(denied.text), DENIAL)}"'
-                if denied
-                else SPEAKER_LABELS.get(self._kinds[ref], ""),
-            )
-            for ref, text in quote_blocks(self.blocks, chosen)
-        ]
+        items: list[Item] = []
+        for ref, text in quote_blocks(self.blocks, chosen):
+            label, refs = SPEAKER_LABELS.get(self._kinds[ref], ""), [ref]
+            if denied := self._denied.get(ref):
+                words = shorten(fold_whitespace(denied.text), DENIAL)
+                label, refs = f'Said before the user wrote "{words}"', [ref, denied.ref]
+            elif call := self._aborted.get(ref):
+                label, refs = "Said after a call was aborted", [ref, call]
+            items.append(Item(text=text, refs=tuple(refs), label=label))
+        return items
 
     def _list_in_hand(self) -> Iterator[Item]:
         """Yield the files in which the work will most likely continue."""
@@ -441,6 +443,20 @@ class DraftComposer:
             for ref, size in length.items()
             if size >= TELLING or (ref in self.concluding and size >= SHORT)
         }
+
+
+def _find_said_after_abort(entries: Sequence[Entry], concluding: Set[int]) -> dict[int, int]:
+    """Return messages within a turn before which a call was aborted, each with that call."""
+    found: dict[int, int] = {}
+    aborted = 0
+    for entry in entries:
+        if entry.tool:
+            aborted = entry.ref if entry.tool.status == "aborted" else aborted
+            continue
+        if aborted and entry.kind == "assistant" and entry.ref not in concluding:
+            found[entry.ref] = aborted
+        aborted = 0
+    return found
 
 
 def _extract_message(entry: Entry) -> str:

@@ -199,9 +199,21 @@ class ExcerptPicker:
     ) -> Iterator[list[int]]:
         """Yield a block with the paragraph that introduces it, then the block alone.
 
-        One that points back never stands alone, and of options none without the others.
+        One that points back never stands alone, nor one that ends in a colon without its list;
+        of options none without the others.
         """
         block = self.blocks[index]
+        if block.kind == "paragraph" and block.text.endswith((":", "：")):
+            group, place = [index], block.place + 1
+            while (after := by_place.get((block.ref, place))) is not None and (
+                self.blocks[after].kind == "item" and self.blocks[after].lead == block.place
+            ):
+                group += [after] if after not in self.taken else []
+                place += 1
+            if len(group) > 1:
+                yield group
+                yield group[:2]
+                return
         if options := self._options.get(index):
             yield [i for i in options if i not in self.taken]
             return
@@ -249,13 +261,26 @@ _ONLY_OFFERS = compile_pattern(
 )
 
 
+SHORT_QUESTION = 120
+_ASKS = compile_pattern(r"[?？][\"')*\s]*$")
+
+
 def drop_offers(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
-    """Return the blocks of an answered message without a closing question that only offers.
+    """Return the blocks of an answered message without paragraphs that only offer or ask.
 
     With `Would you like me to:` its options are dropped too. Code, and questions that say more,
     stay.
     """
-    offers = {b.place for b in blocks if _ONLY_OFFERS.fullmatch(b.text)}
+    offers = {
+        b.place
+        for b in blocks
+        if _ONLY_OFFERS.fullmatch(b.text)
+        or (
+            b.kind == "paragraph"
+            and len(b.text) < SHORT_QUESTION
+            and all(map(_ASKS.search, split_sentences(b.text) or [""]))
+        )
+    }
     return [
         b for b in blocks if b.place not in offers and not (b.kind == "item" and b.lead in offers)
     ]

@@ -192,6 +192,7 @@ _DENIES = compile_pattern(
     r"\b(?:still (?:not|fail\w*|broken|get\w*|see\w*|the same|doesn|isn|shows?|there|stuck|freez\w*|crash\w*|hangs?|wrong|happen\w*)|nope|not (?:fixed|working|true|solved|there|right)|(?:it|that|this)(?: still)? (?:fails|isn'?t|doesn'?t|does not|didn'?t|did not)|doesn'?t work|didn'?t (?:work|help|fix)|wrong|same (?:error|problem|issue|result))\b"
     r"|\b(?:immer noch|geht nicht|ging nicht|funktioniert nicht|funktioniert immer|klappt nicht|stimmt nicht|falsch|nicht behoben)\b"
     r"|\b(?:toujours|ne (?:marche|fonctionne)|pas corrigé|sigue|todavía|aún no|no funciona|no sirve|mismo error|ainda|não funciona|não funcionou|mesmo erro|ancora|non funziona|stesso errore)\b"
+    r"|\b[45]\d\d (?:bad|un|for|not|method|internal|service|gateway)\w*|\w*(?:error|exception): |\bfailed to compile\b"
     r"|依然|仍然|还是|還是|没有(?:啊|解决|用|效果|变)|并没有|不行|不对|没用|还没|又(?:出现|报错)|失败|여전히|아직|안 ?(?:돼|되|됨|나)|똑같|まだ|直って|動かない|変わらない|相変わらず"
     r"|вс[её] ещ[её]|по-прежнему|не работает|не помогло|опять|та же ошибка",
     re.IGNORECASE,
