@@ -356,6 +356,46 @@ def test_a_moved_file_takes_its_past_along(command: str, tmp_path: Path) -> None
     assert files["new.py"].symbols == ("run_it",)
 
 
+def test_files_of_a_moved_folder_and_moves_before_a_failing_test_are_moved(tmp_path: Path) -> None:
+    """The moves themselves did not fail; those behind something that failed may not have begun."""
+    builder = ThreadBuilder("claude").user("tidy up")
+    for path in ("old/skills/a.md", "x.test.ts", "y.test.ts"):
+        builder.create(path, "one\ntwo")
+    builder.shell("git mv old/skills skills", "")
+    builder.shell("mv x.test.ts x.spec.ts\nnpm test", "1 failed", 1)
+    builder.shell("npm test && mv y.test.ts y.spec.ts", "1 failed", 1)
+    files = derived(builder, tmp_path).facts.files
+
+    assert sorted(f.path for f in files if not f.deleted) == [
+        "skills/a.md",
+        "x.spec.ts",
+        "y.test.ts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "is_gone"),
+    [
+        ("[main 1a2b3c4] less\n 1 file changed\n delete mode 100644 a.md", True),
+        ("commit 1a2b3c4\n\n    less\n\n a.md | 2 --\n 1 file changed, 2 deletions(-)", True),
+        ("commit 1a2b3c4\n\n    less\n\n a.md | 1 -\n 1 file changed, 1 deletion(-)", False),
+        ("On branch main\n\tdeleted:    a.md", True),
+        ("On branch main\n\tmodified:   a.md", False),
+    ],
+)
+def test_a_file_is_gone_where_git_says_so(output: str, is_gone: bool, tmp_path: Path) -> None:
+    """Whoever deleted it; that lines are removed deletes it only if they are all."""
+    builder = (
+        ThreadBuilder("claude")
+        .user("go")
+        .create("a.md", "one\ntwo")
+        .shell("git show --stat", output)
+    )
+    files = derived(builder, tmp_path).facts.files
+
+    assert [f.deleted for f in files if f.path == "a.md"] == [is_gone]
+
+
 def test_a_move_that_failed_or_of_an_unknown_file_moves_nothing(tmp_path: Path) -> None:
     """Only a file that the thread touched can take its past along."""
     builder = ThreadBuilder("claude").user("go").edit("a.py", "1", "2")

@@ -88,6 +88,10 @@ STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_IN_HAND, MAX_MID_TURN = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
+_COMPLETES = compile_pattern(
+    r"\b(?:git\b.*\b(?:commit|push|merge|rebase|tag)|publish|deploy|release)\b"
+)
+"""Commands whose end is reported as something done."""
 DENIAL = 160
 """Characters up to which a message may only deny the one before it."""
 SPEAKER_LABELS = {
@@ -446,12 +450,13 @@ class DraftComposer:
 
 
 def _find_said_after_abort(entries: Sequence[Entry], concluding: Set[int]) -> dict[int, int]:
-    """Return messages within a turn before which a call was aborted, each with that call."""
+    """Return messages within a turn before which a commit or the like was aborted, each with that call."""
     found: dict[int, int] = {}
     aborted = 0
     for entry in entries:
-        if entry.tool:
-            aborted = entry.ref if entry.tool.status == "aborted" else aborted
+        if call := entry.tool:
+            if call.status == "aborted" and _COMPLETES.search(call.command):
+                aborted = entry.ref
             continue
         if aborted and entry.kind == "assistant" and entry.ref not in concluding:
             found[entry.ref] = aborted

@@ -5,7 +5,7 @@ Also the values that only the thread knows.
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from tasuki.draft.facts.commands import CommandRun
@@ -85,6 +85,11 @@ _MOVER = compile_pattern(
     r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
 )
 _REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
+_MOVE_FAILED = compile_pattern(r"\bmv: |fatal: |cannot (?:move|stat)|is not recognized")
+_DELETED = compile_pattern(
+    r"(?m)^(?: delete mode \d+ |\s+deleted:\s+|rm ')([^\s']+)'?\s*$|^ (\S+)\s+\|\s+(\d+) -+\s*$"
+)
+"""What git prints of a file that is gone, or of which only lines are removed: how many."""
 _SYMBOL_EDITS = 8
 """Newest edits of a file whose names are looked for."""
 _SYMBOL_FILES = 80
@@ -147,8 +152,15 @@ class FileTable:
         file.changes.append(change)
 
     def record_move(self, old: str, new: str, ref: int) -> None:
-        """Record that a file was renamed; what was done to the old one counts for the new one."""
-        before, file = self.files.get(self.make_relative(old)), self._get_file(new)
+        """Record that a file or folder was renamed; what was done to the old one counts for the new one."""
+        folder = self.make_relative(old).rstrip("/") + "/"
+        for path in [path for path in self.files if path.startswith(folder)]:
+            self._move_file(path, f"{new.rstrip('/')}/{path.removeprefix(folder)}", ref)
+        self._move_file(old, new, ref)
+
+    def _move_file(self, old: str, new: str, ref: int) -> None:
+        before = self.files.get(self.make_relative(old))
+        file = self._get_file(new) if before else None
         if before is None or file is None or before is file:
             return
         if not before.edits and "." not in old.rpartition("/")[2]:
@@ -159,12 +171,22 @@ class FileTable:
         before.edits.append(ref)
         before.deleted = True
 
+    def record_deletions(self, output: str) -> None:
+        """Record the files that git says are gone, also those of which a commit removed every line."""
+        for path, other, count in _DELETED.findall(output):
+            file = self.files.get(self.make_relative(path or other))
+            if file is None or not file.edits:
+                continue
+            last = file.changes[-1] if file.changes else None
+            if path or (last and not last.old and len(last.new.splitlines()) == int(count)):
+                file.deleted = True
+
     def record_undo(self, path: str, ref: int) -> None:
         """Record that a file, or with an empty path every file, was restored to git's version."""
         files = [self.files.get(self.make_relative(path))] if path else list(self.files.values())
         for file in files:
             if file is not None and file.edits:
-                file.undone = ref
+                file.undone, file.deleted = ref, False
 
     def record_mention(self, path: str, ref: int) -> None:
         """Record that a known file was named again."""
@@ -259,11 +281,12 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
     if not (run.navigation or "git " in command or "rm " in command or "mv " in command):
         return
+    for old, new in _list_moves(run):
+        table.record_move(old, new, ref)
     if run.went_wrong:
         return
-    if "mv " in command:
-        for match in _MOVER.finditer(command):
-            table.record_move(match[1], match[2], ref)
+    if "git " in command:
+        table.record_deletions(run.output)
     if run.navigation:
         for path in _list_read(run):
             table.record_read(path, ref)
@@ -275,6 +298,19 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     elif "rm " in command:
         for path in _find_paths(_REMOVER, command):
             table.record_change(FileChange(path=path, kind="delete"), ref)
+
+
+def _list_moves(run: CommandRun) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of what a command moved, before it went wrong."""
+    if "mv " not in run.command or (run.went_wrong and _MOVE_FAILED.search(run.output)):
+        return
+    done = 0
+    for match in _MOVER.finditer(run.command):
+        is_next = done == match.start() and match.end() < len(run.command.rstrip())
+        if run.went_wrong and not is_next:
+            return
+        yield match[1], match[2]
+        done = match.end()
 
 
 def _list_read(run: CommandRun) -> list[str]:
