@@ -160,7 +160,7 @@ class FileTable:
 
     def _move_file(self, old: str, new: str, ref: int) -> None:
         before = self.files.get(self.make_relative(old))
-        file = self._get_file(new) if before else None
+        file = self._get_file(new) if before or "." in new.rpartition("/")[2] else None
         if before is None or file is None or before is file:
             return
         if not before.edits and "." not in old.rpartition("/")[2]:
