@@ -14,6 +14,7 @@ from tree import IMPORTABLE
 
 from tasuki.draft import brief
 from tasuki.draft.authors import offline
+from tasuki.draft.text.entries import find_said_after_abort
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Draft, Entry, Item, ToolCall
 from tasuki.testing import ThreadBuilder, story
@@ -370,7 +371,7 @@ def test_what_was_said_after_an_aborted_call_is_marked() -> None:
         Entry(4, "tool", tool=next(calls)), Entry(5, "assistant", "Both are there."),
     )  # fmt: skip
 
-    assert offline._find_said_after_abort(entries, {5}) == {3: 2}
+    assert find_said_after_abort(entries, {5}) == {3: 2}
 
 
 def test_files_that_were_read_long_ago_are_not_in_hand(tmp_path: Path) -> None:

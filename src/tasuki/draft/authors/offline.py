@@ -6,7 +6,7 @@ concluded.
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
@@ -38,7 +38,12 @@ from tasuki.draft.rank.excerpts import (
 )
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
-from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
+from tasuki.draft.text.entries import (
+    extract_user_words,
+    find_concluding_refs,
+    find_said_after_abort,
+    split_turns,
+)
 from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
@@ -88,10 +93,6 @@ STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_IN_HAND, MAX_MID_TURN = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
-_COMPLETES = compile_pattern(
-    r"\b(?:git\b.*\b(?:commit|push|merge|rebase|tag)|publish|deploy|release)\b"
-)
-"""Commands whose end is reported as something done."""
 DENIAL = 160
 """Characters up to which a message may only deny the one before it."""
 SPEAKER_LABELS = {
@@ -163,7 +164,7 @@ class DraftComposer:
             if len(after.prompt.text) <= DENIAL and language_cues.is_denial(after.prompt.text)
         }
         """Messages that ended a turn, with the user's next one, which says that it is not so."""
-        self._aborted = _find_said_after_abort(self.thread.entries, self.concluding)
+        self._aborted = find_said_after_abort(self.thread.entries, self.concluding)
         self._kinds: dict[int, str] = {}
         """Whose words each message is that blocks were cut from."""
         self.blocks = self._collect_blocks()
@@ -447,21 +448,6 @@ class DraftComposer:
             for ref, size in length.items()
             if size >= TELLING or (ref in self.concluding and size >= SHORT)
         }
-
-
-def _find_said_after_abort(entries: Sequence[Entry], concluding: Set[int]) -> dict[int, int]:
-    """Return messages within a turn before which a commit or the like was aborted, each with that call."""
-    found: dict[int, int] = {}
-    aborted = 0
-    for entry in entries:
-        if call := entry.tool:
-            if call.status == "aborted" and _COMPLETES.search(call.command):
-                aborted = entry.ref
-            continue
-        if aborted and entry.kind == "assistant" and entry.ref not in concluding:
-            found[entry.ref] = aborted
-        aborted = 0
-    return found
 
 
 def _extract_message(entry: Entry) -> str:

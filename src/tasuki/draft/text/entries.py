@@ -1,7 +1,7 @@
 """Texts of an entry, the turns of a thread, and whether a text contains a claim verbatim."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from typing import Literal
 
@@ -114,6 +114,27 @@ def split_turns(entries: Sequence[Entry]) -> list[ThreadTurn]:
 def find_concluding_refs(turns: Iterable[ThreadTurn]) -> set[int]:
     """Return the messages in which the agent came to an end of a turn."""
     return {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
+
+
+_COMPLETES = compile_pattern(
+    r"\b(?:git\b.*\b(?:commit|push|merge|rebase|tag)|publish|deploy|release)\b"
+)
+"""Commands whose end is reported as something done."""
+
+
+def find_said_after_abort(entries: Sequence[Entry], concluding: Set[int]) -> dict[int, int]:
+    """Return messages within a turn before which a commit or the like was aborted, each with that call."""
+    found: dict[int, int] = {}
+    aborted = 0
+    for entry in entries:
+        if call := entry.tool:
+            if call.status == "aborted" and _COMPLETES.search(call.command):
+                aborted = entry.ref
+            continue
+        if aborted and entry.kind == "assistant" and entry.ref not in concluding:
+            found[entry.ref] = aborted
+        aborted = 0
+    return found
 
 
 ClaimKind = Literal["path", "command", "quote", "value"]
