@@ -50,7 +50,7 @@ LEFT, UNKNOWN, COMMITTED = "`a.py`", None, ""
         ("git commit -am one", "husky - pre-commit hook exited with code 1", 1, LEFT),
         ("git commit -m one; echo done", "On branch main\nno changes added to commit\ndone", 0, LEFT),
         ("npm test && git commit -am one", "1 failed", 1, LEFT),
-        ("git commit -am one | tail -1", " 1 file changed", 0, UNKNOWN),
+        ("git commit -am one | tail -1", " 1 file changed", 0, COMMITTED),
         ("git commit -qam one; echo done", "done", 0, UNKNOWN),
         ("git -C /home/dev/other commit -am one", "[main 2222222] one", 0, LEFT),
         ("cd ~/other && git commit -am one", "[main 2222222] one", 0, LEFT),

@@ -15,7 +15,7 @@ from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
 from tasuki.model import FileChange, FileFact, Quote, Thread
-from tasuki.paths import is_on_drive, make_relative
+from tasuki.paths import is_on_drive, is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
 MAX_LOOKED_UP = 48
@@ -160,8 +160,9 @@ class FileTable:
         before.deleted = True
 
     def record_undo(self, path: str, ref: int) -> None:
-        """Record that a file, or with an empty path every file, was restored to git's version."""
-        files = [self.files.get(self.make_relative(path))] if path else list(self.files.values())
+        """Record that a file, or with an empty path all in the folder, was restored to git's version."""
+        inside = [file for name, file in self.files.items() if not is_outside(name)]
+        files = [self.files.get(self.make_relative(path))] if path else inside
         for file in files:
             if file is not None and file.edits:
                 file.undone = ref

@@ -139,7 +139,9 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         names = name_paths(shorten_paths(facts, newest))
         staged = [p for p in now.staged_now if any(_is_end(p, path) for path in newest)]
         rest = f" ({len(staged)} of them staged)" if staged else ""
-        if not now.repository and (formatter := find_formatter_since(facts, max(edits.values()))):
+        complete = (ref for c in facts.repository.checkouts for ref in c.complete)
+        known = max((*edits.values(), *complete))
+        if not now.repository and (formatter := find_formatter_since(facts, known)):
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
         if unclear := len(facts.maybe_committed):
             rest += f"; of {unclear} more the thread does not tell"
