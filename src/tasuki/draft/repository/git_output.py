@@ -210,7 +210,9 @@ class GitReading:
         """Read the branch that git names in its output."""
         found: list[str] = []
         if "checkout" in verbs or "switch" in verbs:
-            found += _SWITCHED.findall(self.output) or [b for _, b in _TRACKING.findall(self.output)]
+            found += _SWITCHED.findall(self.output) or [
+                b for _, b in _TRACKING.findall(self.output)
+            ]
         if "status" in verbs:
             found += _ON_BRANCH.findall(self.output) + _SHORT_STATUS.findall(self.output)
         if "branch" in verbs:
@@ -257,9 +259,7 @@ class GitReading:
         is_followed = command.number < len(self.line.steps) - 1 and bool(self.output.strip())
         hides = self.line.steps[command.number].command.errors_to
         return (
-            bool(_SHORT_HEAD.search(own))
-            or self._is_proven(command)
-            or (is_followed and not hides)
+            bool(_SHORT_HEAD.search(own)) or self._is_proven(command) or (is_followed and not hides)
         )
 
     def _note_complete(self, listed: Sequence[str]) -> None:

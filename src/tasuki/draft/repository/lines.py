@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tasuki.draft.facts.commands import find_formatter, shorten_command
 from tasuki.draft.facts.files import find_short_names, is_noise
 from tasuki.draft.repository.checkouts import find_root
+from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
@@ -146,7 +147,11 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         if unclear := len(facts.maybe_committed):
             rest += f"; of {unclear} more the thread does not tell"
         refs = tuple(sorted(edits.values())[-4:])
-        yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
+        is_listed = now.repository or all(_was_listed(thread, facts, *one) for one in edits.items())
+        label = (
+            "Not committed yet" if is_listed else "Not committed yet, as far as the thread shows"
+        )
+        yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
     others = [p for p in dict.fromkeys(listed) if not any(_is_end(p, path) for path in edited)]
@@ -154,6 +159,14 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         how = "as git listed it" if ref else "now"
         label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
+    """Return whether git listed a file behind its last edit; else somebody may have committed it unseen."""
+    cwd = join_folder("", thread.cwd) or ""
+    whole = join_folder(cwd, path) or path
+    lists = (one for c in facts.repository.checkouts for one in c.listed)
+    return any(ref > edited and any(is_covered(whole, p) for p in paths) for ref, paths in lists)
 
 
 def _is_in_use(thread: Thread, facts: Facts, path: str) -> bool:
