@@ -259,7 +259,8 @@ def test_the_last_table_of_checks_counts(tmp_path: Path) -> None:
     """A watch prints many; a list that shows only failures counts nothing else."""
     head = "Refreshing checks status every 10 seconds. Press Ctrl+C to quit.\n\n"
     table = "build\tpending\t0\thttps://x\nlint\tpending\t0\thttps://y\n"
-    watched = f"{head}{table}{head}{table.replace('pending', 'pass')}"
+    passed = table.replace("pending", "pass")
+    watched = f"{head}{table}{head}{passed}{passed}"
     builder = start().shell(*CREATE).shell("gh pr checks 7 --watch", watched)
 
     assert lines_of(builder, tmp_path)["Checks of #7, as last seen"] == "2 passed"

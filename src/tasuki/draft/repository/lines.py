@@ -207,7 +207,9 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     ]
     by_ref = Counter(p.ref for p in newest)
     seen = [p for p in newest if by_ref[p.ref] <= MAX_PULLS]
-    near = [p for p in own or seen if p.state][:MAX_PULLS]
+    open_ones = [p for p in newest if p.looked_at and p.state in ("open", "draft")]
+    shown = [p for p in newest if p in own or p in open_ones] if own else seen
+    near = [p for p in shown if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
         several = len({p.repository for p in near if p.repository}) > 1
@@ -218,9 +220,9 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
         refs = tuple(sorted({p.ref for p in near}))
         yield Item(text=text, refs=refs, label="Pull requests, as last seen")
     checks = repository.checks
-    shown = {f"#{p.number}" for p in near if p.state in ("open", "draft")}
-    shown |= {"", f"`{repository.branch}`"}
-    if checks is not None and checks.name in shown:
+    named = {f"#{p.number}" for p in near if p.state in ("open", "draft")}
+    named |= {"", f"`{repository.branch}`"}
+    if checks is not None and checks.name in named:
         parts = [f"{checks.passed} passed"] if checks.passed else []
         if checks.failed:
             parts.insert(0, f"{len(checks.failed)} FAILED ({name_paths(checks.failed, 3)})")

@@ -94,9 +94,11 @@ class PullRequestLog:
             self._read_outputs(ref, asked, output)
         for number, command in asked:
             known = self._find_pull(number, _find_repository(command.words))
-            looked = command.words[0] in _LOOKS and known and known.state in ("open", "draft")
-            if known and (looked or command.words[0] in _HANDLES):
-                self.pulls[known.repository, number] = replace(known, handled=True)
+            verb = command.words[0]
+            if known and verb in (_HANDLES | _LOOKS):
+                self.pulls[known.repository, number] = replace(
+                    known, handled=known.handled or verb in _HANDLES, looked_at=True
+                )
 
     def _find_pull(self, number: int, repository: str = "") -> PullRequest | None:
         """Find a pull request that is known; without its repository the newest of that number."""
@@ -241,7 +243,9 @@ class PullRequestLog:
 
     def _read_checks(self, ref: int, name: str, output: str) -> None:
         """Read the table of `gh pr checks`, the last one of those that `--watch` prints."""
-        rows = _CHECK_ROW.findall(output[output.rfind("Refreshing checks status") + 1 :])
+        again = output.rfind("Refreshing checks status")
+        rows = _CHECK_ROW.findall(output[again + 1 :])
+        rows = list(dict(rows).items()) if again >= 0 else rows  # The end is printed once more.
         rows = rows or [
             (o.get("name", ""), o["bucket"]) for o in _list_objects(output) if "bucket" in o
         ]
@@ -283,6 +287,7 @@ class PullRequestLog:
             branch or (old.branch if old else ""),
             bool(old and old.handled),
             repository,
+            bool(old and old.looked_at),
         )
 
 
