@@ -498,6 +498,28 @@ def test_a_checkout_that_names_what_it_follows_has_switched(tmp_path: Path) -> N
     assert lines_of(builder, tmp_path)["Branch"].startswith("`topic`")
 
 
+@pytest.mark.parametrize(
+    ("command", "output", "branch"),
+    [
+        ("git switch topic -q && grep -rn x src | head; echo done", "src/x.py:1:x\ndone", "topic"),
+        ("git switch topic -q; echo done", "error: Your local changes would be overwritten\ndone", "main"),
+        ("make check && git switch topic -q; echo done", "done", "main"),
+        ("git push", "   1111111..2222222  topic -> topic", "topic"),
+        ("git push origin topic", "   1111111..2222222  topic -> topic", "main"),
+    ],
+)  # fmt: skip
+def test_a_quiet_switch_is_seen_by_what_it_does_not_print(
+    command: str, output: str, branch: str, tmp_path: Path
+) -> None:
+    """git prints an error if a switch fails; a push without a name is of the branch in use."""
+    builder = start().shell("git log --oneline main topic", "").shell("git commit -am one", ONE)
+    builder = builder.shell("git checkout -b topic", "Switched to a new branch 'topic'")
+    builder = builder.shell("git checkout main", "Switched to branch 'main'")
+
+    lines = lines_of(builder.shell(command, output).shell("git commit -q -am two", ""), tmp_path)
+    assert any(label == f"Committed on `{branch}`" for label in lines)
+
+
 def test_an_open_pull_request_that_was_looked_at_is_told(tmp_path: Path) -> None:
     """It matters although the thread only asked for its state, in whatever form."""
     asked = "gh pr view 8 --json state,title --jq '\"8: \\(.state) \\(.title)\"'"

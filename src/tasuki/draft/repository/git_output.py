@@ -148,7 +148,7 @@ class GitReading:
             verb == "rebase" and "--abort" not in words and not _REBASED.search(self.output)
         ):
             self.log.drop_branches([self._key(here.branch)])
-        elif not self._is_proven(command):
+        elif not (self._is_proven(command) or self._has_switched(command)):
             return
         elif verb in ("checkout", "switch"):
             creates = not _CREATES.isdisjoint(words)
@@ -162,6 +162,17 @@ class GitReading:
             match = _SHOWN_BRANCH.search(self.output)
             if match and not HASH.match(match[1]):
                 here.set_branch(match[1], self.ref)
+
+    def _has_switched(self, command: RepositoryCommand) -> bool:
+        """Return whether a quiet switch that surely ran showed no error, which git prints in any case."""
+        step = self.line.steps[command.number].command
+        is_first = all(s.command.text.startswith("cd ") for s in self.line.steps[: command.number])
+        return (
+            command.verb in ("checkout", "switch")
+            and (is_first or step.operator in (";", "\n"))
+            and not (step.in_block or step.errors_to or _FAILED.search(self.output))
+            and self.line.ended.is_whole
+        )
 
     def _switch(self, names: Sequence[str], *, creates: bool) -> None:
         """Note a switch that git did not print: of a name that is surely a branch."""
@@ -209,6 +220,9 @@ class GitReading:
     def _read_branch(self, verbs: Sequence[str]) -> None:
         """Read the branch that git names in its output."""
         found: list[str] = []
+        if any(c.verb == "push" and len(c.names) < 2 for c in self.commands):
+            pushed = {local for _, local in _PUSHED.findall(self.output)} - {"HEAD"}
+            found += pushed if len(pushed) == 1 else ()
         if "checkout" in verbs or "switch" in verbs:
             found += _SWITCHED.findall(self.output) or [
                 b for _, b in _TRACKING.findall(self.output)
@@ -363,18 +377,13 @@ class GitReading:
             if not self.log.has_newest(self._key(branch), head):
                 self.log.drop_branches([self._key(branch)])
         ends = {local: hash for hash, local in _PUSHED.findall(self.output)}
-        pushed = list(ends)
         for local, hash in ends.items():
             branch = self._key(here.branch if local == "HEAD" else local)
             self.log.name_newest(self.ref, branch, hash)
             self.log.mark_pushed(branch)
-        if pushed:
-            one = len(pushed) == 1 and pushed[0] not in ("HEAD", here.branch)
-            if len(command.names) < 2 and one and not here.branch_ref and not HASH.match(pushed[0]):
-                here.set_branch(pushed[0], self.ref)
-        elif _PUSH_FAILED.search(self.output):
+        if ends or _PUSH_FAILED.search(self.output):
             return
-        elif _UP_TO_DATE.search(self.output) or self._is_proven(command):
+        if _UP_TO_DATE.search(self.output) or self._is_proven(command):
             self.log.mark_pushed(self._key(here.branch))
         elif not is_shown(self.line, command.number):
             self.log.mark_pushed(self._key(here.branch), None)
