@@ -548,3 +548,14 @@ def test_a_formatter_before_a_complete_list_changed_nothing_else(tmp_path: Path)
     )
 
     assert lines_of(builder, tmp_path)["Not committed yet"] == "`a.py`"
+
+
+def test_each_commit_of_a_line_has_its_own_message(tmp_path: Path) -> None:
+    """Also where here-documents hold them, and git prints nothing."""
+    line = " && ".join(
+        f"git add {name} && git commit -q -m \"$(cat <<'EOF'\n{name} is mended\n\nWhy.\nEOF\n)\""
+        for name in ("one", "two")
+    )
+
+    made = lines_of(start().shell(line, ""), tmp_path)["Committed on `main`"]
+    assert made == "two is mended; one is mended — no push seen"

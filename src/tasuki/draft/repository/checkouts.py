@@ -1,7 +1,7 @@
 """Checkouts of repositories in a thread: where they are, and which commands ran in which."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -64,20 +64,22 @@ def list_repository_commands(
     found: list[RepositoryCommand] = []
     line = RepositoryLine(call)
     subjects = (m[1].strip() for m in _FROM_DOCUMENT.finditer(call.command))
+    documents = [m[1].strip() for m in _DOCUMENT.finditer(call.command)]
     for number, step in enumerate(line.steps):
         text = step.command.text
         if text.startswith(("cd ", "pushd ", "Set-Location ")):
             folder = enter_folder(expand_home(text, cwd), folder)
         elif "git" in text or "gh" in text or "jj" in text:
-            source = step.command.source or text
+            source, left = step.command.source or text, iter(documents)
             for words in _list_programs(source):
                 if (name := find_name(words[0])) in _PROGRAMS:
-                    given = [_fill_document(unquote(w), call.command) for w in words[1:]]
+                    given = [_fill_document(unquote(w), left) for w in words[1:]]
                     if given[-2:] in (["-F", "-"], ["--file", "-"]):
                         given[-2:] = ["-m", next(subjects, "")]
                     rest, place = _strip_options(given, folder, cwd)
                     if rest:
                         found.append(RepositoryCommand(name, rest[0], rest[1:], place, number))
+        documents = documents[text.count("$(cat <<") :]
     return line, found
 
 
@@ -88,10 +90,9 @@ def _list_programs(text: str) -> Iterable[Sequence[str]]:
     return (started.words for started in list_started(text))
 
 
-def _fill_document(word: str, line: str) -> str:
-    """Return a word; for one that a here-document fills, the first line of that."""
-    match = _DOCUMENT.search(line) if word.lstrip('"').startswith("$(cat <<") else None
-    return match[1].strip() if match else word
+def _fill_document(word: str, documents: Iterator[str]) -> str:
+    """Return a word; for one that a here-document fills, the first line of the next one."""
+    return next(documents, word) if word.lstrip('"').startswith("$(cat <<") else word
 
 
 def expand_home(text: str, cwd: str) -> str:
