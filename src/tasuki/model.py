@@ -443,6 +443,8 @@ class PullRequest(Struct, frozen=True, gc=False):
     """The thread merged, closed, edited or reviewed it."""
     repository: str = ""
     """`owner/name`, where a program printed it or was told it."""
+    looked_at: bool = False
+    """The thread asked for this one alone."""
 
 
 class CheckSummary(Struct, frozen=True, gc=False):

@@ -31,7 +31,7 @@ def test_the_state_is_what_programs_printed(tmp_path: Path) -> None:
     text = compact_shop(tmp_path, LITTLE).text
 
     assert "`3f9a2c1` Sum the cart once" in text
-    assert "Not committed yet: `rate_cache.py`, `discounts.py`" in text
+    assert "Not committed yet, as far as the thread shows: `rate_cache.py`, `discounts.py`" in text
     assert "FAILED: `FAILED tests/test_discounts.py::test_rounding" in text
     assert "Write the changelog" in text
 

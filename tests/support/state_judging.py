@@ -192,7 +192,7 @@ def _judge_item(
         yield f"Committed on …{', earlier' if elsewhere else ''}", _judge_commits(cut, item)
     elif label == "Branch":
         yield label, _judge_branch(cut, item.text)
-    elif label == "Not committed yet":
+    elif label.startswith("Not committed yet"):
         yield label, _judge_uncommitted(cut, item.text)
     elif label.startswith(CHANGED):
         yield (

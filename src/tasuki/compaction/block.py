@@ -136,7 +136,7 @@ def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterat
     if now.repository:
         yield _format_git(now)
     for item in list_state_items(thread, derived.facts):
-        if now.repository and item.label in ("Branch", "Not committed yet"):
+        if now.repository and item.label.startswith(("Branch", "Not committed yet")):
             continue
         if not said.has_item(item):
             yield shorten(format_item(item), MAX_STATE_LINE)

@@ -26,11 +26,12 @@ def start(harness: str = "claude") -> ThreadBuilder:
 
 
 def lines_of(builder: ThreadBuilder, folder: Path, cwd: str = HOME) -> dict[str, str]:
-    """The state lines of a thread: text by label."""
+    """The state lines of a thread: text by label, without how a file is known to be uncommitted."""
     thread = thread_of(builder, folder)
     revision = GitProbe(cwd).read_revision()
     facts = derive_facts(thread, revision).facts
-    return {i.label: i.text for i in list_state_items(thread, facts)}
+    items = list_state_items(thread, facts)
+    return {i.label.removesuffix(", as far as the thread shows"): i.text for i in items}
 
 
 LEFT, UNKNOWN, COMMITTED = "`a.py`", None, ""
@@ -50,7 +51,7 @@ LEFT, UNKNOWN, COMMITTED = "`a.py`", None, ""
         ("git commit -am one", "husky - pre-commit hook exited with code 1", 1, LEFT),
         ("git commit -m one; echo done", "On branch main\nno changes added to commit\ndone", 0, LEFT),
         ("npm test && git commit -am one", "1 failed", 1, LEFT),
-        ("git commit -am one | tail -1", " 1 file changed", 0, UNKNOWN),
+        ("git commit -am one | tail -1", " 1 file changed", 0, COMMITTED),
         ("git commit -qam one; echo done", "done", 0, UNKNOWN),
         ("git -C /home/dev/other commit -am one", "[main 2222222] one", 0, LEFT),
         ("cd ~/other && git commit -am one", "[main 2222222] one", 0, LEFT),
@@ -258,7 +259,8 @@ def test_the_last_table_of_checks_counts(tmp_path: Path) -> None:
     """A watch prints many; a list that shows only failures counts nothing else."""
     head = "Refreshing checks status every 10 seconds. Press Ctrl+C to quit.\n\n"
     table = "build\tpending\t0\thttps://x\nlint\tpending\t0\thttps://y\n"
-    watched = f"{head}{table}{head}{table.replace('pending', 'pass')}"
+    passed = table.replace("pending", "pass")
+    watched = f"{head}{table}{head}{passed}{passed}"
     builder = start().shell(*CREATE).shell("gh pr checks 7 --watch", watched)
 
     assert lines_of(builder, tmp_path)["Checks of #7, as last seen"] == "2 passed"
@@ -398,3 +400,162 @@ def test_git_knows_which_commits_are_left_and_pushed(project: Path, tmp_path: Pa
     assert told.endswith("kept — no push seen")
     assert "lost" not in told
     assert pushed.endswith("kept — pushed")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "left"),
+    [
+        ('echo "=== tree ==="; git status --porcelain; echo "=== log ==="; git log -1', "=== tree ===\n=== log ===\ncommit 2222222", False),
+        ('echo "=== tree ==="; git status --porcelain; echo "=== log ==="; git log -1', "=== tree ===\n M a.py\n=== log ===\ncommit 2222222", True),
+        ("git status --porcelain && echo clean; git rev-list --count origin/main..HEAD", "clean\n0", False),
+        ("git status --porcelain; ./report.sh", "done", True),
+        ("git status --porcelain 2>/dev/null; echo end", "end", True),
+        ("git status --porcelain; echo end", "fatal: not a git repository\nend", True),
+        ("git status --short | head; echo end", "end", True),
+        ("git status -sb", "status:\n## main...origin/main", False),
+    ],
+)  # fmt: skip
+def test_an_empty_list_counts_where_echoes_show_that_it_is_whole(
+    command: str, output: str, left: bool, tmp_path: Path
+) -> None:
+    """Between two headings nobody else printed; where that is not sure, nothing is taken back."""
+    lines = lines_of(start().shell(command, output), tmp_path)
+
+    assert ("Not committed yet" in lines) == left
+
+
+def test_who_lists_a_file_as_changed_is_told_apart(tmp_path: Path) -> None:
+    """Git listed it behind its last edit, or somebody may have committed it unseen."""
+    listed = start().shell("git status --short", " M a.py")
+    threads = [thread_of(builder, tmp_path) for builder in (start(), listed)]
+    labels = [
+        [i.label for i in list_state_items(thread, derive_facts(thread).facts)][-1]
+        for thread in threads
+    ]
+
+    assert labels == ["Not committed yet, as far as the thread shows", "Not committed yet"]
+
+
+def test_a_status_before_a_commit_says_nothing_of_the_time_after(tmp_path: Path) -> None:
+    """The branch was in step with the other one, and is ahead now."""
+    before = "On branch main\nYour branch is up to date with 'origin/main'.\nChanges to be committed:\n\tmodified:   a.py"
+    after = "On branch main\nYour branch is ahead of 'origin/main' by 1 commit.\nnothing to commit, working tree clean"
+    both = start().shell(
+        "git status && git commit -am one && git status", f"{before}\n{ONE}\n{after}"
+    )
+    once = start().shell("git status && git commit -am one", f"{before}\n{ONE}")
+
+    assert (
+        "no push seen; git called the tree clean" in lines_of(both, tmp_path)["Committed on `main`"]
+    )
+    assert "Not committed yet" not in lines_of(once, tmp_path)
+
+
+def test_the_commit_of_a_merge_takes_all_of_it(tmp_path: Path) -> None:
+    """Also what git staged by itself, beside the files that were added by name."""
+    builder = start().shell("git merge next", "CONFLICT (content): Merge conflict in b.py")
+    builder = builder.edit("b.py", "1", "2").shell("git status -s", "M  a.py\nUU b.py")
+    builder = builder.shell("git add b.py", "").shell("git commit -m two", "[main 2222222] two")
+
+    assert "Not committed yet" not in lines_of(builder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "kept"),
+    [
+        ("git rebase origin/main", "Rebasing (1/1)", True),
+        ("git rebase origin/main", "Rebasing (1/2)Rebasing (2/2)", False),
+        ("git rebase --onto origin/main 1111111", "Rebasing (1/1)", False),
+    ],
+)
+def test_a_rebase_loses_as_many_commits_as_it_counts(
+    command: str, printed: str, kept: bool, tmp_path: Path
+) -> None:
+    """Older ones keep their hashes, unless they were left out."""
+    builder = start().shell("git commit -am one", ONE).edit("b.py", "1", "2")
+    builder = builder.shell("git commit -am two", "[main 2222222] two")
+    done = f"{printed}\rSuccessfully rebased and updated refs/heads/main."
+    builder = builder.shell(command, done).shell("git log --oneline -1", "3333333 two")
+
+    assert ("`1111111` one" in lines_of(builder, tmp_path)["Committed on `main`"]) == kept
+
+
+def test_a_push_names_the_commit_whose_line_was_cut_off(tmp_path: Path) -> None:
+    """Of `git commit | tail -1` the count of files is left, and the push prints the hash."""
+    printed = " 1 file changed, 5 insertions(+)\n   1111111..2222222  main -> main"
+    builder = start().shell("git commit -am one | tail -1 && git push | tail -1", printed)
+
+    assert lines_of(builder, tmp_path)["Committed on `main`"] == "`2222222` one — pushed"
+
+
+def test_a_checkout_that_names_what_it_follows_has_switched(tmp_path: Path) -> None:
+    """Where `tail` left the last line, that names the branch."""
+    builder = start().shell(
+        "git checkout -B topic origin/topic | tail -1",
+        "Your branch is up to date with 'origin/topic'.",
+    )
+
+    assert lines_of(builder, tmp_path)["Branch"].startswith("`topic`")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "branch"),
+    [
+        ("git switch topic -q && grep -rn x src | head; echo done", "src/x.py:1:x\ndone", "topic"),
+        ("git switch topic -q; echo done", "error: Your local changes would be overwritten\ndone", "main"),
+        ("make check && git switch topic -q; echo done", "done", "main"),
+        ("git push", "   1111111..2222222  topic -> topic", "topic"),
+        ("git push origin topic", "   1111111..2222222  topic -> topic", "main"),
+    ],
+)  # fmt: skip
+def test_a_quiet_switch_is_seen_by_what_it_does_not_print(
+    command: str, output: str, branch: str, tmp_path: Path
+) -> None:
+    """git prints an error if a switch fails; a push without a name is of the branch in use."""
+    builder = start().shell("git log --oneline main topic", "").shell("git commit -am one", ONE)
+    builder = builder.shell("git checkout -b topic", "Switched to a new branch 'topic'")
+    builder = builder.shell("git checkout main", "Switched to branch 'main'")
+
+    lines = lines_of(builder.shell(command, output).shell("git commit -q -am two", ""), tmp_path)
+    assert any(label == f"Committed on `{branch}`" for label in lines)
+
+
+def test_an_open_pull_request_that_was_looked_at_is_told(tmp_path: Path) -> None:
+    """It matters although the thread only asked for its state, in whatever form."""
+    asked = "gh pr view 8 --json state,title --jq '\"8: \\(.state) \\(.title)\"'"
+    builder = start().shell(*CREATE).shell("gh pr merge 7", "✓ Merged pull request #7")
+    lines = lines_of(builder.shell(asked, "8: OPEN Parse rows"), tmp_path)
+
+    assert "#8 open" in lines["Pull requests, as last seen"]
+
+
+def test_what_a_commit_may_hold_was_not_put_back(tmp_path: Path) -> None:
+    """`git checkout -- .` restores what is not committed, and nothing outside of the folder."""
+    builder = start().edit("/home/dev/notes.md", "1", "2")
+    builder = builder.shell("git commit -qam one | tail -1", "").shell("git checkout -- .", "")
+    plain = start().shell("git checkout -- .", "")
+
+    assert "Put back as git has it" not in lines_of(builder, tmp_path)
+    assert lines_of(plain, tmp_path)["Put back as git has it"] == "`a.py`"
+
+
+def test_a_formatter_before_a_complete_list_changed_nothing_else(tmp_path: Path) -> None:
+    """What it changed would be listed."""
+    builder = (
+        start()
+        .shell("make fmt", "")
+        .shell("git status", "On branch main\nUntracked files:\n\ta.py")
+    )
+
+    assert lines_of(builder, tmp_path)["Not committed yet"] == "`a.py`"
+
+
+def test_each_commit_of_a_line_has_its_own_message(tmp_path: Path) -> None:
+    """Also where here-documents hold them, and git prints nothing."""
+    line = " && ".join(
+        f"git add {name} && git commit -q -m \"$(cat <<'EOF'\n{name} is mended\n\nWhy.\nEOF\n)\""
+        for name in ("one", "two")
+    )
+
+    made = lines_of(start().shell(line, ""), tmp_path)["Committed on `main`"]
+    assert made == "two is mended; one is mended — no push seen"

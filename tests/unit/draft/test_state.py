@@ -16,9 +16,10 @@ CLEAN = "On branch main\nnothing to commit, working tree clean"
 
 
 def lines_of(builder: ThreadBuilder, folder: Path) -> list[tuple[str, str]]:
-    """Label and text of the state lines of a thread."""
+    """Label and text of the state lines of a thread, without how a file is known to be uncommitted."""
     thread = thread_of(builder, folder)
-    return [(i.label, i.text) for i in state.list_state_items(thread, derive_facts(thread).facts)]
+    items = state.list_state_items(thread, derive_facts(thread).facts)
+    return [(i.label.removesuffix(", as far as the thread shows"), i.text) for i in items]
 
 
 def check(command: str, output: str = "", status: ToolStatus = "ok", ref: int = 1) -> Entry:

@@ -334,6 +334,7 @@ def test_what_runs_in_the_background_ends_as_it_is_reported(tmp_path: Path) -> N
         ("TaskOutput", {"task_id": "b2"}), ("<status>completed</status>\n\n<exit_code>0</exit_code>\n\n<output>\n12 pages\n</output>", False),
         ("BashOutput", {"bash_id": "b3"}), ("<status>running</status>\n\n<stdout>\nLocal: http://localhost:5173/\n</stdout>", False),
         ("TaskStop", {"task_id": "b4"}), ('{"message":"Successfully stopped task: b4 (tail -f x.log)"}', False),
+        ("Workflow", {"script": "export const meta = {}"}), ("Workflow launched in background. Task ID: w1\nSummary: waves", False),
         (note, None),
     )  # fmt: skip
     thread = Claude().read(path)
@@ -343,6 +344,9 @@ def test_what_runs_in_the_background_ends_as_it_is_reported(tmp_path: Path) -> N
     assert states["b2"] == ("command", "done", ("/tmp/b2.output",))
     assert states["b3"][1:] == ("running", ("/tmp/b3.output", "http://localhost:5173"))
     assert states["b4"][:2] == ("command", "done")
+    assert [(b.label, b.state) for b in thread.background if b.kind == "agent"] == [
+        ("Workflow", "running")
+    ]
     assert [c[2:] for c in calls(thread)[:4]] == [
         ("make test", "error", 3),
         ("make docs", "ok", 0),

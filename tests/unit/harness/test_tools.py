@@ -49,7 +49,7 @@ def test_a_name_tells_what_a_tool_does(name: str, kind: str) -> None:
         ("do_it", {"prompt": "Look at it", "description": "look"}, "agent"),
         ("do_it", {"path": "a.py", "offset": 3}, "read"), ("do_it", {"pattern": "x"}, "search"),
         ("do_it", {"url": "https://a.b"}, "web"), ("do_it", {"path": "a.py"}, "other"),
-        ("workflow", {"script": "export const x = 1"}, "other"),
+        ("workflow", {"script": "export const x = 1"}, "agent"),
     ],
 )  # fmt: skip
 def test_an_unknown_tool_is_known_by_its_input(name: str, given: Any, kind: str) -> None:

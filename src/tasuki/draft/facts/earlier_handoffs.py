@@ -95,7 +95,7 @@ _USER_QUOTE = compile_pattern(
 )
 _JOINED = " … "
 _OUT_OF_DATE = compile_pattern(
-    r"(?:In progress|Not verified|Running|Failed, then passed|Not committed yet|Branch|Under way|Done"
+    r"(?:In progress|Not verified|Running|Failed, then passed|Not committed yet[^:]*|Branch|Under way|Done"
     r"|Committed on [^:]*|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40}| as last seen)?|Pull requests, as last seen"
     r"|Todo list, (?:in progress|done|dropped)[^:]*|Put back as git has it|The error in the goal|Quoted in the goal"
     r"|Pending in its todo list(?:, \d+ entries ago)?|check|file|commit|running): "
@@ -103,7 +103,7 @@ _OUT_OF_DATE = compile_pattern(
 )
 """Start of lines that were true at an earlier handoff and are not handed on."""
 _MAY_HOLD = compile_pattern(
-    r"(?:Branch|Committed\b[^:]*|Not committed yet|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40})?|Last run of the whole suite"
+    r"(?:Branch|Committed\b[^:]*|Not committed yet[^:]*|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40})?|Last run of the whole suite"
     r"|Pull requests, as last seen|Checks of [^:]*|Published|Approved plan): |(?:Background command) `"
 )
 """Start of lines on the state of the work that still hold until the thread shows something newer."""

@@ -15,7 +15,7 @@ from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
 from tasuki.model import FileChange, FileFact, Quote, Thread
-from tasuki.paths import is_on_drive, make_relative
+from tasuki.paths import is_on_drive, is_outside, make_relative
 from tasuki.patterns import compile_pattern
 
 MAX_LOOKED_UP = 48
@@ -79,7 +79,7 @@ _UNDO = compile_pattern(
     r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
 _UNDO_ALL = compile_pattern(
-    r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.|clean\s+-\w*f)"
+    r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.)"
 )
 _MOVER = compile_pattern(
     r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
@@ -182,8 +182,9 @@ class FileTable:
                 file.deleted = True
 
     def record_undo(self, path: str, ref: int) -> None:
-        """Record that a file, or with an empty path every file, was restored to git's version."""
-        files = [self.files.get(self.make_relative(path))] if path else list(self.files.values())
+        """Record that a file, or with an empty path all that git knows, was restored to git's version."""
+        tracked = [f for name, f in self.files.items() if not (f.created or is_outside(name))]
+        files = [self.files.get(self.make_relative(path))] if path else tracked
         for file in files:
             if file is not None and file.edits:
                 file.undone, file.deleted = ref, False
@@ -290,7 +291,7 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     if run.navigation:
         for path in _list_read(run):
             table.record_read(path, ref)
-    elif "git " in command and "stash" not in command:
+    if "git " in command and "stash" not in command:
         if _UNDO_ALL.search(command):
             table.record_undo("", ref)
         for path in _find_paths(_UNDO, command):

@@ -303,8 +303,14 @@ def _was_run_again(item: Background, facts: Facts) -> bool:
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:
-    """Yield edits that were restored to git's version."""
-    undone = [f for f in facts.files if f.undone and f.edits and f.edits[-1] < f.undone]
+    """Yield edits that were restored to git's version, and that no commit can hold."""
+    settled = [ref for c in facts.repository.checkouts for ref, _ in c.settled]
+    undone = [
+        f
+        for f in facts.files
+        if f.edits and f.edits[-1] < f.undone
+        if not any(f.edits[-1] < ref < f.undone for ref in settled)
+    ]
     if undone:
         yield Item(
             text=name_paths(shorten_paths(facts, [f.path for f in undone])),

@@ -1,11 +1,11 @@
 """Checkouts of repositories in a thread: where they are, and which commands ran in which."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from tasuki.draft.runs.ended_line import EndedLine, list_steps, read_line
+from tasuki.draft.runs.ended_line import EndedLine, find_echoed_text, list_steps, read_line
 from tasuki.draft.runs.exit_codes import find_own_code
 from tasuki.draft.runs.programs import find_name, list_started, unquote
 from tasuki.draft.runs.scopes import enter_folder, join_folder
@@ -64,20 +64,22 @@ def list_repository_commands(
     found: list[RepositoryCommand] = []
     line = RepositoryLine(call)
     subjects = (m[1].strip() for m in _FROM_DOCUMENT.finditer(call.command))
+    documents = [m[1].strip() for m in _DOCUMENT.finditer(call.command)]
     for number, step in enumerate(line.steps):
         text = step.command.text
         if text.startswith(("cd ", "pushd ", "Set-Location ")):
             folder = enter_folder(expand_home(text, cwd), folder)
         elif "git" in text or "gh" in text or "jj" in text:
-            source = step.command.source or text
+            source, left = step.command.source or text, iter(documents)
             for words in _list_programs(source):
                 if (name := find_name(words[0])) in _PROGRAMS:
-                    given = [_fill_document(unquote(w), call.command) for w in words[1:]]
+                    given = [_fill_document(unquote(w), left) for w in words[1:]]
                     if given[-2:] in (["-F", "-"], ["--file", "-"]):
                         given[-2:] = ["-m", next(subjects, "")]
                     rest, place = _strip_options(given, folder, cwd)
                     if rest:
                         found.append(RepositoryCommand(name, rest[0], rest[1:], place, number))
+        documents = documents[text.count("$(cat <<") :]
     return line, found
 
 
@@ -88,10 +90,9 @@ def _list_programs(text: str) -> Iterable[Sequence[str]]:
     return (started.words for started in list_started(text))
 
 
-def _fill_document(word: str, line: str) -> str:
-    """Return a word; for one that a here-document fills, the first line of that."""
-    match = _DOCUMENT.search(line) if word.lstrip('"').startswith("$(cat <<") else None
-    return match[1].strip() if match else word
+def _fill_document(word: str, documents: Iterator[str]) -> str:
+    """Return a word; for one that a here-document fills, the first line of the next one."""
+    return next(documents, word) if word.lstrip('"').startswith("$(cat <<") else word
 
 
 def expand_home(text: str, cwd: str) -> str:
@@ -126,6 +127,8 @@ class Checkout:
         self.clean_ref = self.maybe_ref = 0
         self.head = ""
         """The newest commit as git last showed it, empty where that is not known."""
+        self.merges = False
+        """A merge is under way: its commit takes all that it changed."""
         self.added: list[str] = []
         self.settled: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that committed, or may have: what was added for it; `()` for everything."""
@@ -202,3 +205,36 @@ def is_shown(line: RepositoryLine, number: int) -> bool:
         and not step.command.output_to
         and not step.command.in_background
     )
+
+
+_PRINTS_NO_CHANGE = compile_pattern(
+    r"(?:cd|pushd|popd|export|set|unset|umask|trap|true|:|mkdir|sleep|rm|git (?:add|fetch|rev-parse|rev-list|branch|remote|log --oneline))(?:\s|$)"
+)
+"""Commands that print nothing, or no line that looks like one of `git status`."""
+
+
+def find_own_output(line: RepositoryLine, number: int) -> str | None:
+    """Return what a step printed, between the `echo`s around it; None where others may print there too."""
+    step, rows = line.steps[number], line.ended.output.split("\n")
+    if not line.ended.is_whole or step.filters or step.command.output_to or step.command.in_block:
+        return None
+    bare = [row.strip() for row in rows]
+    start, end = 0, len(rows)
+    for before in reversed(line.steps[:number]):
+        if text := find_echoed_text(before.command.text):
+            if bare.count(text) != 1:
+                return None
+            start = bare.index(text) + 1
+            break
+        if not _PRINTS_NO_CHANGE.match(before.command.text):
+            return None
+    for after in line.steps[number + 1 :]:
+        if text := find_echoed_text(after.command.text):
+            if text in bare[start:]:
+                end = bare.index(text, start)
+                break
+            if after.command.operator != "||":
+                return None
+        elif not _PRINTS_NO_CHANGE.match(after.command.text):
+            return None
+    return "\n".join(rows[start:end])

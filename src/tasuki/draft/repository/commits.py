@@ -67,6 +67,12 @@ class CommitLog:
         if hash:
             self._places.setdefault(hash[:7], []).append(index)
 
+    def name_newest(self, ref: int, branch: str, hash: str) -> None:
+        """Give the newest commit of a branch the hash that its push printed, if both are of one entry."""
+        on = [n for n, c in enumerate(self.commits) if c.branch == branch and not c.gone]
+        if hash and on and self.commits[on[-1]].ref == ref and not self.commits[on[-1]].hash:
+            self._set_hash(on[-1], hash)
+
     def drop_newest(self, branch: str, count: int) -> None:
         """Mark the newest commits of a branch as gone."""
         for index in range(len(self.commits) - 1, -1, -1):
@@ -87,13 +93,23 @@ class CommitLog:
         """Mark commits with a subject as gone, because jj gave their change another hash."""
         self._change_commits(lambda c: c.subject == subject, gone=True)
 
-    def mark_rebased(self, branch: str, before: int, *, keep_pushed: bool) -> None:
-        """Mark the commits of a branch from before an entry as gone: a rebase gave them new hashes.
+    def mark_rebased(
+        self, branch: str, before: int, *, keep_pushed: bool, count: int | None = None
+    ) -> None:
+        """Mark the newest commits of a branch from before an entry as gone: a rebase gave them new hashes.
 
-        With `keep_pushed`, as for `git pull --rebase`, pushed commits are left alone.
+        With `keep_pushed`, as for `git pull --rebase`, pushed commits are left alone. `count` is how
+        many were rebased, None where git did not say so.
         """
+        on = [c for c in self.commits if c.branch == branch and c.ref < before and not c.gone]
+        kept = on[:-count] if count else []
         self._change_commits(
-            lambda c: c.branch == branch and c.ref < before and not (keep_pushed and c.pushed),
+            lambda c: (
+                c.branch == branch
+                and c.ref < before
+                and c not in kept
+                and not (keep_pushed and c.pushed)
+            ),
             gone=True,
             pushed=None,
         )

@@ -7,6 +7,7 @@ from tasuki.draft.repository.checkouts import (
     Checkout,
     RepositoryCommand,
     RepositoryLine,
+    find_own_output,
     is_proven,
     is_shown,
 )
@@ -18,6 +19,8 @@ COMMIT = compile_pattern(
     r"^\[(?P<branch>[^\]\n]+?)(?: \(root-commit\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.+)$",
     re.MULTILINE,
 )
+COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
+_COUNTS_NOTHING = frozenset("add push status branch checkout switch rev-parse fetch tag".split())
 _SWITCHED = compile_pattern(
     r"(?m)^(?:Switched to (?:a new |and reset )?branch|Already on) '([^'\n]+)'"
 )
@@ -28,24 +31,33 @@ _SHORT_STATUS = compile_pattern(
 _STARRED = compile_pattern(r"(?m)^\* ([^\s(]\S*)")
 _SHOWN_BRANCH = compile_pattern(r"(?m)^(\w[\w./-]*)$")
 _REBASED = compile_pattern(r"(?m)^Successfully rebased and updated refs/heads/(\S+?)\.?$")
+_REBASING = compile_pattern(r"Rebasing \(\d+/(\d+)\)")
 _HEAD_NOW = compile_pattern(r"(?m)^HEAD is now at ([0-9a-f]{7,40})")
 _LOG_HEAD = compile_pattern(r"(?:[*|] )?(?:commit )?([0-9a-f]{7,40})\b")
 _PUSHED = compile_pattern(
-    r"(?m)^ ?[ +*=] (?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}|\[up to date\])"
-    r"\s+(\S+)\s+-> (\S+)"
+    r"(?m)^ ?[ +*=] (?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}([0-9a-f]{7,40})|\[up to date\])"
+    r"\s+(\S+)\s+-> \S+"
 )
 _UP_TO_DATE = compile_pattern(r"(?m)^Everything up-to-date")
 _PUSH_FAILED = compile_pattern(r"(?m)^ ! \[|^error: failed to push|^fatal: |^ERROR: ")
-_IN_STEP = compile_pattern(r"(?m)^Your branch is up to date with '[^/'\n]+/(\S+)'")
+_TRACKING = compile_pattern(
+    r"(?m)^Your branch (?:(is up to date with)|is ahead of|is behind|and) '[^/'\n]+/(\S+)'"
+)
+"""How a branch stands to the one that it follows: the first group where it is the same."""
 _CLEAN = compile_pattern(r"(?m)^nothing to commit,? \(?working (?:tree|directory) clean")
 _NOTHING = compile_pattern(
     r"(?i)nothing to commit|no changes added to commit|nothing added to commit|Aborting commit"
 )
 _CHANGED = compile_pattern(
-    r"(?m)^(?:[ MADRCUT?!]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
+    r"(?m)^(?:(?!  )[ MADRCUT?!]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
     r"|both \w+|added by \w+|deleted by \w+):\s+)?)(\S.*)$"
 )
 """A file, or a folder of new files, in the short and in the long form of `git status`."""
+_SHORT_HEAD = compile_pattern(r"(?m)^## ")
+_FAILED = compile_pattern(r"(?m)^(?:fatal|error): ")
+_MERGES = compile_pattern(
+    r"(?m)^(?:CONFLICT \(|Automatic merge |You have unmerged paths|All conflicts fixed)"
+)
 _NOT_ADDED = compile_pattern(r"(?m)^The following paths are ignored by|^fatal: pathspec")
 _RESTORED = compile_pattern(r"(?m)^Updated \d+ paths? from ")
 _BACK = compile_pattern(r"HEAD(?:~(\d+)|\^|~)$")
@@ -97,6 +109,8 @@ class GitReading:
         for command in self.commands:
             self._read_verb(command)
         self._read_branch(verbs)
+        here = self.checkout
+        here.merges = here.merges or bool(_MERGES.search(self.output))
         if "status" in verbs or "stash" in verbs:
             self._read_listing()
         if "status" in verbs:
@@ -107,7 +121,9 @@ class GitReading:
         for command in self.commands:
             if command.verb == "push":
                 self._read_push(command)
-        for branch in _IN_STEP.findall(self.output):
+        behind = self.output[max((match.end() for match in commits), default=0) :]
+        newest = {branch: is_same for is_same, branch in _TRACKING.findall(behind)}
+        for branch in (branch for branch, is_same in newest.items() if is_same):
             self.log.mark_pushed(self._key(branch))
 
     def _key(self, branch: str) -> str:
@@ -132,7 +148,7 @@ class GitReading:
             verb == "rebase" and "--abort" not in words and not _REBASED.search(self.output)
         ):
             self.log.drop_branches([self._key(here.branch)])
-        elif not self._is_proven(command):
+        elif not (self._is_proven(command) or self._has_switched(command)):
             return
         elif verb in ("checkout", "switch"):
             creates = not _CREATES.isdisjoint(words)
@@ -146,6 +162,17 @@ class GitReading:
             match = _SHOWN_BRANCH.search(self.output)
             if match and not HASH.match(match[1]):
                 here.set_branch(match[1], self.ref)
+
+    def _has_switched(self, command: RepositoryCommand) -> bool:
+        """Return whether a quiet switch that surely ran showed no error, which git prints in any case."""
+        step = self.line.steps[command.number].command
+        is_first = all(s.command.text.startswith("cd ") for s in self.line.steps[: command.number])
+        return (
+            command.verb in ("checkout", "switch")
+            and (is_first or step.operator in (";", "\n"))
+            and not (step.in_block or step.errors_to or _FAILED.search(self.output))
+            and self.line.ended.is_whole
+        )
 
     def _switch(self, names: Sequence[str], *, creates: bool) -> None:
         """Note a switch that git did not print: of a name that is surely a branch."""
@@ -193,8 +220,13 @@ class GitReading:
     def _read_branch(self, verbs: Sequence[str]) -> None:
         """Read the branch that git names in its output."""
         found: list[str] = []
+        if any(c.verb == "push" and len(c.names) < 2 for c in self.commands):
+            pushed = {local for _, local in _PUSHED.findall(self.output)} - {"HEAD"}
+            found += pushed if len(pushed) == 1 else ()
         if "checkout" in verbs or "switch" in verbs:
-            found += _SWITCHED.findall(self.output)
+            found += _SWITCHED.findall(self.output) or [
+                b for _, b in _TRACKING.findall(self.output)
+            ]
         if "status" in verbs:
             found += _ON_BRANCH.findall(self.output) + _SHORT_STATUS.findall(self.output)
         if "branch" in verbs:
@@ -206,38 +238,43 @@ class GitReading:
         if found:
             self.checkout.set_branch(found[-1], self.ref)
 
-    def _list_changes(self) -> list[str]:
-        return [p for m in _CHANGED.finditer(self.output) for p in m[1].strip('"').split(" -> ")]
-
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""
-        listed = self._list_changes()
+        listed = _list_changes(self.output)
         is_whole = self.line.ended.is_whole
         if listed and is_whole and not any(c.verb in MAKERS for c in self.commands):
             self.checkout.listed.append((self.ref, tuple(listed)))
 
     def _read_status(self) -> None:
         """Read a clean tree, or a list of all changes: what is not listed was committed, or is ignored."""
-        here, output = self.checkout, self.output
-        command = next(c for c in self.commands if c.verb == "status")
-        listed = self._list_changes()
-        if command.names:
-            return  # It tells of a part.
-        is_short = any(map(_SHORT.fullmatch, command.words))
-        is_alone = all(s.command.text.startswith("cd ") for s in self.line.steps[:-1]) and (
-            command.number == len(self.line.steps) - 1
+        command = [c for c in self.commands if c.verb == "status"][-1]
+        later = [c.verb for c in self.commands if c.number > command.number]
+        if command.names or not MAKERS.isdisjoint(later):
+            return  # It tells of a part, or of the time before a commit.
+        own = find_own_output(self.line, command.number)
+        listed = _list_changes(self.output if own is None else own)
+        if any(map(_SHORT.fullmatch, command.words)):
+            if self.output.startswith("## ") and not listed and is_shown(self.line, command.number):
+                own = self.output  # Whoever prints behind it.
+            is_clean = own is not None and not listed and self._has_ended(command, own)
+            is_part = own is None or not (listed or is_clean)
+        else:
+            is_clean = bool(_CLEAN.search(self.output))
+            is_part = not (is_shown(self.line, command.number) and listed)
+        if is_clean:
+            self.checkout.clean_ref = self.ref
+        if is_clean or not (is_part or "-uno" in command.words):
+            self._note_complete([] if is_clean else listed)
+
+    def _has_ended(self, command: RepositoryCommand, own: str) -> bool:
+        """Return whether a status that lists nothing ran to its end: it names the branch, or is proven to have."""
+        if _FAILED.search(own):
+            return False
+        is_followed = command.number < len(self.line.steps) - 1 and bool(self.output.strip())
+        hides = self.line.steps[command.number].command.errors_to
+        return (
+            bool(_SHORT_HEAD.search(own)) or self._is_proven(command) or (is_followed and not hides)
         )
-        is_empty = is_short and is_alone and not output.strip() and self._is_proven(command)
-        names_branch = is_short and output.startswith("## ") and is_shown(self.line, command.number)
-        if _CLEAN.search(output) or is_empty or (names_branch and not listed):
-            here.clean_ref = self.ref
-            self._note_complete([])
-            return
-        is_part = not is_shown(self.line, command.number)
-        if is_part or (is_short and not is_alone) or "-uno" in command.words:
-            return
-        if listed or "nothing added to commit" in output:
-            self._note_complete(listed)
 
     def _note_complete(self, listed: Sequence[str]) -> None:
         """Note a list of all changes: other files were committed, or put back."""
@@ -279,7 +316,9 @@ class GitReading:
         here = self.checkout
         fails = bool(_NOTHING.search(self.output)) and not printed
         is_silent = is_quiet(command) or not is_shown(self.line, command.number)
-        is_done = bool(printed) or (self._is_proven(command) and not fails)
+        others = {c.verb for c in self.commands if c is not command}
+        is_counted = others <= _COUNTS_NOTHING and bool(COUNTED.search(self.output))
+        is_done = bool(printed) or (self._is_proven(command) and not fails) or is_counted
         subject = "" if printed else find_subject(command.words)
         if subject and is_done:
             last = self.output.strip().rpartition("\n")[2].strip()
@@ -291,19 +330,22 @@ class GitReading:
             return
         elif not is_done and (fails or not is_silent):
             return  # It prints what it did, and did not.
-        everything = any(map(_ALL.fullmatch, command.words)) or not here.added
+        everything = here.merges or any(map(_ALL.fullmatch, command.words)) or not here.added
         names = [] if everything else _list_committed(command.words)
         added = () if everything or "." in here.added else (*here.added, *names)
         here.settle(self.ref, added, by_others=not is_done)
-        here.added = []
+        here.added, here.merges = [], False
 
     def _read_rewrites(self, *, pulled: bool) -> None:
         """Read rebases and resets.
 
         A rebase gives every commit of its branch another hash; a reset drops later ones.
         """
+        is_onto = any("--onto" in c.words for c in self.commands)  # It leaves commits out.
+        steps = [] if is_onto else _REBASING.findall(self.output)
         for branch in _REBASED.findall(self.output):
-            self.log.mark_rebased(self._key(branch), self.ref, keep_pushed=pulled)
+            count = int(steps[-1]) if steps else None
+            self.log.mark_rebased(self._key(branch), self.ref, keep_pushed=pulled, count=count)
         if match := _HEAD_NOW.search(self.output):
             self.log.drop_after(match[1])
 
@@ -334,16 +376,14 @@ class GitReading:
         for head, branch in _FORCED.findall(self.output):
             if not self.log.has_newest(self._key(branch), head):
                 self.log.drop_branches([self._key(branch)])
-        pushed = [local for local, _ in _PUSHED.findall(self.output)]
-        for branch in pushed:
-            self.log.mark_pushed(self._key(here.branch if branch == "HEAD" else branch))
-        if pushed:
-            one = len(pushed) == 1 and pushed[0] not in ("HEAD", here.branch)
-            if len(command.names) < 2 and one and not here.branch_ref and not HASH.match(pushed[0]):
-                here.set_branch(pushed[0], self.ref)
-        elif _PUSH_FAILED.search(self.output):
+        ends = {local: hash for hash, local in _PUSHED.findall(self.output)}
+        for local, hash in ends.items():
+            branch = self._key(here.branch if local == "HEAD" else local)
+            self.log.name_newest(self.ref, branch, hash)
+            self.log.mark_pushed(branch)
+        if ends or _PUSH_FAILED.search(self.output):
             return
-        elif _UP_TO_DATE.search(self.output) or self._is_proven(command):
+        if _UP_TO_DATE.search(self.output) or self._is_proven(command):
             self.log.mark_pushed(self._key(here.branch))
         elif not is_shown(self.line, command.number):
             self.log.mark_pushed(self._key(here.branch), None)
@@ -352,6 +392,11 @@ class GitReading:
 _VALUED = compile_pattern(
     r"-(?!-)\w*[mFCct]|--(?:message|file|author|date|template|fixup|squash|trailer)"
 )
+
+
+def _list_changes(output: str) -> list[str]:
+    """List the files that a status names as changed; of a renamed one both names."""
+    return [p for m in _CHANGED.finditer(output) for p in m[1].strip('"').split(" -> ")]
 
 
 def find_shown_branch(output: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tasuki.draft.facts.commands import find_formatter, shorten_command
 from tasuki.draft.facts.files import find_short_names, is_noise
 from tasuki.draft.repository.checkouts import find_root
+from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
@@ -139,12 +140,18 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         names = name_paths(shorten_paths(facts, newest))
         staged = [p for p in now.staged_now if any(_is_end(p, path) for path in newest)]
         rest = f" ({len(staged)} of them staged)" if staged else ""
-        if not now.repository and (formatter := find_formatter_since(facts, max(edits.values()))):
+        complete = (ref for c in facts.repository.checkouts for ref in c.complete)
+        known = max((*edits.values(), *complete))
+        if not now.repository and (formatter := find_formatter_since(facts, known)):
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
         if unclear := len(facts.maybe_committed):
             rest += f"; of {unclear} more the thread does not tell"
         refs = tuple(sorted(edits.values())[-4:])
-        yield Item(text=f"{names}{rest}", refs=refs, label="Not committed yet")
+        is_listed = now.repository or all(_was_listed(thread, facts, *one) for one in edits.items())
+        label = (
+            "Not committed yet" if is_listed else "Not committed yet, as far as the thread shows"
+        )
+        yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
     others = [p for p in dict.fromkeys(listed) if not any(_is_end(p, path) for path in edited)]
@@ -152,6 +159,14 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         how = "as git listed it" if ref else "now"
         label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
+    """Return whether git listed a file behind its last edit; else somebody may have committed it unseen."""
+    cwd = join_folder("", thread.cwd) or ""
+    whole = join_folder(cwd, path) or path
+    lists = (one for c in facts.repository.checkouts for one in c.listed)
+    return any(ref > edited and any(is_covered(whole, p) for p in paths) for ref, paths in lists)
 
 
 def _is_in_use(thread: Thread, facts: Facts, path: str) -> bool:
@@ -192,7 +207,9 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
     ]
     by_ref = Counter(p.ref for p in newest)
     seen = [p for p in newest if by_ref[p.ref] <= MAX_PULLS]
-    near = [p for p in own or seen if p.state][:MAX_PULLS]
+    open_ones = [p for p in newest if p.looked_at and p.state in ("open", "draft")]
+    shown = [p for p in newest if p in own or p in open_ones] if own else seen
+    near = [p for p in shown if p.state][:MAX_PULLS]
     if near:
         made = ", made in this thread"
         several = len({p.repository for p in near if p.repository}) > 1
@@ -203,9 +220,9 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
         refs = tuple(sorted({p.ref for p in near}))
         yield Item(text=text, refs=refs, label="Pull requests, as last seen")
     checks = repository.checks
-    shown = {f"#{p.number}" for p in near if p.state in ("open", "draft")}
-    shown |= {"", f"`{repository.branch}`"}
-    if checks is not None and checks.name in shown:
+    named = {f"#{p.number}" for p in near if p.state in ("open", "draft")}
+    named |= {"", f"`{repository.branch}`"}
+    if checks is not None and checks.name in named:
         parts = [f"{checks.passed} passed"] if checks.passed else []
         if checks.failed:
             parts.insert(0, f"{len(checks.failed)} FAILED ({name_paths(checks.failed, 3)})")

@@ -53,6 +53,8 @@ _PUBLISHED = compile_pattern(
 _PUBLISHES = compile_pattern(r"\b(?:publish|twine upload|gh release create|gem push)\b")
 _HANDLES = frozenset("merge close reopen ready edit comment review checkout".split())
 """Commands of `gh pr` by which a thread works on a pull request that it may not have made."""
+_LOOKS = frozenset("view checks diff".split())
+"""Commands that look at one, which matters where it is open."""
 _STATES = {"OPEN": "open", "MERGED": "merged", "CLOSED": "closed", "DRAFT": "draft"}
 MOST_NAMED_CHECKS = 3
 
@@ -90,6 +92,13 @@ class PullRequestLog:
                 self._read_runs(ref, command, output, branch)
         if asked:
             self._read_outputs(ref, asked, output)
+        for number, command in asked:
+            known = self._find_pull(number, _find_repository(command.words))
+            verb = command.words[0]
+            if known and verb in (_HANDLES | _LOOKS):
+                self.pulls[known.repository, number] = replace(
+                    known, handled=known.handled or verb in _HANDLES, looked_at=True
+                )
 
     def _find_pull(self, number: int, repository: str = "") -> PullRequest | None:
         """Find a pull request that is known; without its repository the newest of that number."""
@@ -136,8 +145,6 @@ class PullRequestLog:
                     branch=head.rpartition(":")[2],
                 )
         known = self._find_pull(number, of)
-        if known and verb in _HANDLES:
-            self.pulls[known.repository, number] = replace(known, handled=True)
         if verb == "checks":
             self._read_checks(ref, f"#{number}" if number else "", output)
         elif not number or not is_proven(line, command.number):
@@ -236,7 +243,9 @@ class PullRequestLog:
 
     def _read_checks(self, ref: int, name: str, output: str) -> None:
         """Read the table of `gh pr checks`, the last one of those that `--watch` prints."""
-        rows = _CHECK_ROW.findall(output[output.rfind("Refreshing checks status") + 1 :])
+        again = output.rfind("Refreshing checks status")
+        rows = _CHECK_ROW.findall(output[again + 1 :])
+        rows = list(dict(rows).items()) if again >= 0 else rows  # The end is printed once more.
         rows = rows or [
             (o.get("name", ""), o["bucket"]) for o in _list_objects(output) if "bucket" in o
         ]
@@ -278,6 +287,7 @@ class PullRequestLog:
             branch or (old.branch if old else ""),
             bool(old and old.handled),
             repository,
+            bool(old and old.looked_at),
         )
 
 

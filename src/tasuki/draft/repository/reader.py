@@ -23,6 +23,7 @@ from tasuki.draft.repository.checkouts import (
 from tasuki.draft.repository.commits import CommitLog
 from tasuki.draft.repository.git_output import (
     COMMIT,
+    COUNTED,
     MAKERS,
     GitReading,
     find_shown_branch,
@@ -60,7 +61,6 @@ _ENTERED = compile_pattern(
     r"|Exited (?:and removed )?worktree\b(?s:.)*?Session is now back in (?P<back>\S+?)\.?$)"
 )
 """How Claude Code tells that it works in another checkout from now on."""
-_COUNTED = compile_pattern(r"(?m)^ \d+ files? changed")
 _READS = frozenset("cat less more head tail grep rg sed awk nl bat find jq echo printf".split())
 _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash reset tag".split())
 
@@ -226,7 +226,7 @@ class _RepositoryReader:
         if _OTHER_MAKERS.search(call.command) and call.status in ("ok", "unknown"):
             self._settle_all(ref)
         name = call.command.split(None, 1)[0] if call.command.strip() else ""
-        if "] " in output and _COUNTED.search(output) and name not in _READS:
+        if "] " in output and COUNTED.search(output) and name not in _READS:
             for match in COMMIT.finditer(output):
                 self.log.add_commit(ref, match["hash"], match["subject"], match["branch"])
                 self.current.set_branch(match["branch"], ref)

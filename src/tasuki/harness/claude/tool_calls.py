@@ -27,7 +27,9 @@ from tasuki.harness.tool_table.results import parse_exit_code
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
-_JOB = compile_pattern(r"(?:running in background with ID: |agentId: ?|started \(task )([\w-]+)")
+_JOB = compile_pattern(
+    r"(?:running in background with ID: |launched in background\. Task ID: |agentId: ?|started \(task )([\w-]+)"
+)
 _REFUSED = ("The user doesn't want", "Request interrupted")
 _BY_USER = ("", "user-rejected", "interrupted", "cancelled")
 """What a row says of a call that the user did not let begin; older versions say nothing."""

@@ -43,7 +43,12 @@ _LOG = compile_pattern(
 )
 """Each choice begins with a letter of its own: so they are searched by these, five times as fast."""
 MOST_PLACES = 3
-LAUNCHED = ("Async agent launched", "Command running in background", "Monitor started (task ")
+LAUNCHED = (
+    "Async agent launched",
+    "Workflow launched in background",
+    "Command running in background",
+    "Monitor started (task ",
+)
 """Beginnings of results of what goes on in the background."""
 SERVER = compile_pattern(
     r"\b(?:http\.server|runserver|uvicorn|gunicorn|nodemon|vite|(?:flask|next|astro|hugo|wrangler|nuxt) (?:run|dev|server|start)"
@@ -245,7 +250,7 @@ class CallLog:
         elif kind == "skill" and call.detail:
             self.skills.append(call.detail)
         elif kind == "agent" and find_tool(call.name).plain not in _CONTROLS_AGENT:
-            self.background.record_start(call.id, "agent", call.detail, ref)
+            self.background.record_start(call.id, "agent", call.detail or call.name, ref)
         elif kind == "background":
             inner = list_nested_calls(find_tool(call.name), given)
             given = inner[0][1] if len(inner) == 1 else given

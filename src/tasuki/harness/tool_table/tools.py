@@ -38,14 +38,14 @@ _NAMES: dict[ToolKind, str] = {
     "plan": "exitplanmode",
     "agent": "task agent subagent spawnagent waitagent closeagent readagent writeagent runsubagent "
     "listagents sendinput followuptask resumeagent interruptagent invokeagent delegatetoagent "
-    "codebaseinvestigator clihelp agentoutput",
+    "codebaseinvestigator clihelp agentoutput workflow",
     "background": "bashoutput taskoutput killshell killbash taskstop writestdin wait readbash writebash "
     "stopbash readpowershell writepowershell stoppowershell listbackgroundprocesses "
     "readbackgroundoutput",
     "ask": "ask askuser askuserquestion requestuserinput question planexit",
     "skill": "skill activateskill",
     "web": "webfetch websearch fetch googlewebsearch fetchwebpage codesearch",
-    "other": "workflow toolsearch sendmessage taskget",
+    "other": "toolsearch sendmessage taskget",
 }  # fmt: skip
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _FIELDS = {
