@@ -91,5 +91,5 @@ def test_what_was_run_last_is_told_first(tmp_path: Path) -> None:
     """Nobody takes the older result for the newest."""
     assert list_tests(check_then("pytest -q tests/api | wc -l"), tmp_path) == [
         "`pytest -q tests/api` was run last; tasuki cannot tell how it ended. "
-        "Before it `pytest -q` passed: `42 passed in 2s`; nothing edited since"
+        "Earlier, `pytest -q` passed: `42 passed in 2s`; nothing edited since"
     ]

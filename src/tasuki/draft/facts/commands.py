@@ -11,6 +11,7 @@ from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
     identify_started,
     list_simple_commands,
+    may_hold_tests,
     strip_variables,
 )
 from tasuki.draft.runs.command_kinds import find_check_kind as find_check_kind
@@ -33,7 +34,14 @@ from tasuki.draft.runs.outcomes import (
 from tasuki.draft.runs.own_lines import sum_up_suites
 from tasuki.draft.runs.reasons import find_reason
 from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
+from tasuki.draft.runs.scopes import (
+    CheckScope,
+    is_selection,
+    is_whole_suite,
+    join_folder,
+    list_scopes,
+    may_cover,
+)
 from tasuki.draft.runs.summaries import (
     is_good_line,
     list_failed_files,
@@ -41,7 +49,7 @@ from tasuki.draft.runs.summaries import (
     prints_passed_tests,
 )
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
+from tasuki.model import CommandFact, Entry, Quote, RunResult, Suite, ToolCall
 from tasuki.patterns import compile_pattern
 
 _SCRATCH = compile_pattern(r"(?:/private)?/(?:tmp|var/folders)/")
@@ -190,7 +198,9 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     return found
 
 
-_PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
+_PACKAGE = compile_pattern(
+    r"(?m)^(?:\[[\w:.-]+\] )?ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )"
+)
 
 
 def find_outcome(run: CommandRun, kind: CheckKind = "") -> str:
@@ -219,14 +229,38 @@ def find_error(run: CommandRun) -> str:
     return "" if is_good_line(error) else error
 
 
-def build_command_facts(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
+_ECHOED = compile_pattern(r"(?m)^(?:\[[\w:.-]+\] )?[$>] (\S.*)$")
+"""A command that a runner of tasks prints before it runs it."""
+
+
+def find_suite(run: CommandRun) -> Suite:
+    """Find which tests a run of a command runs, by the command or by those that it prints."""
+    if is_selection(run.command):
+        return "selection"
+    if is_whole_suite(run.command):
+        return "whole"
+    if "test" in list_check_kinds(run.command):
+        return "part"
+    if "test" in run.judged and any(map(is_whole_suite, _ECHOED.findall(run.output))):
+        return "whole"
+    return "unknown" if "test" in run.judged or may_hold_tests(run.command) else ""
+
+
+def build_command_facts(
+    all_runs: Sequence[CommandRun], entries: Sequence[Entry] = ()
+) -> tuple[CommandFact, ...]:
     """One fact per distinct command, newest first, without commands that only look around."""
     seen: dict[str, list[CommandRun]] = {}
     for run in all_runs:
         if not run.navigation and run.check != "commit":
             seen.setdefault(run.command, []).append(run)
     newest = sorted(seen.values(), key=lambda group: -group[-1].ref)
-    return tuple(build_fact(group) for group in newest)
+    facts = [build_fact(group) for group in newest]
+    whole = next((n for n, one in enumerate(facts) if one.suite == "whole"), -1)
+    if whole >= 0:
+        changed_by = find_change_since(entries, facts[whole].refs[-1])
+        facts[whole] = replace(facts[whole], changed_by=changed_by)
+    return tuple(facts)
 
 
 def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact:
@@ -243,6 +277,7 @@ def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact
         check=check,  # type: ignore[arg-type]
         by_user=last.by_user,
         folder=last.folder,
+        suite=find_suite(last),
         failed_tests=list_failed_tests(last.output)
         if check == "test" and result == "failed"
         else (),
@@ -296,7 +331,8 @@ def find_last_checks(
 ) -> tuple[CommandFact, ...]:
     """Return for each kind of check the last run whose result is known, the newest first.
 
-    Where none is known, it is the last run, whose result says why.
+    It is the last run, whose result says why, where none is known, or where that one failed and
+    nobody can judge a newer one: it may have passed.
     """
     known: dict[CheckKind, CommandRun] = {}
     unseen: dict[CheckKind, CommandRun] = {}
@@ -311,6 +347,11 @@ def find_last_checks(
             if kind not in known:
                 by_result = {"not shown": unseen, "did not run": stopped}
                 by_result.get(judged.result, known).setdefault(kind, run)
+    doubted = [
+        kind for kind in unseen if kind in known and known[kind].judged[kind].result == "failed"
+    ]
+    for kind in doubted:
+        del known[kind]
     last = {**stopped, **unseen, **known}
     kinds = sorted(last, key=lambda kind: (-last[kind].ref, JUDGED.index(kind)))
     return tuple(

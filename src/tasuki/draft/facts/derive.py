@@ -94,7 +94,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
-        commands=commands.build_command_facts(all_runs),
+        commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(
             f.path for f in edited if f.edits[-1] > last_green and not is_outside(f.path)
@@ -166,7 +166,7 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
     failed, and passed; a newer one without that takes its place. A failed merge or push counts as
     passed with the next commit. Other commands that failed once, long ago, were only attempts.
     """
-    passed: dict[str, int] = {}
+    passed: dict[str, int | None] = {}
     lessons: dict[str, Lesson] = {}
     later: list[CommandRun] = []
     texts = [e for e in entries if e.kind == "assistant"]
@@ -183,7 +183,9 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
             passed[key] = run.ref
             if "commit" in commands.list_check_kinds(run.command):
                 passed["commit"] = run.ref
-        elif run.result != "not shown" and not run.navigation and key not in lessons:
+        elif run.result == "not shown":
+            passed.setdefault(key, None)  # It may have.
+        elif not run.navigation and key not in lessons:
             counts[key] += 1
             after = _find_pass(run, later) if run.judged else passed.get(key, 0)
             if not after and key.startswith("git "):

@@ -25,7 +25,6 @@ from tasuki.draft.runs.command_kinds import (
     list_simple_commands,
 )
 from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.scopes import is_selection, is_whole_suite
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
@@ -46,7 +45,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_unanswered(thread)
     yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
-    yield from _list_checks(facts)
+    yield from _list_checks(thread, facts)
     yield from _list_plan(thread)
     yield from _list_todos(thread, facts)
     yield from _list_running(thread, facts)
@@ -102,7 +101,7 @@ def _list_limit(thread: Thread) -> Iterator[Item]:
 _CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
 
 
-def _list_checks(facts: Facts) -> Iterator[Item]:
+def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the last run of each kind of check; kinds that one command ran share a line."""
     by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
     tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
@@ -113,26 +112,37 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
     for checks in by_run.values():
         check = checks[0]
         label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
-        where = f" (in {check.folder})" if check.folder else ""
-        parts = [f"`{_shorten_check(check.command, check.check)}`{where} {_format_result(check)}"]
-        if check.known and (since := _describe_changes_since(facts, check)):
-            parts.append(since)
+        text = _format_check(facts, check, f"`{_shorten_check(check.command, check.check)}`")
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
             last = f"`{_shorten_check(newer.command, check.check)}` was run last"
-            parts[0] = f"{last}; {_UNKNOWN_END}. Before it {parts[0]}"
+            text = f"{last}; {_UNKNOWN_END}. Earlier, {text}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
-        yield Item(text="; ".join(parts), refs=refs, label=label)
-    tests = [c for c in facts.commands if c.check == "test" and c.known]
+        yield Item(text=text, refs=refs, label=label)
     if whole := _find_whole_run(facts):
-        text = f"`{shorten_command(strip_filter(whole.command), 140)}` {_format_result(whole)}"
+        text = _format_check(facts, whole, f"`{_shorten_check(whole.command, 'test')}`")
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
-    if tests and all(is_selection(c.command) for c in tests):
+    tests = [c for c in facts.commands if c.suite]
+    known = [c.refs[-1] for c in tests if c.known]
+    if known and all(c.suite == "selection" for c in tests) and not _find_agent(thread):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
-            refs=tests[0].refs[-1:],
+            refs=(known[0],),
             label="Not verified",
         )
+
+
+def _find_agent(thread: Thread, after: int = 0) -> int:
+    """Find the last call of a sub-agent behind an entry, of which nobody knows what it ran and changed; 0 for none."""
+    calls = (e.ref for e in reversed(thread.entries) if e.tool and e.tool.kind == "agent")
+    return next((ref for ref in calls if ref > after), 0)
+
+
+def _format_check(facts: Facts, check: CommandFact, shown: str) -> str:
+    """Return how a check ended, and what is known to have changed since."""
+    where = f" (in {check.folder})" if check.folder else ""
+    since = _describe_changes_since(facts, check) if check.known else ""
+    return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
 
 
 def _shorten_check(command: str, kind: CheckKind) -> str:
@@ -142,17 +152,14 @@ def _shorten_check(command: str, kind: CheckKind) -> str:
 
 
 def _find_whole_run(facts: Facts) -> CommandFact | None:
-    """Find the last run of the whole suite, if only a part was run after it."""
-    last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
-    if last is None or is_whole_suite(last.command):
+    """Find the last run of the whole suite, if surely only a part was run after it."""
+    last = next((c for c in facts.last_check if c.check == "test"), None)
+    suites = [c for c in facts.commands if c.suite in ("whole", "unknown")]
+    newest = next(iter(suites), None)
+    if last is None or newest is None or newest.refs[-1] >= last.refs[-1]:
         return None
-    found = [
-        c
-        for c in facts.commands
-        if c.check == "test" and c.folder == last.folder and is_whole_suite(c.command)
-    ]
-    newest = max(found, key=lambda c: c.refs[-1], default=None)
-    return newest if newest and newest.known else None
+    is_told = newest.suite == "whole" and newest.known and newest.folder == last.folder
+    return newest if is_told else None
 
 
 def _describe_changes_since(facts: Facts, check: CommandFact) -> str:

@@ -20,7 +20,7 @@ from tasuki.draft.runs.own_lines import (
     shows_rounds,
 )
 from tasuki.draft.runs.programs import find_name
-from tasuki.draft.runs.runners import CheckKind
+from tasuki.draft.runs.runners import TEST_TASK, CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
     Summary,
@@ -31,6 +31,7 @@ from tasuki.draft.runs.summaries import (
     has_failure_mark,
     is_other_part,
     list_summaries,
+    shows_tests,
 )
 from tasuki.model import RunResult, ToolCall
 from tasuki.patterns import compile_pattern
@@ -94,7 +95,31 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         is_retry = number and _is_retry(steps[number].command, steps[number - 1].command)
         is_first = runner.kind not in judged or (is_retry and one.result == "passed")
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
+        if runner.is_wrapper and "test" not in kinds and (tests := _judge_tests(line, number)):
+            judged["test"] = tests
+            if tests.result == "failed" and not any(x.verdict == "failed" for x in summaries):
+                del judged[runner.kind]  # The task failed by its tests.
     return judged
+
+
+_TESTS_ENDED = compile_pattern(r"\[(?:[\w./-]+:)*tests?(?::[\w:./-]+)?\] Finished in \d")
+"""What mise prints of a task that passed."""
+
+
+def _judge_tests(line: EndedLine, number: int) -> Judgement | None:
+    """Judge the tests that a task of another kind ran, such as `make check`; None where it shows none."""
+    steps = list(line.steps)
+    started = steps[number].started
+    assert started
+    steps[number] = steps[number]._replace(started=started._replace(runner=TEST_TASK))
+    summaries = [one for one in list_summaries(TEST_TASK, line.rows) if shows_tests(one)]
+    ended = next(filter(_TESTS_ENDED.match, line.rows), "")
+    if not summaries and not ended:
+        return None
+    summaries = summaries or [Summary("passed", ended)]
+    judged = _judge_step(line._replace(steps=steps), number, summaries, {number: summaries})
+    is_own = any(one.verdict == "failed" for one in summaries)
+    return NOT_SHOWN if judged.result == "failed" and not is_own else judged
 
 
 def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:

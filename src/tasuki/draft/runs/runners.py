@@ -133,12 +133,18 @@ _NO_CHECK = frozenset(
     "ui open docs gen generate list help staged start stop logs publish deploy push pull format fmt".split()
 )
 """Words in the name of a task that say that it checks nothing."""
+_NARROW = _NO_CHECK | frozenset(
+    "lint linter linting types type typecheck tsc eslint prettier biome clippy vet build bundle pack dev preview add remove exec list ls why audit outdated trust use "
+    "version bench benchmark migrate render codegen schema release tag".split()
+)
+"""With those that say that it runs no test."""
 _TASK_PART = compile_pattern(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 _SCRIPT = compile_pattern(
     r"(?:.*/)?(?:(?:scripts?|bin|ci|hack|tools|dev)/(?P<name>tests?|check|lint)|(?P<run>run[-_]?tests?)|tests?/(?P<all>run|all)|(?P<test>tests?(?:[-_]\w+)*)(?=\.sh|\.ps1))(?:\.(?:sh|bash|py|ps1))?"
 )
 _WRAPPERS = {kind: Runner(kind, f"({kind})", is_wrapper=True) for kind in JUDGED}
 """What a project gives a name to: it may run any runner."""
+TEST_TASK = _WRAPPERS["test"]
 ALL_RUNNERS = (*RUNNERS, *_WRAPPERS.values())
 
 
@@ -159,6 +165,17 @@ def find_runner(words: Sequence[str]) -> Runner | None:
     else:
         return None
     return next((_WRAPPERS[kind] for kind in JUDGED if kind in kinds), None)
+
+
+def may_run_tests(words: Sequence[str]) -> bool:
+    """Return whether a program with its arguments is a task of a project of which nobody knows what it runs."""
+    name = find_name(words[0])
+    if script := _SCRIPT.fullmatch(unquote(words[0]).replace("\\", "/")):
+        return script["name"] == "check"
+    if name not in _TASK_RUNNERS or (name == "mise" and words[1:2] not in (["run"], ["r"])):
+        return False
+    tasks = [task for task in list_tasks([name, *words[1:]]) if task not in _RUN_WORDS]
+    return any("/" not in task and not _list_parts(task) & _NARROW for task in tasks)
 
 
 def list_tasks(words: Sequence[str]) -> Sequence[str]:
@@ -185,8 +202,12 @@ def list_tasks(words: Sequence[str]) -> Sequence[str]:
     return named
 
 
+def _list_parts(task: str) -> set[str]:
+    return {part.lower() for part in _TASK_PART.split(task)}
+
+
 def _list_task_kinds(task: str) -> list[CheckKind]:
-    parts = {part.lower() for part in _TASK_PART.split(task)}
+    parts = _list_parts(task)
     if parts & _NO_CHECK:
         return []
     return [kind for kind, words in _TASK_WORDS.items() if parts & words]
