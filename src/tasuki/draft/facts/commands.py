@@ -53,7 +53,7 @@ from tasuki.model import CommandFact, Entry, Quote, RunResult, Suite, ToolCall
 from tasuki.patterns import compile_pattern
 
 _SCRATCH = compile_pattern(r"(?:/private)?/(?:tmp|var/folders)/")
-LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
+LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)[ \t]*(?:\|\|[ \t]*exit\b[ \t\d]*)?(?:&&|;|\n)\s*")
 _HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
@@ -378,10 +378,25 @@ def list_commit_subjects(all_runs: Iterable[CommandRun]) -> tuple[Quote, ...]:
     )
 
 
-def find_step(command: str, kind: CheckKind) -> str:
-    """Return the part of a command line that runs a kind of check; the whole line if none does."""
-    steps = ((part.text, identify_started(part)) for part in list_simple_commands(command))
-    return next((text for text, one in steps if one and one.runner.kind == kind), command)
+def shorten_check(command: str, kinds: Collection[CheckKind], limit: int = 140) -> str:
+    """Return the steps of a command line that run checks of some kinds, behind the `cd` before them.
+
+    It is all of the line, without the filters at its end, where one of them is in a loop or none is there.
+    """
+    shown, folder = "", ""
+    is_task = not set(kinds) <= set(list_check_kinds(command))
+    for part in list_simple_commands(command):
+        started = None if part.is_piped else identify_started(part)
+        if part.text.startswith("cd "):
+            folder = f"{part.text} && "
+        elif started and (started.runner.kind in kinds or (is_task and started.runner.is_wrapper)):
+            if part.in_block:
+                shown = ""
+                break
+            joint = f" {part.operator} " if part.operator in ("&&", "||") else "; "
+            shown += f"{joint if shown else ''}{folder}{part.text}"
+            limit, folder = limit + len(folder), ""
+    return shorten_command(shown or strip_filter(command), limit)
 
 
 def shorten_command(command: str, limit: int = 260) -> str:

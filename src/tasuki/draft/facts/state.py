@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tasuki.draft.facts.commands import (
     LEADING_CD,
     find_check_kind,
-    find_step,
+    list_check_kinds,
+    shorten_check,
     shorten_command,
-    strip_filter,
 )
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.lines import (
@@ -24,7 +24,7 @@ from tasuki.draft.runs.command_kinds import (
     is_navigation,
     list_simple_commands,
 )
-from tasuki.draft.runs.runners import JUDGED, CheckKind
+from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
 from tasuki.model import Background, CommandFact, Entry, Facts, Item, Lesson, RunResult, Thread
@@ -111,16 +111,17 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
     for checks in by_run.values():
         check = checks[0]
-        label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
-        text = _format_check(facts, check, f"`{_shorten_check(check.command, check.check)}`")
+        kinds = [c.check for c in checks]
+        label = " and ".join(map(_CHECK_LABELS.__getitem__, kinds))
+        text = _format_check(facts, check, f"`{shorten_check(check.command, kinds)}`")
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
-            last = f"`{_shorten_check(newer.command, check.check)}` was run last"
+            last = f"`{shorten_check(newer.command, kinds)}` was run last"
             text = f"{last}; {_UNKNOWN_END}. Earlier, {text}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text=text, refs=refs, label=label)
     if whole := _find_whole_run(facts):
-        text = _format_check(facts, whole, f"`{_shorten_check(whole.command, 'test')}`")
+        text = _format_check(facts, whole, f"`{shorten_check(whole.command, ('test',))}`")
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
     tests = [c for c in facts.commands if c.suite]
     known = [c.refs[-1] for c in tests if c.known]
@@ -143,12 +144,6 @@ def _format_check(facts: Facts, check: CommandFact, shown: str) -> str:
     where = f" (in {check.folder})" if check.folder else ""
     since = _describe_changes_since(facts, check) if check.known else ""
     return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
-
-
-def _shorten_check(command: str, kind: CheckKind) -> str:
-    """Return the command of a check on one line, without the filters behind it."""
-    shown = find_step(command, kind) if "<<" in command else command
-    return shorten_command(strip_filter(shown), 140)
 
 
 def _find_whole_run(facts: Facts) -> CommandFact | None:
@@ -366,7 +361,7 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     ]
     for lesson in still[:2]:
         where = f" (in {lesson.folder})" if lesson.folder else ""
-        command = shorten_command(strip_filter(lesson.command), 120)
+        command = shorten_check(lesson.command, list_check_kinds(lesson.command), 120)
         text = f"`{command}`{where}: `{shorten(lesson.error, 160)}`"
         label = "Failed, and did not pass since" if lesson.started else "Did not run"
         yield Item(text=text, refs=(lesson.failed,), label=label)
