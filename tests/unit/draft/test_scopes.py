@@ -232,7 +232,7 @@ PNPM_CHECK = "> p@1.0.0 check\n> pnpm lint && pnpm test\n\n> vitest run\n\n Test
     [
         (  # A task of several tasks ran the tests, too.
             lambda of: of.shell("go test -run TestA ./...", "ok  \tp/a\t0.5s").shell("mise run check", CHECKED),
-            ["Tests: `mise run check` passed, ok in 2 packages", "Lint or type check: `mise run check` passed: `Finished in 9.34s`"],
+            ["Tests: `mise run check` passed, ok in 2 packages", "Lint or type check: `mise run check` passed: `0 issues.`"],
         ),
         (  # The last line of mise is there only if no task failed.
             lambda of: of.shell("go test -run TestA ./...", "ok  \tp/a\t0.5s").shell("mise run check 2>&1 | tail -2", CHECKED[-60:]),

@@ -179,7 +179,7 @@ def _select_noted_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandIte
             text = normalize_command(command.command)
             yield CommandItem(
                 command=text
-                if text in fold_whitespace(command.command)
+                if split_steps(text) == split_steps(command.command)
                 else fold_whitespace(command.command),
                 note=format_command_note(command),
                 refs=command.refs[-2:],

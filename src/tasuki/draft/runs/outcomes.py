@@ -151,6 +151,9 @@ def _judge_step(
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
     ordered = telling[::-1] if step.runner.is_wrapper else telling
     best = max(ordered, key=lambda one: one.tests, default=None)
+    told = best.line if best else ""
+    if told.startswith("Finished in "):  # Another line says more of it.
+        told = next((one.line for one in ordered if one is not best), told)
     nothing = _find_nothing(line, step, summaries)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
     is_list = _LISTS.match(step.command.text) and (code == 0 or step.filters)
@@ -158,9 +161,7 @@ def _judge_step(
     if listed:
         return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
-        return Judgement(
-            "did not run" if nothing else "passed", nothing or (best.line if best else "")
-        )
+        return Judgement("did not run" if nothing else "passed", nothing or told)
     if reason := _find_why_not_started(line.steps[: number + 1], line.output):
         return Judgement("did not run", reason)
     if _CUT_OFF.search(line.output[-600:]):
@@ -173,7 +174,7 @@ def _judge_step(
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
-        return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
+        return Judgement("passed", told) if _proves(line, step, best, found) else NOT_SHOWN
     others = {one.line for n, ones in found.items() if n != number for one in ones}
     is_silent = _is_silent(line, step, others) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
