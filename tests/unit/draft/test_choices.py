@@ -203,6 +203,6 @@ def test_a_result_stands_behind_the_step_that_has_it(tmp_path: Path) -> None:
     """What a filter in the middle of a line is cut off with takes no later step with it."""
     line = "npx tsc | head -50 && npm run check | tail -6"
 
-    assert [c.command for c in commands(tmp_path, fact(line, check="lint", outcome="ok"))][
-        0
-    ] == line
+    assert (
+        next(c.command for c in commands(tmp_path, fact(line, check="lint", outcome="ok"))) == line
+    )

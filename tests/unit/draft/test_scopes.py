@@ -1,5 +1,6 @@
 """Which later run makes up for a check that failed, and what is said of the others."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -311,3 +312,49 @@ def test_the_state_tells_which_tests_were_run(
 def test_a_package_is_not_the_whole_suite(command: str, is_whole: bool) -> None:
     """Only a run that names no part of its folder runs all tests of it."""
     assert is_whole_suite(command) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("command", "look", "output", "told"),
+    [
+        ("npm test | tail -9", "", "1\tTests: 9 passed, 9 total", "passed: `Tests: 9 passed, 9 total`"),
+        ("npm test | tail -9", "tail -3 LOG", "Tests: 1 failed, 9 total", "FAILED: `Tests: 1 failed, 9 total`"),
+        ("npm test | tail -9", "cat LOG | head -1", "> jest", "was run; tasuki cannot tell how it ended"),
+        ("go test ./... | tail -9", "sleep 2; tail -5 LOG", "ok  \tp/a\t1s", "passed: `ok p/a 1s`"),
+        ("go test ./... | tail -9", "grep ok LOG", "ok  \tp/a\t1s", "was run; tasuki cannot tell how it ended"),
+        ("npm test | tail -9", "grep -c x LOG", "9", "was run; tasuki cannot tell how it ended"),
+        ("npm test | tail -9", "cat /tmp/other.output", "Tests: 9 passed, 9 total", "was run; tasuki cannot tell how it ended"),
+    ],
+)  # fmt: skip
+def test_the_newest_look_at_a_log_tells_how_a_run_ended(
+    command: str, look: str, output: str, told: str, tmp_path: Path
+) -> None:
+    """After the end of what ran in the background; a filter of the look may hide it."""
+    build = ThreadBuilder("claude").user("Go").background(command, "done")
+    log = re.findall(r"/tmp/tasks/\w+\.output", build.text())[0]
+    build = build.shell(look.replace("LOG", log), output) if look else build.read(log, output)
+
+    assert read_tests(build, tmp_path) == told
+
+
+def test_a_look_before_the_end_tells_nothing(tmp_path: Path) -> None:
+    """What comes may fail; a file that a run printed into is whole once the run has ended."""
+    runs = ThreadBuilder("claude").user("Go").background("go test ./... | tee x", "running")
+    log = re.findall(r"/tmp/tasks/\w+\.output", runs.text())[0]
+    file = (
+        ThreadBuilder("claude").user("Go").shell("go test ./... > out.log 2>&1; echo done", "done")
+    )
+
+    assert "cannot tell" in read_tests(runs.shell(f"cat {log}", "ok  \tp/a\t1s"), tmp_path)
+    assert (
+        read_tests(file.shell("tail -9 out.log", "ok  \tp/a\t1s"), tmp_path)
+        == "passed: `ok p/a 1s`"
+    )
+
+
+def read_tests(build: ThreadBuilder, folder: Path) -> str:
+    """What the state says of the tests, without the command."""
+    thread = Claude().read(build.write(folder))
+    items = list_state_items(thread, derive_facts(thread).facts)
+    text = next(item.text for item in items if item.label == "Tests")
+    return text.partition("` ")[2].replace("; nothing edited since", "")

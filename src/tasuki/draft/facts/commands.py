@@ -53,6 +53,8 @@ from tasuki.model import CommandFact, Entry, Quote, RunResult, Suite, ToolCall
 from tasuki.patterns import compile_pattern
 
 _SCRATCH = compile_pattern(r"(?:/private)?/(?:tmp|var/folders)/")
+_LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:\t|→)")
+"""What a tool puts before each line of a file."""
 LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)[ \t]*(?:\|\|[ \t]*exit\b[ \t\d]*)?(?:&&|;|\n)\s*")
 _HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
@@ -178,6 +180,18 @@ class CommandRun:
     def was_blocked(self) -> bool:
         """Whether a hook, a rule or its program did not let it begin."""
         return bool(find_blocker(self._call))
+
+    def build_look(self, line: str, look: ToolCall) -> ToolCall:
+        """Build the call that its own would be as this line, with what a look at its log shows."""
+        shown = _LINE_NUMBER.sub("", look.output) if look.kind == "read" else look.output
+        made, is_whole = self._call, len(look.output) >= look.output_size
+        size = len(shown) if is_whole else look.output_size
+        ended = (shown, size, made.status, made.exit_code)
+        return ToolCall(made.id, made.name, "shell", line, "", (), (), None, *ended)
+
+    def retake(self, call: ToolCall) -> None:
+        """Judge it by another call, which shows more of it."""
+        self._call, self._judged, self._judgement = call, None, None
 
 
 def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:

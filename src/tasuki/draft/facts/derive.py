@@ -17,6 +17,7 @@ from tasuki.draft.facts.files import (
     select_only_in_thread,
 )
 from tasuki.draft.facts.mentions import add_mentions
+from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
 from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
@@ -72,6 +73,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     """
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
+    join_looks(all_runs, thread)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
