@@ -253,7 +253,7 @@ PNPM_CHECK = "> p@1.0.0 check\n> pnpm lint && pnpm test\n\n> vitest run\n\n Test
         ),
         (
             lambda of: of.shell("pytest -k cart", "1 passed in 1s").agent("Run all tests"),
-            ["Tests: `pytest -k cart` passed: `1 passed in 1s`"],
+            ["Tests: `pytest -k cart` passed: `1 passed in 1s`; sub-agents ran since"],
         ),
         (
             lambda of: of.shell("pytest -k cart", "1 passed in 1s").shell("pytest | wc -l", "9"),

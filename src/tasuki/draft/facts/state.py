@@ -113,7 +113,7 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         check = checks[0]
         kinds = [c.check for c in checks]
         label = " and ".join(map(_CHECK_LABELS.__getitem__, kinds))
-        text = _format_check(facts, check, f"`{shorten_check(check.command, kinds)}`")
+        text = _format_check(thread, facts, check, f"`{shorten_check(check.command, kinds)}`")
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
             last = f"`{shorten_check(newer.command, kinds)}` was run last"
@@ -121,11 +121,11 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text=text, refs=refs, label=label)
     if whole := _find_whole_run(facts):
-        text = _format_check(facts, whole, f"`{shorten_check(whole.command, ('test',))}`")
+        text = _format_check(thread, facts, whole, f"`{shorten_check(whole.command, ('test',))}`")
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
     tests = [c for c in facts.commands if c.suite]
     known = [c.refs[-1] for c in tests if c.known]
-    if known and all(c.suite == "selection" for c in tests) and not _find_agent(thread):
+    if known and all(c.suite == "selection" for c in tests) and not _had_agents(thread):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
             refs=(known[0],),
@@ -133,16 +133,24 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         )
 
 
-def _find_agent(thread: Thread, after: int = 0) -> int:
-    """Find the last call of a sub-agent behind an entry, of which nobody knows what it ran and changed; 0 for none."""
-    calls = (e.ref for e in reversed(thread.entries) if e.tool and e.tool.kind == "agent")
-    return next((ref for ref in calls if ref > after), 0)
+_AGENT_TOOLS = ("Workflow", "SendMessage")
+"""Tools beside those of sub-agents with which these begin, or go on."""
 
 
-def _format_check(facts: Facts, check: CommandFact, shown: str) -> str:
+def _had_agents(thread: Thread, after: int = 0) -> bool:
+    """Return whether sub-agents ran behind an entry, of which nobody knows what they ran and changed."""
+    calls = [(e.ref, e.tool) for e in thread.entries if e.tool]
+    ids = [b.id for b in thread.background if b.kind == "agent"]
+    reports = [n.text for n in thread.notices if n.after > after and n.kind == "note"]
+    return any(
+        ref > after and (call.kind == "agent" or call.name in _AGENT_TOOLS) for ref, call in calls
+    ) or any(id in text for text in reports for id in ids)
+
+
+def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
     """Return how a check ended, and what is known to have changed since."""
     where = f" (in {check.folder})" if check.folder else ""
-    since = _describe_changes_since(facts, check) if check.known else ""
+    since = _describe_changes_since(thread, facts, check) if check.known else ""
     return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
 
 
@@ -157,26 +165,28 @@ def _find_whole_run(facts: Facts) -> CommandFact | None:
     return newest if is_told else None
 
 
-def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
-    """Return what changed after a check: files that a tool edited, or the command that may have changed some.
+def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) -> str:
+    """Return what changed after a check: files that a tool edited, a command that may have changed some, sub-agents.
 
     Empty where nobody knows.
     """
-    ref = check.refs[-1]
+    ref, command = check.refs[-1], check.changed_by or ""
     later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
     edited = [f.path for f in later if not is_outside(f.path)]
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
+    since = []
     if edited:
-        return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
-    if check.changed_by and check.changed_by.startswith("> "):
-        return f"written since: `{check.changed_by[2:]}`"
-    if check.changed_by:
-        return f"`{shorten_command(check.changed_by, 60)}` ran since"
-    if elsewhere:
-        return (
-            f"edited since, outside of the folder: {name_paths(shorten_paths(facts, elsewhere), 4)}"
-        )
-    return "" if check.changed_by is None else "nothing edited since"
+        since.append(f"edited since: {name_paths(shorten_paths(facts, edited), 4)}")
+    if command.startswith("> ") and not any(path.endswith(command[2:]) for path in edited):
+        since.append(f"written since: `{command[2:]}`")
+    elif command and command[0] != ">":
+        since.append(f"`{shorten_command(command, 60)}` ran since")
+    if _had_agents(thread, ref):
+        since.append("sub-agents ran since")
+    if elsewhere and not since:
+        paths = name_paths(shorten_paths(facts, elsewhere), 4)
+        since.append(f"edited since, outside of the folder: {paths}")
+    return "; ".join(since) or ("" if check.changed_by is None else "nothing edited since")
 
 
 _UNKNOWN_END = "tasuki cannot tell how it ended"
