@@ -323,6 +323,7 @@ def test_a_line_of_evidence_is_that_of_its_own_step(
         ("cargo test", "fatal: 'origin' does not appear to be a repository\ntest a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\nassertion `left == right` failed\n\ntest result: FAILED. 1 passed; 1 failed", "assertion `left == right` failed"),
         ("mise run e2e", "mise WARN  failed to refresh: HTTP status client error (404)\nERROR: E2E assertion failed: no file\n[e2e] ERROR task failed", "ERROR: E2E assertion failed: no file"),
         ("go test ./...", "panic: runtime error: index out of range\nFAIL\ta 0.1s", "panic: runtime error: index out of range"),
+        ("dotnet test", "Com falha! – Com falha: 1, Aprovado: 22, Ignorado: 0, Total: 23\n\nAs atualizações estão disponíveis.", "Com falha! – Com falha: 1, Aprovado: 22, Ignorado: 0, Total: 23"),
     ],
 )  # fmt: skip
 def test_the_reason_of_a_failure_is_not_what_others_print(

@@ -9,8 +9,8 @@ from tasuki.draft.facts.commands import (
     CommandRun,
     find_error,
     find_outcome,
-    list_check_kinds,
     shorten_check,
+    shorten_command,
 )
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
@@ -344,9 +344,10 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
 def _build_command(run: CommandRun, call: ToolCall) -> Item | None:
     """Return a command with one line of its result."""
     result = _format_result(run, call)
-    is_cut = run.check and len(run.command) > MAX_COMMAND
-    kinds = list_check_kinds(run.command) if is_cut else ()
-    text = f"`{shorten_check(run.command, kinds, MAX_COMMAND).replace('`', '')}`"
+    shown = shorten_command(run.command, MAX_COMMAND)
+    if run.judged and len(run.command) > MAX_COMMAND:
+        shown = shorten_check(run.command, tuple(run.judged), MAX_COMMAND)
+    text = f"`{shown.replace('`', '')}`"
     return Item(text=f"{text} → {result}" if result else text, refs=(run.ref,))
 
 
