@@ -15,6 +15,7 @@ from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_
 from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
 from tasuki.draft.runs.own_lines import (
     ends_task,
+    has_line_of_each,
     is_of_one_project,
     keep_own_lines,
     shows_rounds,
@@ -29,7 +30,6 @@ from tasuki.draft.runs.summaries import (
     find_begun_steps,
     find_needed_part,
     has_failure_mark,
-    is_other_part,
     list_summaries,
     shows_tests,
 )
@@ -229,8 +229,7 @@ def _proves(
     if is_strict and _WARNINGS.search(best.line):
         return False
     alike = [n for n in found if (one := line.steps[n].runner) and one.kind == step.runner.kind]
-    lines = {one.line for n in alike for one in found[n] if one.verdict == "passed"}
-    if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
+    if len(alike) > 1 and not has_line_of_each(line, alike, found):
         return False
     needed = find_needed_part(best.line, line.rows)
     if needed == "whole" and is_of_one_project(step, best):

@@ -42,6 +42,15 @@ _NOT_BUILT = (
     "|生成失败|建置失敗|ビルドに失敗しました|빌드하지 못했습니다|СБОЙ сборки|Ошибка сборки|Kompilacja NIE POWIODŁA SIĘ|SESTAVENÍ SE NEZDAŘILO|Oluşturma BAŞARISIZ oldu"
 )
 """What MSBuild says at its end, in the languages of its program."""
+TESTED_WELL = (
+    "Test Run Successful|Execução de Teste Bem-sucedida|Der Testlauf war erfolgreich|La serie de pruebas se ejecutó correctamente|Série de tests réussie|L'esecuzione dei test è riuscita|テストの実行に成功しました|테스트를 실행했습니다"
+    "|Przebieg testu zakończony powodzeniem|Тестовый запуск выполнен|Test Çalıştırması Başarılı|测试运行成功|測試回合成功|Testovací běh byl úspěšný"
+)
+_TESTED_BADLY = (
+    "Test Run Failed|Falha na Execução de Teste|Fehler beim Testlauf|No se pudo ejecutar la serie de pruebas|Échec de la série de tests|L'esecuzione dei test non è riuscita|テストの実行に失敗しました|테스트 실행이 실패했습니다"
+    "|Przebieg testu nie powiódł się|Сбой тестового запуска|Test Çalıştırması Başarısız|测试运行失败|測試回合失敗|Testovací běh nebyl úspěšný"
+)
+"""What vstest says at its end with `--verbosity normal`, in the languages of its program."""
 _CARGO_DONE = r"Finished (?!`?(?:test|bench)\b).*\btarget\(s\).*"
 
 RUNNERS = (
@@ -56,8 +65,8 @@ RUNNERS = (
            r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*"),
     Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest\s+run)", r"test result: ok\. (?!0 passed).*",
            r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*"),
-    Runner("test", r"dotnet\s+test|vstest", rf"{_TESTED}0{_NEXT}{_NAMED}[1-9].*|Test Run Successful\.|Test run summary: Passed!.*|{_TEST_TOTAL}0{_NEXT}{_NAMED}[1-9].*",
-           rf"{_TESTED}[1-9].*|Test Run Failed\.|Test run summary: Failed!.*|{_TEST_TOTAL}[1-9].*|(?:{_NOT_BUILT})\W*"),
+    Runner("test", r"dotnet\s+test|vstest", rf"{_TESTED}0{_NEXT}{_NAMED}[1-9].*|(?:{TESTED_WELL})[.。]|Test run summary: Passed!.*|{_TEST_TOTAL}0{_NEXT}{_NAMED}[1-9].*",
+           rf"{_TESTED}[1-9].*|(?:{_TESTED_BADLY})[.。]|Test run summary: Failed!.*|{_TEST_TOTAL}[1-9].*|(?:{_NOT_BUILT})\W*"),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
     Runner("test", r"gradlew?(?!.*\s-x\s+\S*test\b)\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, CheckKind, Runner
+from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, TESTED_WELL, CheckKind, Runner
 from tasuki.patterns import compile_pattern
 
 Verdict = Literal["passed", "failed", "nothing"]
@@ -274,7 +274,7 @@ _PARTS = (
     (compile_pattern(r"PASS:\s"), compile_pattern(r"FAIL:\s")),  # Automake
     (
         compile_pattern(
-            r"\d+ passed \([\d.]+m?s\)$|[^:：;,]{1,30}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{2,28}[:：]\s*\d|Test Run Successful"
+            rf"\d+ passed \([\d.]+m?s\)$|[^:：;,]{{1,30}}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{{2,28}}[:：]\s*\d|{TESTED_WELL}"
         ),
         None,
     ),  # playwright, dotnet
