@@ -234,6 +234,8 @@ def _may_cover(later: CheckScope, failed: CheckScope, names: Sequence[str], sure
             return False
     if later.folder is None or failed.folder is None:
         return True
+    if failed.places and set(failed.places) <= set(later.places):
+        return True
     wanted = names or failed.places or ("",)
     widen = _widen if later.kind == "test" or not names else str
     places = [*map(widen, later.places)] or [_find_place(later.folder, "")]
