@@ -97,7 +97,8 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
         if runner.is_wrapper and "test" not in kinds and (tests := _judge_tests(line, number)):
             judged["test"] = tests
-            if tests.result == "failed" and not any(x.verdict == "failed" for x in summaries):
+            own = runner.kind == "build" or any(x.verdict == "failed" for x in summaries)
+            if tests.result == "failed" and not own:
                 del judged[runner.kind]  # The task failed by its tests.
     return judged
 

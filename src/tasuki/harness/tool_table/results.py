@@ -32,7 +32,7 @@ _OBJECT = compile_pattern(
     r'\{(?:"(?:chunk_id|wall_time_seconds|exit_code|session_id|original_token_count|output)":'
     r'(?:"(?:[^"\\\n]++|\\.)*+"|-?[\d.]+|null)(?:,|(?=\})))+\}(?=\n|\Z)'
 )
-MOST_HEADING = 80
+"""A result that a script printed, behind a heading or beside its output."""
 _SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
 _FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
 _REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
@@ -50,9 +50,10 @@ class _ShellResult(Struct):
     exit_code: int | None = None
     session_id: int | str | None = None
 
-    def read(self, output: str) -> "WordedResult":
-        """Return what it says beside an output."""
+    def read(self, rest: str) -> "WordedResult":
+        """Return what it says; the output is the rest of the text, where it has none."""
         code = self.metadata.exit_code if self.exit_code is None else self.exit_code
+        output = rest if self.output is None else self.output
         return WordedResult(code, output, str(self.session_id or ""))
 
 
@@ -80,12 +81,14 @@ def parse_result(text: str) -> WordedResult:
     """Parse a result: exit code, output without the program's header, id of a running session."""
     if cut := _CUT.match(text):
         text = text[cut.end() :]
-    if printed := _find_object(text):
-        return printed
+    for start in (0, text.find("\n", 0, 80) + 1, text.rfind("\n") + 1):
+        printed = _OBJECT.match(text, start)
+        if printed and (result := decode_part(_SHELL_RESULT, printed[0], None)):
+            return result.read(text[:start] + text[printed.end() + 1 :])
     if text.startswith("{"):
         result = decode_part(_SHELL_RESULT, text, None)
         if result and result.output is not None:
-            return result.read(result.output)
+            return result.read("")
         field = _CUT_FIELD.search(text[:300]) if cut else None
         code = int(field[1]) if field and field[1] else None
         return WordedResult(code, text, (field and field[2]) or "")
@@ -105,18 +108,6 @@ def parse_result(text: str) -> WordedResult:
         )
     session = _SESSION.search(text[-60:])
     return WordedResult(parse_exit_code(text), text, session[1] if session else "")
-
-
-def _find_object(text: str) -> WordedResult | None:
-    """Find the object of a result that a script printed: behind a heading, or beside its output."""
-    heading, last = text.find("\n", 0, MOST_HEADING) + 1, text.rfind("\n") + 1
-    for start in dict.fromkeys((0, heading, last)):
-        if match := _OBJECT.match(text, start):
-            result = decode_part(_SHELL_RESULT, match[0], None)
-            if result:
-                rest = text[:start] + text[match.end() + 1 :]
-                return result.read(rest if result.output is None else result.output)
-    return None
 
 
 def find_status(kind: ToolKind, code: int | None, output: str) -> ToolStatus:
