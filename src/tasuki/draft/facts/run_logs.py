@@ -18,7 +18,7 @@ def join_looks(all_runs: Sequence[CommandRun], thread: Thread) -> None:
 
     A look counts only behind the end of what ran in the background.
     """
-    by_ref = {run.ref: run for run in all_runs if run.check and run.result == "not shown"}
+    by_ref = {run.ref: run for run in all_runs if run.check}
     logs = {b.ref: b.places for b in thread.background if b.kind == "command"}
     jobs = {b.ref: b.id for b in thread.background}
     ended = {
@@ -37,7 +37,8 @@ def join_looks(all_runs: Sequence[CommandRun], thread: Thread) -> None:
             written = [p.output_to for p in parts if p.output_to and not p.in_background]
             writers |= dict.fromkeys([*logs.get(entry.ref, ()), *written], run)
     for ref, look in looks.items():
-        by_ref[ref].retake(look)
+        if by_ref[ref].result == "not shown":
+            by_ref[ref].retake(look)
 
 
 def _read_look(call: ToolCall, writers: Mapping[str, CommandRun]) -> tuple[CommandRun, str] | None:

@@ -5,7 +5,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tasuki.draft.runs.programs import list_started
-from tasuki.draft.runs.runners import JUDGED, CheckKind, Runner, find_runner, may_run_tests
+from tasuki.draft.runs.runners import (
+    JUDGED,
+    TASK_RUNNERS,
+    CheckKind,
+    Runner,
+    find_runner,
+    may_run_tests,
+)
 from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
@@ -64,7 +71,7 @@ def may_hold_tests(command: str) -> bool:
     return any(
         may_run_tests(started.words)
         for part in list_simple_commands(command)
-        if part.text.split(" ", 1)[0] not in _STARTS_NONE
+        if not TASK_RUNNERS.isdisjoint(part.text.split()) or "check" in part.text
         for started in list_started(part.source or part.text)
     )
 

@@ -126,7 +126,7 @@ _CHECKS_NOTHING = compile_pattern(
 )
 """Options with which a runner only lists, compiles, packs, prepares or watches; Go's way to run benchmarks alone."""
 
-_TASK_RUNNERS = frozenset(
+TASK_RUNNERS = frozenset(
     "make gmake mise just task rake composer nx turbo lerna rush npm pnpm yarn bun deno hatch poe invoke inv gulp grunt".split()
 )
 _OF_PACKAGES = frozenset(("npm", "bun", "composer", "deno", "hatch"))
@@ -167,7 +167,7 @@ def find_runner(words: Sequence[str]) -> Runner | None:
         return None
     if match := _COMMAND.match(text):
         return RUNNERS[int((match.lastgroup or "r0")[1:])]
-    if text.partition(" ")[0] in _TASK_RUNNERS:
+    if text.partition(" ")[0] in TASK_RUNNERS:
         kinds = {kind for task in list_tasks(text.split()) for kind in _list_task_kinds(task)}
     elif script := _SCRIPT.fullmatch(path):
         kinds = set(_list_task_kinds(script["name"] or "test"))
@@ -181,7 +181,7 @@ def may_run_tests(words: Sequence[str]) -> bool:
     name = find_name(words[0])
     if script := _SCRIPT.fullmatch(unquote(words[0]).replace("\\", "/")):
         return script["name"] == "check"
-    if name not in _TASK_RUNNERS or (name == "mise" and words[1:2] not in (["run"], ["r"])):
+    if name not in TASK_RUNNERS or (name == "mise" and words[1:2] not in (["run"], ["r"])):
         return False
     tasks = [task for task in list_tasks([name, *words[1:]]) if task not in _RUN_WORDS]
     return any("/" not in task and not _list_parts(task) & _NARROW for task in tasks)
