@@ -243,7 +243,7 @@ def find_error(run: CommandRun) -> str:
     return "" if is_good_line(error) else error
 
 
-_ECHOED = compile_pattern(r"(?m)^(?:\[[\w:.-]+\] )?[$>] (\S.*)$")
+_ECHOED = compile_pattern(r"(?m)^(?:\[[\w:.-]+\] )?[$>] (\S.*(?:test|spec|check|verify).*)$")
 """A command that a runner of tasks prints before it runs it."""
 
 
