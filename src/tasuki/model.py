@@ -35,6 +35,7 @@ refused: the user did not want it. error: it ended badly, or never began: of a s
 code proves that it ran.
 """
 RunResult = Literal["passed", "failed", "did not run", "not shown"]
+Suite = Literal["", "whole", "part", "selection", "unknown"]
 """How a command ended, as far as the thread proves it."""
 TodoStatus = Literal["pending", "in_progress", "done", "dropped"]
 ChangeKind = Literal["edit", "create", "delete", "rename"]
@@ -354,8 +355,10 @@ class CommandFact(Struct, frozen=True):
     """The tests that failed in the last run, of a check of tests."""
     unseen: int = 0
     """Of a last check: ref of a newer run of its kind whose result is not shown, 0 for none."""
+    suite: Suite = ""
+    """Which tests it runs: all of its folder, some, those selected by names, or nobody knows whether any; empty for none."""
     changed_by: str | None = ""
-    """Of a last check: the last command since that changes files; None where nobody knows whether one did."""
+    """Of a last check, or a run of the whole suite: the last command since that changes files; None where nobody knows whether one did."""
 
     @property
     def ok(self) -> bool:

@@ -144,7 +144,8 @@ class ClaudeFormat:
     def background(self, command: str, ended: Ended) -> list[Record]:
         id = f"b{self.clock.number()}"
         arguments = {"command": command, "run_in_background": True}
-        started = f"Command running in background with ID: {id}. Output is being written to a file."
+        log = f"Output is being written to: /tmp/tasks/{id}.output."
+        started = f"Command running in background with ID: {id}. {log}"
         return [*self._build_call("Bash", arguments, started), *self._build_task_end(id, ended)]
 
     def agent(self, task: str, ended: Ended) -> list[Record]:

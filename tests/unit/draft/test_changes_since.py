@@ -66,11 +66,23 @@ def test_nothing_is_said_where_nobody_knows_what_a_command_changed(
     assert read_check(check_then(command), tmp_path) == ""
 
 
-def test_nothing_is_said_after_a_sub_agent(tmp_path: Path) -> None:
-    """It has tools of its own."""
+def test_sub_agents_are_named(tmp_path: Path) -> None:
+    """They have tools of their own, beside what was edited here."""
     build = check_then("git status").agent("Refactor the cart")
 
-    assert read_check(build, tmp_path) == ""
+    assert read_check(build, tmp_path) == "sub-agents ran since"
+    build = build.edit("NOTES.md", "a", "b")
+    assert read_check(build, tmp_path) == "edited since: `NOTES.md`; sub-agents ran since"
+
+
+def test_edits_hide_no_command_that_changes_files(tmp_path: Path) -> None:
+    """A document that was edited does not say that the code is as it was."""
+    build = check_then("sed -i s/a/b/ src/cart.py").edit("NOTES.md", "a", "b")
+
+    assert (
+        read_check(build, tmp_path)
+        == "edited since: `NOTES.md`; `sed -i s/a/b/ src/cart.py` ran since"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,5 +103,5 @@ def test_what_was_run_last_is_told_first(tmp_path: Path) -> None:
     """Nobody takes the older result for the newest."""
     assert list_tests(check_then("pytest -q tests/api | wc -l"), tmp_path) == [
         "`pytest -q tests/api` was run last; tasuki cannot tell how it ended. "
-        "Before it `pytest -q` passed: `42 passed in 2s`; nothing edited since"
+        "Earlier, `pytest -q` passed: `42 passed in 2s`; nothing edited since"
     ]

@@ -128,14 +128,14 @@ def test_one_command_of_each_shape_is_told(tmp_path: Path) -> None:
         fact("make docs", 3),
     )
 
-    assert sorted((c.command, c.note) for c in found) == [("make docs", "ok"), ("pytest -q", "")]
+    assert sorted((c.command, c.note) for c in found) == [("make docs", ""), ("pytest -q", "")]
 
 
 def test_four_commands_are_told_and_the_short_ones_behind_them_are_bare(tmp_path: Path) -> None:
-    """The first have a note and refs; the others are whole simple commands and nothing more."""
+    """The first have refs; the others are whole simple commands and nothing more."""
     found = commands(tmp_path, *(fact(f"tool{n} run --fast", n) for n in range(1, 8)))
 
-    assert [bool(c.note and c.refs) for c in found] == [True] * 4 + [False] * 3
+    assert [bool(c.refs) for c in found] == [True] * 4 + [False] * 3
     assert [c.minor for c in found] == [False] * 4 + [True] * 3
     assert {c.command for c in found if c.minor} == {f"tool{n} run --fast" for n in (1, 2, 3)}
 
@@ -176,11 +176,14 @@ def test_the_note_of_a_command_tells_how_it_ended() -> None:
     note = choices.format_command_note
     red = fact("make", result="failed", error="no rule")
 
-    assert note(fact("make")) == "ok"
+    assert note(fact("./export.sh")) == ""
     assert note(red) == "failed: no rule"
     assert note(red, is_reported=True) == "failed, as above"
     assert note(fact("make", result="not shown")) == ""
-    assert note(fact("pytest -k x", check="test", outcome="2 passed")) == "2 passed (a selection)"
+    assert (
+        note(fact("pytest -k x", check="test", outcome="2 passed", suite="selection"))
+        == "2 passed (a selection)"
+    )
 
 
 def test_what_a_filter_hides_is_not_told_as_passed(tmp_path: Path) -> None:
@@ -197,3 +200,33 @@ def test_what_a_filter_hides_is_not_told_as_passed(tmp_path: Path) -> None:
         ("go test ./...", "ok in 5 packages"),
         ("go vet ./...", "failed: a.go:1:2: unreachable"),
     ]
+
+
+def test_a_result_stands_behind_the_step_that_has_it(tmp_path: Path) -> None:
+    """What a filter in the middle of a line is cut off with takes no later step with it."""
+    line = "npx tsc | head -50 && npm run check | tail -6"
+
+    assert (
+        next(c.command for c in commands(tmp_path, fact(line, check="lint", outcome="ok"))) == line
+    )
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "is_closed"),
+    [
+        ("go test -run TestX ./a", ("go build ./... ; go test -run 'TestX|TestY' ./a", "ok  \tp/a\t1s"), True),
+        ("go test -run TestX ./a", ("go test ./... | wc -l", "9"), True),
+        ("go test -run TestX ./a", ("go vet ./...", ""), False),
+        ("gh pr view --json url", ("git status", ""), True),
+        ("make deploy", ("make docs", "done"), False),
+    ],
+)  # fmt: skip
+def test_a_failure_that_something_lifted_is_not_told(
+    failed: str, later: tuple[str, str], is_closed: bool, tmp_path: Path
+) -> None:
+    """What passed since, or may have, and what only looked for something, is no open failure."""
+    build = ThreadBuilder("claude").user("go").shell(failed, "--- FAIL: TestX (0s)\nFAIL", 1)
+    build = build.edit("a.go", "1", "2").shell(*later)
+    found = derive_facts(thread_of(build, tmp_path)).facts
+
+    assert (2 in choices.list_closed_failures(found)) is is_closed

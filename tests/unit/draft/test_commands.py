@@ -182,3 +182,19 @@ def test_a_command_that_passed_with_variables_set_has_passed() -> None:
     )  # fmt: skip
 
     assert [(x.failed, x.passed) for x in read.facts.lessons] == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("command", "kinds", "shown"),
+    [
+        ("sed -i s/a/b/ src/*.ts\nnpm run test -- ui/ 2>&1 | tail -3", ["test"], "npm run test -- ui/"),
+        ("cd /w/app || exit 1\necho '=== log ==='; git log -3\ndotnet build A.csproj | tail -2", ["build"], "cd /w/app && dotnet build A.csproj"),
+        ("go build ./... && echo ok && go test ./... | grep -v x && git diff", ["build", "test"], "go build ./... && go test ./..."),
+        ("CI=1 pytest a; pytest b", ["test"], "CI=1 pytest a; pytest b"),
+        ("mise run fmt && mise run check | tail", ["test"], "mise run check"),
+        ("for x in a b; do go test $x; done | tail -1", ["test"], "for x in a b; do go test $x; done"),
+    ],
+)  # fmt: skip
+def test_the_steps_that_are_the_check_are_shown(command: str, kinds: list[str], shown: str) -> None:
+    """Not the beginning of the line in which they stand."""
+    assert commands.shorten_check(command, kinds) == shown

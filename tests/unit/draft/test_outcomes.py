@@ -30,6 +30,16 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
     [
         ('pytest -q', '..\n2 passed in 0.1s', 0, PASSED),
         ('pytest -q', '', None, HIDDEN),
+        ('dotnet test A.csproj -v normal | tail -9', 'Execução de Teste Bem-sucedida.\nTotal de testes: 2\n     Aprovados: 2\n\nCompilação com êxito.\n    0 Erro(s)', 0, PASSED),
+        ('dotnet test A.csproj -v normal | tail -9', 'Falha na Execução de Teste.\nTotal de testes: 2\n     Com falha: 2', 0, FAILED),
+        ('dotnet test A.csproj -v normal | tail -9', 'Der Testlauf war erfolgreich.\nGesamtzahl Tests: 2\n     Bestanden: 2', 0, PASSED),
+        ('dotnet test A.csproj -v normal | tail -9', '测试运行失败。\n测试总数: 2\n     失败数: 2', 0, FAILED),
+        ('dotnet test A.sln -v normal | tail -2', 'Série de tests réussie.\nNombre total de tests : 2', 0, HIDDEN),
+        ('dotnet test A.csproj -v normal | tail -9', 'Compilação com êxito.\n    0 Erro(s)', 0, HIDDEN),
+        ('dotnet build A.sln 2>&1 | grep -iE "error |Erro\\(s\\)|Aviso\\(s\\)" | tail -6', '    2 Aviso(s)\n    0 Erro(s)', 0, PASSED),
+        ('dotnet build A | tail -2; dotnet build B | tail -2', '    0 Erro(s)\n\n    0 Erro(s)\n', 0, PASSED),
+        ('dotnet build A | tail -3; dotnet build B -v q | tail -1', 'Compilação com êxito.\n    0 Erro(s)\n\nTempo 1', 0, HIDDEN),
+        ('dotnet build A | tail -2; dotnet build B | tail -2', '    0 Erro(s)\n\n    3 Erro(s)\n', 0, FAILED),
         ('pytest', 'collected 0 items\n\n============ no tests ran in 0.01s ============', 5, IDLE),
         ('pytest tests/x.py', 'ERROR: file or directory not found: tests/x.py', 4, IDLE),
         ('pytest --foo', 'ERROR: usage: pytest [options]\npytest: error: unrecognized arguments: --foo', 4, IDLE),
@@ -323,6 +333,7 @@ def test_a_line_of_evidence_is_that_of_its_own_step(
         ("cargo test", "fatal: 'origin' does not appear to be a repository\ntest a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\nassertion `left == right` failed\n\ntest result: FAILED. 1 passed; 1 failed", "assertion `left == right` failed"),
         ("mise run e2e", "mise WARN  failed to refresh: HTTP status client error (404)\nERROR: E2E assertion failed: no file\n[e2e] ERROR task failed", "ERROR: E2E assertion failed: no file"),
         ("go test ./...", "panic: runtime error: index out of range\nFAIL\ta 0.1s", "panic: runtime error: index out of range"),
+        ("dotnet test", "Com falha! – Com falha: 1, Aprovado: 22, Ignorado: 0, Total: 23\n\nAs atualizações estão disponíveis.", "Com falha! – Com falha: 1, Aprovado: 22, Ignorado: 0, Total: 23"),
     ],
 )  # fmt: skip
 def test_the_reason_of_a_failure_is_not_what_others_print(

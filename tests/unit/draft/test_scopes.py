@@ -1,5 +1,6 @@
 """Which later run makes up for a check that failed, and what is said of the others."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.state import list_state_items
-from tasuki.draft.runs.scopes import list_scopes, may_cover
+from tasuki.draft.runs.scopes import is_whole_suite, list_scopes, may_cover
 from tasuki.harness.claude.adapter import Claude
 from tasuki.testing import ThreadBuilder
 
@@ -160,7 +161,7 @@ def read_state(path: Path) -> list[str]:
             lambda of: of.shell("pytest -q", FAILED, 1).shell("pytest -q tests/test_b.py", "4 passed in 1s"),
             [
                 "Tests: `pytest -q tests/test_b.py` passed: `4 passed in 1s`; nothing edited since",
-                "Last run of the whole suite: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`",
+                "Last run of the whole suite: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since",
             ],
         ),
         (
@@ -185,7 +186,7 @@ def read_state(path: Path) -> list[str]:
             lambda of: of.shell("cargo fmt --check && cargo test -p reg", "test types::tests::all ... FAILED\ntest result: FAILED. 113 passed; 1 failed; 0 ignored", 101).shell("cargo test --all-features -p reg template::tests", "test result: ok. 3 passed; 0 failed; 0 ignored"),
             [
                 "Tests: `cargo test --all-features -p reg template::tests` passed: `test result: ok. 3 passed; 0 failed; 0 ignored`; nothing edited since",
-                "Lint or type check: `cargo fmt --check && cargo test -p reg` passed; nothing edited since",
+                "Lint or type check: `cargo fmt --check` passed; nothing edited since",
                 "Failed, and did not pass since: `cargo fmt --check && cargo test -p reg`: `test types::tests::all ... FAILED`",
             ],
         ),
@@ -214,3 +215,146 @@ def test_the_state_tells_of_open_failures(
     path = build(ThreadBuilder("claude").user("Fix the rounding")).write(tmp_path)
 
     assert read_state(path) == lines
+
+
+CHECKED = (
+    "[test:ci] $ go test -race ./...\n[lint] $ golangci-lint run\n[lint] 0 issues.\n[test:ci] ok  \tp/a\t8.552s\n"
+    "[test:ci] ok  \tp/b\t(cached)\n[test:ci] Finished in 9.29s\nFinished in 9.34s"
+)
+CHECK_FAILED = (
+    "[test:ci] $ go test ./...\n[test:ci] --- FAIL: TestCart (0.1s)\n[test:ci] FAIL\tp/a\t1.2s\n"
+    "[test:ci] ERROR task failed"
+)
+PNPM_CHECK = "> p@1.0.0 check\n> pnpm lint && pnpm test\n\n> vitest run\n\n Tests  12 passed (12)\n Duration  1.2s"
+
+
+@pytest.mark.parametrize(
+    ("build", "lines"),
+    [
+        (  # A task of several tasks ran the tests, too.
+            lambda of: of.shell("go test -run TestA ./...", "ok  \tp/a\t0.5s").shell("mise run check", CHECKED),
+            ["Tests: `mise run check` passed, ok in 2 packages", "Lint or type check: `mise run check` passed: `0 issues.`"],
+        ),
+        (  # The last line of mise is there only if no task failed.
+            lambda of: of.shell("go test -run TestA ./...", "ok  \tp/a\t0.5s").shell("mise run check 2>&1 | tail -2", CHECKED[-60:]),
+            ["Tests: `mise run check` passed: `[test:ci] Finished in 9.29s`", "Lint or type check: `mise run check` passed: `Finished in 9.34s`"],
+        ),
+        (
+            lambda of: of.shell("mise run check", CHECK_FAILED, 1),
+            ["Tests: `mise run check` FAILED: `[test:ci] --- FAIL: TestCart (0.1s)`"],
+        ),
+        (
+            lambda of: of.shell("npx vitest run -t cart", " Tests  1 passed (1)").shell("pnpm run check", PNPM_CHECK),
+            ["Tests and Lint or type check: `pnpm run check` passed: `Tests 12 passed (12)`"],
+        ),
+        (  # Nobody knows what it ran.
+            lambda of: of.shell("pytest -k cart", "1 passed in 1s").shell("just ci", "all good"),
+            ["Tests: `pytest -k cart` passed: `1 passed in 1s`"],
+        ),
+        (
+            lambda of: of.shell("pytest -k cart", "1 passed in 1s").agent("Run all tests"),
+            ["Tests: `pytest -k cart` passed: `1 passed in 1s`; sub-agents ran since"],
+        ),
+        (
+            lambda of: of.shell("pytest -k cart", "1 passed in 1s").shell("pytest | wc -l", "9"),
+            ["Tests: `pytest` was run last; tasuki cannot tell how it ended. Earlier, `pytest -k cart` passed: `1 passed in 1s`"],
+        ),
+        (
+            lambda of: of.shell("pytest", "9 passed in 1s").shell("make verify", "ok").shell("pytest -k cart", "1 passed in 1s"),
+            ["Tests: `pytest -k cart` passed: `1 passed in 1s`"],
+        ),
+        (
+            lambda of: of.shell("pytest", "9 passed in 1s").edit("a.py", "1", "2").shell("pytest -k cart", "1 passed in 1s"),
+            ["Tests: `pytest -k cart` passed: `1 passed in 1s`", "Last run of the whole suite: `pytest` passed: `9 passed in 1s`; edited since: `a.py`"],
+        ),
+        (
+            lambda of: of.shell("pytest -k cart", "1 passed in 1s").shell("npm run lint", "ok"),
+            ["Lint or type check: `npm run lint` passed", "Tests: `pytest -k cart` passed: `1 passed in 1s`", "Not verified: only selected tests were run in this thread, never the whole suite"],
+        ),
+        (  # What failed may have passed since.
+            lambda of: of.shell("pytest", FAILED, 1).edit("a.py", "1", "2").shell("pytest | wc -l", "9"),
+            ["Tests: `pytest` was run; tasuki cannot tell how it ended"],
+        ),
+        (
+            lambda of: of.shell("make deploy", "make: *** [deploy] Error 1", 1).shell("make deploy | tail -1", "done"),
+            [],
+        ),
+        (  # Only what the newer run did not look at is open.
+            lambda of: of.shell("pytest tests/a", FAILED, 1).shell("pytest tests/b | wc -l", "9"),
+            ["Tests: `pytest tests/b` was run; tasuki cannot tell how it ended", "Failed, and did not pass since: `pytest tests/a`: `1 failed, 3 passed in 0.1s`"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_state_tells_which_tests_were_run(
+    build: Callable[[ThreadBuilder], ThreadBuilder], lines: list[str], tmp_path: Path
+) -> None:
+    """By what a task printed, and not at all where nobody knows what it ran."""
+    thread = Claude().read(build(ThreadBuilder("claude").user("Fix the rounding")).write(tmp_path))
+    items = list_state_items(thread, derive_facts(thread).facts)
+    told = [
+        f"{item.label}: {item.text}"
+        for item in items
+        if item.label not in ("Branch", "Not committed yet")
+    ]
+
+    assert [line.replace("; nothing edited since", "") for line in told] == lines
+
+
+@pytest.mark.parametrize(
+    ("command", "is_whole"),
+    [
+        ("go test -race -count=1 ./...", True), ("go test -race -count=1 ./internal/sem", False), ("go test", False), ("go test -json ./a", False),
+        ("dotnet test", True), ("dotnet test A.sln -c Release", True), ("dotnet test A.Tests.csproj", False), ("cargo nextest run", True), ("cargo test -p x", False),
+        ("pytest -q tests/", True), ("pytest tests/unit", False), ("mvn clean verify", True), ("mvn -pl x test", False), ("gradle :app:test", False),
+        ("npm test", True), ("npm test -w x", False), ("npm test -- cart", False), ("mise run test:ci", True), ("make test T=x", False), ("bun test cart", False),
+    ],
+)  # fmt: skip
+def test_a_package_is_not_the_whole_suite(command: str, is_whole: bool) -> None:
+    """Only a run that names no part of its folder runs all tests of it."""
+    assert is_whole_suite(command) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("command", "look", "output", "told"),
+    [
+        ("npm test | tail -9", "", "1\tTests: 9 passed, 9 total", "passed: `Tests: 9 passed, 9 total`"),
+        ("npm test | tail -9", "tail -3 LOG", "Tests: 1 failed, 9 total", "FAILED: `Tests: 1 failed, 9 total`"),
+        ("npm test | tail -9", "cat LOG | head -1", "> jest", "was run; tasuki cannot tell how it ended"),
+        ("go test ./... | tail -9", "sleep 2; tail -5 LOG", "ok  \tp/a\t1s", "passed: `ok p/a 1s`"),
+        ("go test ./... | tail -9", "grep ok LOG", "ok  \tp/a\t1s", "was run; tasuki cannot tell how it ended"),
+        ("npm test | tail -9", "grep -c x LOG", "9", "was run; tasuki cannot tell how it ended"),
+        ("npm test | tail -9", "cat /tmp/other.output", "Tests: 9 passed, 9 total", "was run; tasuki cannot tell how it ended"),
+    ],
+)  # fmt: skip
+def test_the_newest_look_at_a_log_tells_how_a_run_ended(
+    command: str, look: str, output: str, told: str, tmp_path: Path
+) -> None:
+    """After the end of what ran in the background; a filter of the look may hide it."""
+    build = ThreadBuilder("claude").user("Go").background(command, "done")
+    log = re.findall(r"/tmp/tasks/\w+\.output", build.text())[0]
+    build = build.shell(look.replace("LOG", log), output) if look else build.read(log, output)
+
+    assert read_tests(build, tmp_path) == told
+
+
+def test_a_look_before_the_end_tells_nothing(tmp_path: Path) -> None:
+    """What comes may fail; a file that a run printed into is whole once the run has ended."""
+    runs = ThreadBuilder("claude").user("Go").background("go test ./... | tee x", "running")
+    log = re.findall(r"/tmp/tasks/\w+\.output", runs.text())[0]
+    file = (
+        ThreadBuilder("claude").user("Go").shell("go test ./... > out.log 2>&1; echo done", "done")
+    )
+
+    assert "cannot tell" in read_tests(runs.shell(f"cat {log}", "ok  \tp/a\t1s"), tmp_path)
+    assert (
+        read_tests(file.shell("tail -9 out.log", "ok  \tp/a\t1s"), tmp_path)
+        == "passed: `ok p/a 1s`"
+    )
+
+
+def read_tests(build: ThreadBuilder, folder: Path) -> str:
+    """What the state says of the tests, without the command."""
+    thread = Claude().read(build.write(folder))
+    items = list_state_items(thread, derive_facts(thread).facts)
+    text = next(item.text for item in items if item.label == "Tests")
+    return text.partition("` ")[2].replace("; nothing edited since", "")

@@ -676,6 +676,9 @@ def test_a_script_may_do_more_than_run_commands(tmp_path: Path) -> None:
             "ok",
             "done",
         ),
+        ('{"chunk_id":"x","exit_code":1}\vcompiled', "error", "failed"),
+        ('compiled\v{"exit_code":0,"session_id":null}', "ok", "done"),
+        ('MAKE\n{"wall_time_seconds":5.0,"exit_code":0,"output":"compiled"}', "ok", "done"),
         ("write_stdin failed: Unknown process id 7", "unknown", "unknown"),
     ],
 )
@@ -687,7 +690,7 @@ def test_a_poll_tells_what_it_shows(last: str, status: str, state: str, tmp_path
         script("c1", 'const r = await tools.exec_command({cmd:"make"}); text(r)'),
         printed("c1", '{"session_id":7,"output":"began"}'),
         script("c2", poll), printed("c2", "some"),
-        script("c3", poll), printed("c3", last),
+        script("c3", poll), printed("c3", *last.split("\v")),
     )  # fmt: skip
 
     assert (tool(thread, 1).status, thread.background[0].state) == (status, state)

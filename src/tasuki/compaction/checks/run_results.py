@@ -9,8 +9,7 @@ from tasuki.draft.facts.commands import (
     build_fact,
     makes_up_for,
     normalize_command,
-    shorten_command,
-    strip_filter,
+    shorten_check,
 )
 from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.runners import CheckKind
@@ -86,7 +85,7 @@ def _judge_runs(
     if any(not run.known or run.ok == says_good for run in judged):
         return
     outcome = "passed" if last.ok else "FAILED"
-    command = shorten_command(strip_filter(last.command), 100)
+    command = shorten_check(last.command, (kind,), 100)
     yield Correction(text, f"the last run of `{command}` {outcome}", (last.ref,))
 
 

@@ -16,7 +16,7 @@ from tasuki.compaction.checks.run_results import (
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
-from tasuki.draft.facts.commands import find_change_since, shorten_command, strip_filter
+from tasuki.draft.facts.commands import find_change_since, shorten_check
 from tasuki.draft.repository.lines import name_paths
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
@@ -189,7 +189,7 @@ def _says_only_failure(text: str) -> bool:
 
 
 def _describe_last(check: CommandFact) -> str:
-    command = shorten_command(strip_filter(check.command), 100)
+    command = shorten_check(check.command, (check.check,), 100)
     if not check.ok:
         error = f": `{shorten(check.error, 120)}`" if check.error else ""
         return f"the last run of `{command}` FAILED{error}"

@@ -11,10 +11,10 @@ from tasuki.draft.facts.commands import (
 )
 from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.rank.relevance import FileRanks, Relevance
+from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import is_exit_code_hidden
-from tasuki.draft.runs.scopes import is_selection
 from tasuki.draft.text.split import fold_whitespace
-from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
+from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 from tasuki.shell import strip_assignments
@@ -158,6 +158,20 @@ def choose_commands(
             yield CommandItem(command=step, minor=True)
 
 
+def list_closed_failures(facts: Facts) -> set[int]:
+    """List the runs that failed, and of which nobody knows that it still matters.
+
+    Another run passed since, or may have; or it only looked for something.
+    """
+    still = {lesson.failed for lesson in facts.lessons if not lesson.passed}
+    return {
+        c.refs[-1]
+        for c in facts.commands
+        if c.result == "failed"
+        and (c.refs[-1] not in still if c.check else find_change(c.command) == "")
+    }
+
+
 def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
     """Return whether no later run contains a step of a command, and no filter hides its result."""
     last = command.refs[-1]
@@ -179,7 +193,7 @@ def _select_noted_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandIte
             text = normalize_command(command.command)
             yield CommandItem(
                 command=text
-                if text in fold_whitespace(command.command)
+                if split_steps(text) == split_steps(command.command)
                 else fold_whitespace(command.command),
                 note=format_command_note(command),
                 refs=command.refs[-2:],
@@ -195,7 +209,7 @@ _EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
 
 
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
-    """Return the result of a command's last run, in few words."""
+    """Return the result of a command's last run, in few words; an exit code alone proves nothing of other programs."""
     if command.result == "not shown":
         return ""  # What it printed says more, and its entry shows that.
     if not command.ok:
@@ -203,7 +217,5 @@ def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
         if is_reported:
             return f"{word}, as above"
         return f"{word}: {command.error}" if command.error else word
-    selection = (
-        " (a selection)" if command.check == "test" and is_selection(command.command) else ""
-    )
-    return f"{command.outcome or 'ok'}{selection}" if command.check else "ok"
+    selection = " (a selection)" if command.suite == "selection" else ""
+    return f"{command.outcome or 'ok'}{selection}" if command.check else ""

@@ -196,7 +196,8 @@ def _format_byline(authorship: Authorship) -> str:
 def _add_outcome(item: CommandItem, task: AuthorTask) -> CommandItem:
     """Return a chosen command with the outcome of its last run after the author's reason."""
     known = task.inventory.find_command(item.command)
-    outcome = choices.format_command_note(known) if known else ""
+    is_told = known and known.refs[-1] not in choices.list_closed_failures(task.derived.facts)
+    outcome = choices.format_command_note(known) if known and is_told else ""
     if not outcome or outcome in item.note:
         return item
     return replace(item, note=f"{item.note}; {outcome}" if item.note else outcome)

@@ -398,14 +398,15 @@ class DraftComposer:
         return _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
 
     def _commands(self, room: int) -> list[CommandItem]:
-        checks = {check.refs[-1] for check in self.facts.last_check}
+        told = {check.refs[-1] for check in self.facts.last_check}
+        told |= choices.list_closed_failures(self.facts)
         limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
         found = choices.choose_commands(
             self.facts.commands,
             self.task.relevance,
             max(limit - len(chosen), 0),
-            checks,
+            told,
             [c.command for c in chosen],
         )
         return _fit_room([*chosen, *found], room, self.left_out)

@@ -11,6 +11,7 @@ from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
     identify_started,
     list_simple_commands,
+    may_hold_tests,
     strip_variables,
 )
 from tasuki.draft.runs.command_kinds import find_check_kind as find_check_kind
@@ -33,7 +34,14 @@ from tasuki.draft.runs.outcomes import (
 from tasuki.draft.runs.own_lines import sum_up_suites
 from tasuki.draft.runs.reasons import find_reason
 from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.scopes import CheckScope, join_folder, list_scopes, may_cover
+from tasuki.draft.runs.scopes import (
+    CheckScope,
+    is_selection,
+    is_whole_suite,
+    join_folder,
+    list_scopes,
+    may_cover,
+)
 from tasuki.draft.runs.summaries import (
     is_good_line,
     list_failed_files,
@@ -41,11 +49,13 @@ from tasuki.draft.runs.summaries import (
     prints_passed_tests,
 )
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.model import CommandFact, Entry, Quote, RunResult, ToolCall
+from tasuki.model import CommandFact, Entry, Quote, RunResult, Suite, ToolCall
 from tasuki.patterns import compile_pattern
 
 _SCRATCH = compile_pattern(r"(?:/private)?/(?:tmp|var/folders)/")
-LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
+_LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:\t|→)")
+"""What a tool puts before each line of a file."""
+LEADING_CD = compile_pattern(r"^\s*cd\s+(\S+)[ \t]*(?:\|\|[ \t]*exit\b[ \t\d]*)?(?:&&|;|\n)\s*")
 _HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
@@ -171,6 +181,18 @@ class CommandRun:
         """Whether a hook, a rule or its program did not let it begin."""
         return bool(find_blocker(self._call))
 
+    def build_look(self, line: str, look: ToolCall) -> ToolCall:
+        """Build the call that its own would be as this line, with what a look at its log shows."""
+        shown = _LINE_NUMBER.sub("", look.output) if look.kind == "read" else look.output
+        made, is_whole = self._call, len(look.output) >= look.output_size
+        size = len(shown) if is_whole else look.output_size
+        ended = (shown, size, made.status, made.exit_code)
+        return ToolCall(made.id, made.name, "shell", line, "", (), (), None, *ended)
+
+    def retake(self, call: ToolCall) -> None:
+        """Judge it by another call, which shows more of it."""
+        self._call, self._judged, self._judgement = call, None, None
+
 
 def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     """Return all shell commands that were run in a thread of a folder; one that the user refused is none."""
@@ -190,7 +212,9 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
     return found
 
 
-_PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
+_PACKAGE = compile_pattern(
+    r"(?m)^(?:\[[\w:.-]+\] )?ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )"
+)
 
 
 def find_outcome(run: CommandRun, kind: CheckKind = "") -> str:
@@ -219,14 +243,38 @@ def find_error(run: CommandRun) -> str:
     return "" if is_good_line(error) else error
 
 
-def build_command_facts(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
+_ECHOED = compile_pattern(r"(?m)^(?:\[[\w:.-]+\] )?[$>] (\S.*(?:test|spec|check|verify).*)$")
+"""A command that a runner of tasks prints before it runs it."""
+
+
+def find_suite(run: CommandRun) -> Suite:
+    """Find which tests a run of a command runs, by the command or by those that it prints."""
+    if is_selection(run.command):
+        return "selection"
+    if is_whole_suite(run.command):
+        return "whole"
+    if "test" in list_check_kinds(run.command):
+        return "part"
+    if "test" in run.judged and any(map(is_whole_suite, _ECHOED.findall(run.output))):
+        return "whole"
+    return "unknown" if "test" in run.judged or may_hold_tests(run.command) else ""
+
+
+def build_command_facts(
+    all_runs: Sequence[CommandRun], entries: Sequence[Entry] = ()
+) -> tuple[CommandFact, ...]:
     """One fact per distinct command, newest first, without commands that only look around."""
     seen: dict[str, list[CommandRun]] = {}
     for run in all_runs:
         if not run.navigation and run.check != "commit":
             seen.setdefault(run.command, []).append(run)
     newest = sorted(seen.values(), key=lambda group: -group[-1].ref)
-    return tuple(build_fact(group) for group in newest)
+    facts = [build_fact(group) for group in newest]
+    whole = next((n for n, one in enumerate(facts) if one.suite == "whole"), -1)
+    if whole >= 0:
+        changed_by = find_change_since(entries, facts[whole].refs[-1])
+        facts[whole] = replace(facts[whole], changed_by=changed_by)
+    return tuple(facts)
 
 
 def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact:
@@ -243,6 +291,7 @@ def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact
         check=check,  # type: ignore[arg-type]
         by_user=last.by_user,
         folder=last.folder,
+        suite=find_suite(last),
         failed_tests=list_failed_tests(last.output)
         if check == "test" and result == "failed"
         else (),
@@ -296,7 +345,8 @@ def find_last_checks(
 ) -> tuple[CommandFact, ...]:
     """Return for each kind of check the last run whose result is known, the newest first.
 
-    Where none is known, it is the last run, whose result says why.
+    It is the last run, whose result says why, where none is known, or where that one failed and
+    nobody can judge a newer one: it may have passed.
     """
     known: dict[CheckKind, CommandRun] = {}
     unseen: dict[CheckKind, CommandRun] = {}
@@ -311,6 +361,11 @@ def find_last_checks(
             if kind not in known:
                 by_result = {"not shown": unseen, "did not run": stopped}
                 by_result.get(judged.result, known).setdefault(kind, run)
+    doubted = [
+        kind for kind in unseen if kind in known and known[kind].judged[kind].result == "failed"
+    ]
+    for kind in doubted:
+        del known[kind]
     last = {**stopped, **unseen, **known}
     kinds = sorted(last, key=lambda kind: (-last[kind].ref, JUDGED.index(kind)))
     return tuple(
@@ -337,10 +392,25 @@ def list_commit_subjects(all_runs: Iterable[CommandRun]) -> tuple[Quote, ...]:
     )
 
 
-def find_step(command: str, kind: CheckKind) -> str:
-    """Return the part of a command line that runs a kind of check; the whole line if none does."""
-    steps = ((part.text, identify_started(part)) for part in list_simple_commands(command))
-    return next((text for text, one in steps if one and one.runner.kind == kind), command)
+def shorten_check(command: str, kinds: Collection[CheckKind], limit: int = 140) -> str:
+    """Return the steps of a command line that run checks of some kinds, behind the `cd` before them.
+
+    It is all of the line, without the filters at its end, where one of them is in a loop or none is there.
+    """
+    shown, folder = "", ""
+    is_task = not set(kinds) <= set(list_check_kinds(command))
+    for part in list_simple_commands(command):
+        started = None if part.is_piped else identify_started(part)
+        if part.text.startswith("cd "):
+            folder = f"{part.text} && "
+        elif started and (started.runner.kind in kinds or (is_task and started.runner.is_wrapper)):
+            if part.in_block:
+                shown = ""
+                break
+            joint = f" {part.operator} " if part.operator in ("&&", "||") else "; "
+            shown += f"{joint if shown else ''}{folder}{part.text}"
+            limit, folder = limit + len(folder), ""
+    return shorten_command(shown or strip_filter(command), limit)
 
 
 def shorten_command(command: str, limit: int = 260) -> str:

@@ -17,6 +17,7 @@ from tasuki.draft.facts.files import (
     select_only_in_thread,
 )
 from tasuki.draft.facts.mentions import add_mentions
+from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
 from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
@@ -72,6 +73,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     """
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
+    join_looks(all_runs, thread)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
@@ -94,7 +96,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
-        commands=commands.build_command_facts(all_runs),
+        commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(
             f.path for f in edited if f.edits[-1] > last_green and not is_outside(f.path)
@@ -166,7 +168,7 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
     failed, and passed; a newer one without that takes its place. A failed merge or push counts as
     passed with the next commit. Other commands that failed once, long ago, were only attempts.
     """
-    passed: dict[str, int] = {}
+    passed: dict[str, int | None] = {}
     lessons: dict[str, Lesson] = {}
     later: list[CommandRun] = []
     texts = [e for e in entries if e.kind == "assistant"]
@@ -183,7 +185,9 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
             passed[key] = run.ref
             if "commit" in commands.list_check_kinds(run.command):
                 passed["commit"] = run.ref
-        elif run.result != "not shown" and not run.navigation and key not in lessons:
+        elif run.result == "not shown":
+            passed.setdefault(key, None)  # It may have.
+        elif not run.navigation and key not in lessons:
             counts[key] += 1
             after = _find_pass(run, later) if run.judged else passed.get(key, 0)
             if not after and key.startswith("git "):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tasuki.draft.facts.commands import (
     LEADING_CD,
     find_check_kind,
-    find_step,
+    list_check_kinds,
+    shorten_check,
     shorten_command,
-    strip_filter,
 )
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.lines import (
@@ -24,8 +24,7 @@ from tasuki.draft.runs.command_kinds import (
     is_navigation,
     list_simple_commands,
 )
-from tasuki.draft.runs.runners import JUDGED, CheckKind
-from tasuki.draft.runs.scopes import is_selection, is_whole_suite
+from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
 from tasuki.model import (
@@ -56,7 +55,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_unanswered(thread)
     yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
-    yield from _list_checks(facts)
+    yield from _list_checks(thread, facts)
     yield from _list_plan(thread)
     yield from _list_todos(thread, facts)
     yield from _list_running(thread, facts)
@@ -113,7 +112,7 @@ def _list_limit(thread: Thread) -> Iterator[Item]:
 _CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
 
 
-def _list_checks(facts: Facts) -> Iterator[Item]:
+def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the last run of each kind of check; kinds that one command ran share a line."""
     by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
     tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
@@ -123,69 +122,82 @@ def _list_checks(facts: Facts) -> Iterator[Item]:
         by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
     for checks in by_run.values():
         check = checks[0]
-        label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
-        where = f" (in {check.folder})" if check.folder else ""
-        parts = [f"`{_shorten_check(check.command, check.check)}`{where} {_format_result(check)}"]
-        if check.known and (since := _describe_changes_since(facts, check)):
-            parts.append(since)
+        kinds = [c.check for c in checks]
+        label = " and ".join(map(_CHECK_LABELS.__getitem__, kinds))
+        text = _format_check(thread, facts, check, f"`{shorten_check(check.command, kinds)}`")
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
-            last = f"`{_shorten_check(newer.command, check.check)}` was run last"
-            parts[0] = f"{last}; {_UNKNOWN_END}. Before it {parts[0]}"
+            last = f"`{shorten_check(newer.command, kinds)}` was run last"
+            text = f"{last}; {_UNKNOWN_END}. Earlier, {text}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
-        yield Item(text="; ".join(parts), refs=refs, label=label)
-    tests = [c for c in facts.commands if c.check == "test" and c.known]
+        yield Item(text=text, refs=refs, label=label)
     if whole := _find_whole_run(facts):
-        text = f"`{shorten_command(strip_filter(whole.command), 140)}` {_format_result(whole)}"
+        text = _format_check(thread, facts, whole, f"`{shorten_check(whole.command, ('test',))}`")
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
-    if tests and all(is_selection(c.command) for c in tests):
+    tests = [c for c in facts.commands if c.suite]
+    known = [c.refs[-1] for c in tests if c.known]
+    if known and all(c.suite == "selection" for c in tests) and not _had_agents(thread):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
-            refs=tests[0].refs[-1:],
+            refs=(known[0],),
             label="Not verified",
         )
 
 
-def _shorten_check(command: str, kind: CheckKind) -> str:
-    """Return the command of a check on one line, without the filters behind it."""
-    shown = find_step(command, kind) if "<<" in command else command
-    return shorten_command(strip_filter(shown), 140)
+_AGENT_TOOLS = ("Workflow", "SendMessage")
+"""Tools beside those of sub-agents with which these begin, or go on."""
+
+
+def _had_agents(thread: Thread, after: int = 0) -> bool:
+    """Return whether sub-agents ran behind an entry, of which nobody knows what they ran and changed."""
+    calls = [(e.ref, e.tool) for e in thread.entries if e.tool]
+    ids = [b.id for b in thread.background if b.kind == "agent"]
+    reports = [n.text for n in thread.notices if n.after > after and n.kind == "note"]
+    return any(
+        ref > after and (call.kind == "agent" or call.name in _AGENT_TOOLS) for ref, call in calls
+    ) or any(id in text for text in reports for id in ids)
+
+
+def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
+    """Return how a check ended, and what is known to have changed since."""
+    where = f" (in {check.folder})" if check.folder else ""
+    since = _describe_changes_since(thread, facts, check) if check.known else ""
+    return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
 
 
 def _find_whole_run(facts: Facts) -> CommandFact | None:
-    """Find the last run of the whole suite, if only a part was run after it."""
-    last = next((c for c in facts.last_check if c.check == "test" and c.known), None)
-    if last is None or is_whole_suite(last.command):
+    """Find the last run of the whole suite, if surely only a part was run after it."""
+    last = next((c for c in facts.last_check if c.check == "test"), None)
+    suites = [c for c in facts.commands if c.suite in ("whole", "unknown")]
+    newest = next(iter(suites), None)
+    if last is None or newest is None or newest.refs[-1] >= last.refs[-1]:
         return None
-    found = [
-        c
-        for c in facts.commands
-        if c.check == "test" and c.folder == last.folder and is_whole_suite(c.command)
-    ]
-    newest = max(found, key=lambda c: c.refs[-1], default=None)
-    return newest if newest and newest.known else None
+    is_told = newest.suite == "whole" and newest.known and newest.folder == last.folder
+    return newest if is_told else None
 
 
-def _describe_changes_since(facts: Facts, check: CommandFact) -> str:
-    """Return what changed after a check: files that a tool edited, or the command that may have changed some.
+def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) -> str:
+    """Return what changed after a check: files that a tool edited, a command that may have changed some, sub-agents.
 
     Empty where nobody knows.
     """
-    ref = check.refs[-1]
+    ref, command = check.refs[-1], check.changed_by or ""
     later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
     edited = [f.path for f in later if not is_outside(f.path)]
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
+    since = []
     if edited:
-        return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
-    if check.changed_by and check.changed_by.startswith("> "):
-        return f"written since: `{check.changed_by[2:]}`"
-    if check.changed_by:
-        return f"`{shorten_command(check.changed_by, 60)}` ran since"
-    if elsewhere:
-        return (
-            f"edited since, outside of the folder: {name_paths(shorten_paths(facts, elsewhere), 4)}"
-        )
-    return "" if check.changed_by is None else "nothing edited since"
+        since.append(f"edited since: {name_paths(shorten_paths(facts, edited), 4)}")
+    if command.startswith("> ") and not any(path.endswith(command[2:]) for path in edited):
+        since.append(f"written since: `{command[2:]}`")
+    elif command and command[0] != ">":
+        since.append(f"`{shorten_command(command, 60)}` ran since")
+    if _had_agents(thread, ref):
+        since.append("sub-agents ran since")
+    if elsewhere and not since:
+        paths = name_paths(shorten_paths(facts, elsewhere), 4)
+        since.append(f"edited since, outside of the folder: {paths}")
+    return "; ".join(since) or ("" if check.changed_by is None else "nothing edited since")
 
 
 _UNKNOWN_END = "tasuki cannot tell how it ended"
@@ -397,7 +409,7 @@ def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     ]
     for lesson in still[:2]:
         where = f" (in {lesson.folder})" if lesson.folder else ""
-        command = shorten_command(strip_filter(lesson.command), 120)
+        command = shorten_check(lesson.command, list_check_kinds(lesson.command), 120)
         text = f"`{command}`{where}: `{shorten(lesson.error, 160)}`"
         label = "Failed, and did not pass since" if lesson.started else "Did not run"
         yield Item(text=text, refs=(lesson.failed,), label=label)

@@ -5,7 +5,13 @@ from itertools import accumulate, groupby, islice
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
+from tasuki.draft.facts.commands import (
+    CommandRun,
+    find_error,
+    find_outcome,
+    shorten_check,
+    shorten_command,
+)
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
@@ -338,7 +344,10 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
 def _build_command(run: CommandRun, call: ToolCall) -> Item | None:
     """Return a command with one line of its result."""
     result = _format_result(run, call)
-    text = f"`{shorten_command(run.command, MAX_COMMAND).replace('`', '')}`"
+    shown = shorten_command(run.command, MAX_COMMAND)
+    if run.judged and len(run.command) > MAX_COMMAND:
+        shown = shorten_check(run.command, tuple(run.judged), MAX_COMMAND)
+    text = f"`{shown.replace('`', '')}`"
     return Item(text=f"{text} → {result}" if result else text, refs=(run.ref,))
 
 

@@ -23,7 +23,7 @@ _CHANGES = compile_pattern(
     r"|(?:uv\s+)?pip\S*\s+(?:install|uninstall)\b|go\s+(?:get|mod|generate|work)\b|(?:make|just|task|mise|npm|pnpm|yarn|bun)\s+(?:run\s+)?\S*(?:fmt|format|fix|generate|gen|codegen)\S*"
 )
 _NOT_CHANGING = compile_pattern(
-    r"(?:black|isort|ruff\s+format|cargo\s+fmt|dotnet\s+format|mix\s+format|terraform\s+fmt).*\s--(?:check\S*|diff|verify-no-changes)\b|.*\s--dry-run\b|git\s+apply\s+--(?:check|stat)"
+    r"(?:black|isort|ruff\s+format|cargo\s+fmt|dotnet\s+format|mix\s+format|terraform\s+fmt).*\s--(?:check\S*|diff|verify-no-changes)\b|.*\s--dry-run\b|(?:make|just|task|mise|npm|pnpm|yarn|bun)\s+(?:run\s+)?(?!\S*fix)\S*(?:lint|check)\S*|git\s+apply\s+--(?:check|stat)"
 )
 _READS = compile_pattern(
     r"(?:gh|glab)\s|curl(?!.*\s-(?:[oO]|-output|-remote-name)\b)\s|(?:ps|kill|pkill|lsof|ss|netstat|jobs|wait|export|unset|set|exit|source|\.|cmp|diff|comm|md5sum|sha256sum|tr|cut|xxd|hexdump|tmux|history|id|uname|hostname|nproc|free|set-location|get-\w+|select-\w+|write-\w+|test-path|pushd|popd|read|shift|return|break|continue|local|declare)\b|(?:docker|podman|kubectl|helm)\s+(?:compose\s+)?(?:ps|logs|images|inspect|get|describe|version|info|up|start|stop|down|build)\b"

@@ -5,7 +5,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tasuki.draft.runs.programs import list_started
-from tasuki.draft.runs.runners import JUDGED, CheckKind, Runner, find_runner
+from tasuki.draft.runs.runners import (
+    JUDGED,
+    TASK_RUNNERS,
+    CheckKind,
+    Runner,
+    find_runner,
+    may_run_tests,
+)
 from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
@@ -57,6 +64,16 @@ def runs_project_script(command: str) -> bool:
     """Return whether a line runs a check by a name that the project gave: it may run any other, too."""
     started = map(identify_started, list_simple_commands(command))
     return any(one and one.runner.is_wrapper for one in started)
+
+
+def may_hold_tests(command: str) -> bool:
+    """Return whether a line runs a task of the project of which nobody knows whether it runs tests."""
+    return any(
+        may_run_tests(started.words)
+        for part in list_simple_commands(command)
+        if not TASK_RUNNERS.isdisjoint(part.text.split()) or "check" in part.text
+        for started in list_started(part.source or part.text)
+    )
 
 
 def strip_variables(text: str) -> str:

@@ -15,12 +15,13 @@ from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_
 from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
 from tasuki.draft.runs.own_lines import (
     ends_task,
+    has_line_of_each,
     is_of_one_project,
     keep_own_lines,
     shows_rounds,
 )
 from tasuki.draft.runs.programs import find_name
-from tasuki.draft.runs.runners import CheckKind
+from tasuki.draft.runs.runners import TEST_TASK, CheckKind
 from tasuki.draft.runs.summaries import (
     Part,
     Summary,
@@ -29,8 +30,8 @@ from tasuki.draft.runs.summaries import (
     find_begun_steps,
     find_needed_part,
     has_failure_mark,
-    is_other_part,
     list_summaries,
+    shows_tests,
 )
 from tasuki.model import RunResult, ToolCall
 from tasuki.patterns import compile_pattern
@@ -94,7 +95,32 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         is_retry = number and _is_retry(steps[number].command, steps[number - 1].command)
         is_first = runner.kind not in judged or (is_retry and one.result == "passed")
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
+        if runner.is_wrapper and "test" not in kinds and (tests := _judge_tests(line, number)):
+            judged["test"] = tests
+            own = runner.kind == "build" or any(x.verdict == "failed" for x in summaries)
+            if tests.result == "failed" and not own:
+                del judged[runner.kind]  # The task failed by its tests.
     return judged
+
+
+_TESTS_ENDED = compile_pattern(r"\[(?:[\w./-]+:)*tests?(?::[\w:./-]+)?\] Finished in \d")
+"""What mise prints of a task that passed."""
+
+
+def _judge_tests(line: EndedLine, number: int) -> Judgement | None:
+    """Judge the tests that a task of another kind ran, such as `make check`; None where it shows none."""
+    steps = list(line.steps)
+    started = steps[number].started
+    assert started
+    steps[number] = steps[number]._replace(started=started._replace(runner=TEST_TASK))
+    summaries = [one for one in list_summaries(TEST_TASK, line.rows) if shows_tests(one)]
+    ended = next(filter(_TESTS_ENDED.match, line.rows), "")
+    if not summaries and not ended:
+        return None
+    summaries = summaries or [Summary("passed", ended)]
+    judged = _judge_step(line._replace(steps=steps), number, summaries, {number: summaries})
+    is_own = any(one.verdict == "failed" for one in summaries)
+    return NOT_SHOWN if judged.result == "failed" and not is_own else judged
 
 
 def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:
@@ -126,6 +152,9 @@ def _judge_step(
         return Judgement("failed", max(failed, key=lambda one: one.tests).line)
     ordered = telling[::-1] if step.runner.is_wrapper else telling
     best = max(ordered, key=lambda one: one.tests, default=None)
+    told = best.line if best else ""
+    if told.startswith("Finished in "):  # Another line says more of it.
+        told = next((one.line for one in ordered if one is not best), told)
     nothing = _find_nothing(line, step, summaries)
     is_alone = all(one is step or is_harmless(one) for one in line.steps)
     is_list = _LISTS.match(step.command.text) and (code == 0 or step.filters)
@@ -133,9 +162,7 @@ def _judge_step(
     if listed:
         return Judgement("failed", listed) if is_alone else NOT_SHOWN
     if code == 0:
-        return Judgement(
-            "did not run" if nothing else "passed", nothing or (best.line if best else "")
-        )
+        return Judgement("did not run" if nothing else "passed", nothing or told)
     if reason := _find_why_not_started(line.steps[: number + 1], line.output):
         return Judgement("did not run", reason)
     if _CUT_OFF.search(line.output[-600:]):
@@ -148,7 +175,7 @@ def _judge_step(
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
     if best:
-        return Judgement("passed", best.line) if _proves(line, step, best, found) else NOT_SHOWN
+        return Judgement("passed", told) if _proves(line, step, best, found) else NOT_SHOWN
     others = {one.line for n, ones in found.items() if n != number for one in ones}
     is_silent = _is_silent(line, step, others) and was_reached(line, number, found)
     return Judgement("passed") if is_silent else NOT_SHOWN
@@ -203,8 +230,7 @@ def _proves(
     if is_strict and _WARNINGS.search(best.line):
         return False
     alike = [n for n in found if (one := line.steps[n].runner) and one.kind == step.runner.kind]
-    lines = {one.line for n in alike for one in found[n] if one.verdict == "passed"}
-    if len(alike) > 1 and sum(not is_other_part(one) for one in lines) < len(alike):
+    if len(alike) > 1 and not has_line_of_each(line, alike, found):
         return False
     needed = find_needed_part(best.line, line.rows)
     if needed == "whole" and is_of_one_project(step, best):

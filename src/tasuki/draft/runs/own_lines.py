@@ -1,6 +1,7 @@
 """Which of the lines that sum up are those of one step of a command line, and what they prove."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tasuki.draft.runs.ended_line import EndedLine, LineStep
@@ -46,6 +47,21 @@ def _find_kind(step: LineStep) -> CheckKind:
     return step.runner.kind if step.runner else ""
 
 
+def has_line_of_each(
+    line: EndedLine, alike: Sequence[int], found: Mapping[int, Sequence[Summary]]
+) -> bool:
+    """Return whether each of several steps of one kind has a good line of its own.
+
+    Builds with one program print the same ones: one of these must be there once for each.
+    """
+    lines = [[one.line for one in found[n] if one.verdict == "passed"] for n in alike]
+    runners = {line.steps[n].runner for n in alike}
+    if len(runners) == 1 and _find_kind(line.steps[alike[0]]) == "build":
+        forms = Counter(_NUMBER.sub("", text) for text in lines[0])
+        return len(alike) in forms.values()
+    return sum(not is_other_part(text) for text in set().union(*lines)) >= len(alike)
+
+
 def shows_rounds(line: EndedLine, found: Mapping[int, Sequence[Summary]]) -> bool:
     """Return whether the output holds a summary of each round of the only check in a loop."""
     lines = [one.line for ones in found.values() for one in ones if one.verdict == "passed"]
@@ -66,15 +82,19 @@ def ends_task(
     return is_followed or not may_be_first or len(later) < MOST_AFTER
 
 
+_NUMBER = compile_pattern(r"\d+")
 _BEGINS_TASK = compile_pattern(r"\[[\w:.-]+\] \$ |> \S+@\S+ \w")
 MOST_AFTER = 8
 """Lines that a task prints behind the one in which its program sums up."""
+_ONE_PROJECT = compile_pattern(r"^dotnet\s+test\s(?!.*proj\b.*\.\w+proj\b).*\.\w+proj\b")
 _DLL = compile_pattern(r"\s- (\S+)\.dll \(")
 
 
 def is_of_one_project(step: LineStep, best: Summary) -> bool:
     """Return whether dotnet was given the project of which a line speaks, so that no other has one."""
     tested = _DLL.search(best.line)
+    if tested is None and _ONE_PROJECT.search(step.command.text):
+        return True
     stems = {
         re.sub(
             r"\.\w+proj$|\.dll$",

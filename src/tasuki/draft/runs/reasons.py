@@ -22,7 +22,7 @@ def find_reason(command: str, kind: CheckKind, output: str, line: str) -> str:
     is_test = kind == "test"
     failed = _GO_FAILURE.search(output) if is_test else None
     begin = _FAILURES.search(output) if is_test and line else None
-    error = failed[1] if failed else find_error_line(output[begin.start() if begin else 0 :])
+    error = failed[1] if failed else find_error_line(output[begin.start() if begin else 0 :], line)
     parts = list_simple_commands(command)
     if kind in JUDGED and any(_PRINTS_TEXT.match(part.text) for part in parts if not part.is_piped):
         error = find_marked_line(kind, output) or line

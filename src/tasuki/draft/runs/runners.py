@@ -42,6 +42,15 @@ _NOT_BUILT = (
     "|生成失败|建置失敗|ビルドに失敗しました|빌드하지 못했습니다|СБОЙ сборки|Ошибка сборки|Kompilacja NIE POWIODŁA SIĘ|SESTAVENÍ SE NEZDAŘILO|Oluşturma BAŞARISIZ oldu"
 )
 """What MSBuild says at its end, in the languages of its program."""
+TESTED_WELL = (
+    "Test Run Successful|Execução de Teste Bem-sucedida|Der Testlauf war erfolgreich|La serie de pruebas se ejecutó correctamente|Série de tests réussie|L'esecuzione dei test è riuscita|テストの実行に成功しました|테스트를 실행했습니다"
+    "|Przebieg testu zakończony powodzeniem|Тестовый запуск выполнен|Test Çalıştırması Başarılı|测试运行成功|測試回合成功|Testovací běh byl úspěšný"
+)
+_TESTED_BADLY = (
+    "Test Run Failed|Falha na Execução de Teste|Fehler beim Testlauf|No se pudo ejecutar la serie de pruebas|Échec de la série de tests|L'esecuzione dei test non è riuscita|テストの実行に失敗しました|테스트 실행이 실패했습니다"
+    "|Przebieg testu nie powiódł się|Сбой тестового запуска|Test Çalıştırması Başarısız|测试运行失败|測試回合失敗|Testovací běh nebyl úspěšný"
+)
+"""What vstest says at its end with `--verbosity normal`, in the languages of its program."""
 _CARGO_DONE = r"Finished (?!`?(?:test|bench)\b).*\btarget\(s\).*"
 
 RUNNERS = (
@@ -56,8 +65,8 @@ RUNNERS = (
            r"FAIL|FAIL\s+\S+(?:\s+(?:[\d.]+m?s|\[(?:build|setup) failed\]))?|DONE .*\b[1-9]\d* (?:failures?|errors?)\b.*"),
     Runner("test", r"cargo\s+(?:[+-]\S+\s+)*(?:test|t|nextest\s+run)", r"test result: ok\. (?!0 passed).*",
            r"test result: FAILED.*|error: test (?:run )?failed.*|error: could not compile .*"),
-    Runner("test", r"dotnet\s+test|vstest", rf"{_TESTED}0{_NEXT}{_NAMED}[1-9].*|Test Run Successful\.|Test run summary: Passed!.*|{_TEST_TOTAL}0{_NEXT}{_NAMED}[1-9].*",
-           rf"{_TESTED}[1-9].*|Test Run Failed\.|Test run summary: Failed!.*|{_TEST_TOTAL}[1-9].*|(?:{_NOT_BUILT})\W*"),
+    Runner("test", r"dotnet\s+test|vstest", rf"{_TESTED}0{_NEXT}{_NAMED}[1-9].*|(?:{TESTED_WELL})[.。]|Test run summary: Passed!.*|{_TEST_TOTAL}0{_NEXT}{_NAMED}[1-9].*",
+           rf"{_TESTED}[1-9].*|(?:{_TESTED_BADLY})[.。]|Test run summary: Failed!.*|{_TEST_TOTAL}[1-9].*|(?:{_NOT_BUILT})\W*"),
     Runner("test", r"mvnw?\s+(?:\S+\s+){0,8}?(?:\S+:)?(?:test|verify|integration-test)", r"BUILD SUCCESS", r"BUILD FAILURE"),
     Runner("test", r"gradlew?(?!.*\s-x\s+\S*test\b)\s+(?:(?:-x|--tests|--console)\s+\S+\s+|(?!-x|--tests|--configuration|dependencies)\S+\s+){0,8}?(?:\S*:)?(?:check|test|test[A-Z]\w*(?<!Classes)|(?!compile|clean|process|assemble|bundle|package)[a-z]\w*Test)", r"BUILD SUCCESSFUL.*", r"BUILD FAILED.*"),
     Runner("test", r"ctest"),
@@ -117,7 +126,7 @@ _CHECKS_NOTHING = compile_pattern(
 )
 """Options with which a runner only lists, compiles, packs, prepares or watches; Go's way to run benchmarks alone."""
 
-_TASK_RUNNERS = frozenset(
+TASK_RUNNERS = frozenset(
     "make gmake mise just task rake composer nx turbo lerna rush npm pnpm yarn bun deno hatch poe invoke inv gulp grunt".split()
 )
 _OF_PACKAGES = frozenset(("npm", "bun", "composer", "deno", "hatch"))
@@ -133,12 +142,18 @@ _NO_CHECK = frozenset(
     "ui open docs gen generate list help staged start stop logs publish deploy push pull format fmt".split()
 )
 """Words in the name of a task that say that it checks nothing."""
+_NARROW = _NO_CHECK | frozenset(
+    "lint linter linting types type typecheck tsc eslint prettier biome clippy vet build bundle pack dev preview add remove exec list ls why audit outdated trust use "
+    "version bench benchmark migrate render codegen schema release tag".split()
+)
+"""With those that say that it runs no test."""
 _TASK_PART = compile_pattern(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 _SCRIPT = compile_pattern(
     r"(?:.*/)?(?:(?:scripts?|bin|ci|hack|tools|dev)/(?P<name>tests?|check|lint)|(?P<run>run[-_]?tests?)|tests?/(?P<all>run|all)|(?P<test>tests?(?:[-_]\w+)*)(?=\.sh|\.ps1))(?:\.(?:sh|bash|py|ps1))?"
 )
 _WRAPPERS = {kind: Runner(kind, f"({kind})", is_wrapper=True) for kind in JUDGED}
 """What a project gives a name to: it may run any runner."""
+TEST_TASK = _WRAPPERS["test"]
 ALL_RUNNERS = (*RUNNERS, *_WRAPPERS.values())
 
 
@@ -152,13 +167,24 @@ def find_runner(words: Sequence[str]) -> Runner | None:
         return None
     if match := _COMMAND.match(text):
         return RUNNERS[int((match.lastgroup or "r0")[1:])]
-    if text.partition(" ")[0] in _TASK_RUNNERS:
+    if text.partition(" ")[0] in TASK_RUNNERS:
         kinds = {kind for task in list_tasks(text.split()) for kind in _list_task_kinds(task)}
     elif script := _SCRIPT.fullmatch(path):
         kinds = set(_list_task_kinds(script["name"] or "test"))
     else:
         return None
     return next((_WRAPPERS[kind] for kind in JUDGED if kind in kinds), None)
+
+
+def may_run_tests(words: Sequence[str]) -> bool:
+    """Return whether a program with its arguments is a task of a project of which nobody knows what it runs."""
+    name = find_name(words[0])
+    if script := _SCRIPT.fullmatch(unquote(words[0]).replace("\\", "/")):
+        return script["name"] == "check"
+    if name not in TASK_RUNNERS or (name == "mise" and words[1:2] not in (["run"], ["r"])):
+        return False
+    tasks = [task for task in list_tasks([name, *words[1:]]) if task not in _RUN_WORDS]
+    return any("/" not in task and not _list_parts(task) & _NARROW for task in tasks)
 
 
 def list_tasks(words: Sequence[str]) -> Sequence[str]:
@@ -185,8 +211,12 @@ def list_tasks(words: Sequence[str]) -> Sequence[str]:
     return named
 
 
+def _list_parts(task: str) -> set[str]:
+    return {part.lower() for part in _TASK_PART.split(task)}
+
+
 def _list_task_kinds(task: str) -> list[CheckKind]:
-    parts = {part.lower() for part in _TASK_PART.split(task)}
+    parts = _list_parts(task)
     if parts & _NO_CHECK:
         return []
     return [kind for kind, words in _TASK_WORDS.items() if parts & words]

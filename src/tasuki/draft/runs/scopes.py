@@ -36,6 +36,8 @@ class CheckScope(NamedTuple):
     places: tuple[str, ...]
     picks: tuple[str, ...]
     omits: frozenset[str]
+    is_whole: bool
+    """Nothing in the command leaves out a part of what there is in its folder."""
 
 
 _FAMILIES = dict.fromkeys("py.test unittest nose2 trial manage.py django-admin".split(), "pytest") | {
@@ -74,6 +76,11 @@ _PART, _WORD = compile_pattern(r"[a-z0-9]+"), compile_pattern(r"\w+")
 _SOURCES = frozenset("test tests spec src lib app packages".split())
 _WHOLE = _SOURCES | frozenset("t specs lint check build all ci verify run . ...".split())
 """Tasks that may run everything of their kind, and folders that may hold everything."""
+_EVERYTHING = _WHOLE - frozenset("src lib app packages".split())
+_LEAVES_NOTHING_OUT = _EVERYTHING | frozenset(
+    "nextest clean install package artisan discover t run-script task run-many".split()
+)
+"""Words of a command behind which still everything is looked at."""
 _TAKES_NAMES = frozenset("cargo jest vitest playwright mocha pytest".split())
 """Runners whose arguments are parts of names."""
 _ELSEWHERE = compile_pattern(r"\bcd\s|^(?:ssh|docker|podman|kubectl|nerdctl|wsl)\b")
@@ -122,7 +129,7 @@ def enter_folder(text: str, folder: str | None) -> str | None:
 def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
     words = [unquote(word).replace("\\", "/") for word in started.words]
     name, is_task = find_name(words[0]), started.runner.is_wrapper
-    places, picks, omits = [], [], []
+    places, picks, omits, others = [], [], [], []
     form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
     for option, value in _list_arguments(words[1:]):
         path, _, test = value.partition("::")
@@ -140,22 +147,35 @@ def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
             picks += [value] if _WORD.search(value) else []
         elif option:
             picks += match.groups() if (match := _PICKED_CLASS.match(option)) else ()
+            others += [value] if is_path else []
         elif value.startswith(":"):
             picks += [value.rpartition(":")[0]] if value.count(":") > 1 else []
         elif is_path:
             places.append(path)
             picks += [test.rpartition("::")[2]] if test else []
-        elif name in _TAKES_NAMES and value not in _WHOLE:
+        elif name in _TAKES_NAMES and value not in _WHOLE | _LEAVES_NOTHING_OUT:
             picks.append(value)
-    task = " ".join(list_tasks(started.words) or words[:1]).lower() if is_task else ""
+        else:
+            others.append(value)
+    tasks = list_tasks(started.words) or words[:1] if is_task else ()
+    task = " ".join(tasks).lower()
+    named = frozenset(_PART.findall(task))
+    is_whole = not (picks or omits) and named <= _EVERYTHING
     return CheckScope(
         started.runner.kind,
         "" if is_task else _FAMILIES.get(name, name) + form,
-        frozenset(_PART.findall(task)).difference(*(_PART.findall(pick.lower()) for pick in picks)),
+        named.difference(*(_PART.findall(pick.lower()) for pick in picks)),
         folder,
         tuple(_find_place(folder, place) for place in places),
         tuple(picks),
         frozenset(omits),
+        is_whole
+        and (name != "go" or "./..." in words)
+        and all(_find_place("", place) in _EVERYTHING for place in places)
+        and all(
+            one in _LEAVES_NOTHING_OUT or one in tasks or one.endswith((".sln", ".slnx"))
+            for one in others
+        ),
     )
 
 
@@ -171,7 +191,7 @@ def _list_arguments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield before, ""
             elif before.startswith("-D"):
                 yield word, ""
-            else:
+            elif not has_value:
                 continue
             before = "--"
         else:
@@ -213,6 +233,8 @@ def _may_cover(later: CheckScope, failed: CheckScope, names: Sequence[str], sure
         if not targets or not all(_is_in(pick, name) for name in targets):
             return False
     if later.folder is None or failed.folder is None:
+        return True
+    if failed.places and set(failed.places) <= set(later.places):
         return True
     wanted = names or failed.places or ("",)
     widen = _widen if later.kind == "test" or not names else str
@@ -267,10 +289,4 @@ def is_selection(command: str) -> bool:
 def is_whole_suite(command: str) -> bool:
     """Return whether a line runs all tests of the thread's folder."""
     scopes = [one for one in list_scopes(command, "") if one.kind == "test"]
-    return bool(scopes) and all(
-        one.folder == ""
-        and not (one.picks or one.omits)
-        and one.task <= _WHOLE
-        and all(_widen(place) == "." for place in one.places)
-        for one in scopes
-    )
+    return bool(scopes) and all(one.folder == "" and one.is_whole for one in scopes)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, CheckKind, Runner
+from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, TESTED_WELL, CheckKind, Runner
 from tasuki.patterns import compile_pattern
 
 Verdict = Literal["passed", "failed", "nothing"]
@@ -211,6 +211,9 @@ def _read_tap(lines: Sequence[str]) -> Iterator[Summary]:
             planned, results = -1, []
 
 
+_TASKS_ENDED = compile_pattern(r"Finished in \d[\w. ]*$")
+_TASK_ENDED = compile_pattern(r"\[[\w:./-]+\] Finished in \d")
+"""What mise prints of each task, and of all; behind that stands a task that failed."""
 _BEGUN_STEP = compile_pattern(r"❯ ([\w.-]+)(?:\s+\[[=> ]*\] \d+/\d+)?$")
 _ENDED_STEP = compile_pattern(r"✔ ([\w.-]+)$")
 
@@ -231,6 +234,8 @@ def find_begun_steps(lines: Iterable[str]) -> dict[str, bool]:
 def find_ended_steps(lines: Sequence[str]) -> str:
     """Return the line at which the last step passed, if that is the end and all steps have passed."""
     last = next((line for line in reversed(lines) if line.strip()), "")
+    if _TASKS_ENDED.match(last) and any(map(_TASK_ENDED.match, lines)):
+        return last
     is_end = _ENDED_STEP.match(last)
     steps = find_begun_steps(lines) if is_end else {}
     return last if steps and all(steps.values()) else ""
@@ -240,6 +245,20 @@ def prints_passed_tests(output: str) -> bool:
     """Return whether an output, of whatever program, sums up tests that passed."""
     lines = list_summaries(_ANY, output.split("\n"))
     return any(one.verdict == "passed" and one.tests for one in lines)
+
+
+_OF_A_PACKAGE = compile_pattern(
+    r"(?:ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+m?s)|[^:：;,]{1,30}[!！]\s*[-–:]"
+)
+_OF_OTHERS = compile_pattern(r"(?i)\b(?:checks?|hooks?|rules?|steps?|targets?|tasks?)\b")
+
+
+def shows_tests(summary: Summary) -> bool:
+    """Return whether a line that sums up, of whatever program, is surely that of tests."""
+    if _OF_A_PACKAGE.match(summary.line):
+        return True
+    counted = summary.tests and _OF_TESTS.search(summary.line)
+    return bool(counted and not _OF_OTHERS.search(summary.line))
 
 
 def is_good_line(line: str) -> bool:
@@ -255,14 +274,14 @@ _PARTS = (
     (compile_pattern(r"PASS:\s"), compile_pattern(r"FAIL:\s")),  # Automake
     (
         compile_pattern(
-            r"\d+ passed \([\d.]+m?s\)$|[^:：;,]{1,30}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{2,28}[:：]\s*\d|Test Run Successful"
+            rf"\d+ passed \([\d.]+m?s\)$|[^:：;,]{{1,30}}?[!！]\s*[-–:]?\s*[^:：;,，、\d]{{2,28}}[:：]\s*\d|{TESTED_WELL}"
         ),
         None,
     ),  # playwright, dotnet
 )
 """Lines that are a part of a summary, and the other part without which they do not tell what failed."""
-_AT_END = compile_pattern(r"\d+ passing\b|test result: ok|ok\s+\S")
-"""Lines behind which stands what failed: of mocha, cargo and Go."""
+_AT_END = compile_pattern(r"\d+ passing\b|test result: ok|ok\s+\S|(?:\[\S+\] )?Finished in \d")
+"""Lines behind which stands what failed: of mocha, cargo, Go and mise."""
 Part = Literal["", "end", "whole"]
 
 
@@ -333,7 +352,7 @@ def has_failure_mark(runner: Runner, output: str) -> bool:
 
 MOST_FAILED = 50
 _FAILED_TEST = compile_pattern(
-    r"^[ \t]*(?:"
+    r"^(?:\[[\w:.-]{1,40}\])?[ \t]*(?:"
     r"--- FAIL: (?P<go>\S+)"
     r"|FAILED (?P<pytest>\S+::\S+)"
     r"|FAIL {1,2}(?P<suite>[\w./@+-]+\.[a-z]+(?: > [^\n]+?)?)"

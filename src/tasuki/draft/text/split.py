@@ -227,8 +227,8 @@ def has_most_terms(text: str, expected: set[str]) -> bool:
     return sum(term in low for term in expected) >= max(2, len(expected) * 0.6)
 
 
-def find_error_line(output: str) -> str:
-    """Return the line that says why a command failed: the first plain error, else the last hint."""
+def find_error_line(output: str, sum_up: str = "") -> str:
+    """Return the line that says why a command failed: the first plain error, else a hint, or the one that sums up."""
     weak = ""
     if match := _PLACED_ERROR.search(output):
         return shorten(fold_whitespace(match[0]), 240)
@@ -244,4 +244,4 @@ def find_error_line(output: str) -> str:
     if weak:
         return shorten(fold_whitespace(weak), 240)
     lines = [x for x in output.split("\n") if x.strip() and not x.startswith("Exit code")]
-    return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
+    return shorten(fold_whitespace(sum_up or lines[-1]), 240) if lines else ""

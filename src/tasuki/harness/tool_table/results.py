@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.tool_table.tools import find_tool
 from tasuki.model import ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
@@ -28,6 +28,11 @@ _BODY = "\nOutput:\n"
 _HEADED = ("Wall time: ", "Script completed\n", "Script failed\n")
 _CUT = compile_pattern(r"\AWarning: truncated output \([^\n]*\nTotal output lines: \d+\n\n(?=\{)")
 _CUT_FIELD = compile_pattern(r'"exit_code":(-?\d+)|"session_id":(\d+)')
+_OBJECT = compile_pattern(
+    r'\{(?:"(?:chunk_id|wall_time_seconds|exit_code|session_id|original_token_count|output)":'
+    r'(?:"(?:[^"\\\n]++|\\.)*+"|-?[\d.]+|null)(?:,|(?=\})))+\}(?=\n|\Z)'
+)
+"""A result that a script printed, behind a heading or beside its output."""
 _SESSION = compile_pattern(r"\bSESSION_ID\W{1,3}(\d+)", re.IGNORECASE)
 _FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
 _REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
@@ -40,10 +45,16 @@ class _ShellMetadata(Struct, frozen=True):
 class _ShellResult(Struct):
     """The result of a command as an object: of older versions, and of calls in scripts."""
 
-    output: str
+    output: str | None = None
     metadata: _ShellMetadata = _ShellMetadata()
     exit_code: int | None = None
     session_id: int | str | None = None
+
+    def read(self, rest: str) -> "WordedResult":
+        """Return what it says; the output is the rest of the text, where it has none."""
+        code = self.metadata.exit_code if self.exit_code is None else self.exit_code
+        output = rest if self.output is None else self.output
+        return WordedResult(code, output, str(self.session_id or ""))
 
 
 _SHELL_RESULT = msgspec.json.Decoder(_ShellResult)
@@ -70,15 +81,17 @@ def parse_result(text: str) -> WordedResult:
     """Parse a result: exit code, output without the program's header, id of a running session."""
     if cut := _CUT.match(text):
         text = text[cut.end() :]
+    for start in (0, text.find("\n", 0, 80) + 1, text.rfind("\n") + 1):
+        printed = _OBJECT.match(text, start)
+        if printed and (result := decode_part(_SHELL_RESULT, printed[0], None)):
+            return result.read(text[:start] + text[printed.end() + 1 :])
     if text.startswith("{"):
-        try:
-            result = decode_nested(_SHELL_RESULT, text)
-            code = result.metadata.exit_code if result.exit_code is None else result.exit_code
-            return WordedResult(code, result.output, str(result.session_id or ""))
-        except UNDECODABLE:
-            field = _CUT_FIELD.search(text[:300]) if cut else None
-            code = int(field[1]) if field and field[1] else None
-            return WordedResult(code, text, (field and field[2]) or "")
+        result = decode_part(_SHELL_RESULT, text, None)
+        if result and result.output is not None:
+            return result.read("")
+        field = _CUT_FIELD.search(text[:300]) if cut else None
+        code = int(field[1]) if field and field[1] else None
+        return WordedResult(code, text, (field and field[2]) or "")
     header_end = text.find(_BODY)
     if header_end < 0:
         match = _STATE.match(text)
