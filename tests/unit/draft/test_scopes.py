@@ -53,6 +53,7 @@ FAILED = "1 failed, 3 passed in 0.1s\nFAILED tests/test_cart.py::test_round - as
         ("cd web && npm test", "npm test", JEST),
         ("npm test -w web", "npm test -w web", JEST),
         ("mypy .", "npm run lint", ()),
+        ("npm run check", "npm run check", ("../other/src/main.ts",)),
         ("ruff check .", "ruff check src tests", ()),
         ("ruff check src", "ruff check .", ()),
         ("npm run test:unit", "npm test", JEST),
@@ -294,7 +295,7 @@ def test_the_state_tells_which_tests_were_run(
     told = [
         f"{item.label}: {item.text}"
         for item in items
-        if item.label not in ("Branch", "Not committed yet")
+        if not item.label.startswith(("Branch", "Not committed yet"))
     ]
 
     assert [line.replace("; nothing edited since", "") for line in told] == lines
@@ -304,7 +305,7 @@ def test_the_state_tells_which_tests_were_run(
     ("command", "is_whole"),
     [
         ("go test -race -count=1 ./...", True), ("go test -race -count=1 ./internal/sem", False), ("go test", False), ("go test -json ./a", False),
-        ("dotnet test", True), ("dotnet test A.sln -c Release", True), ("dotnet test A.Tests.csproj", False), ("cargo nextest run", True), ("cargo test -p x", False),
+        ("dotnet test", True), ("dotnet test A.sln -c Release", True), ("dotnet test A.Tests.csproj", False), ("cargo nextest run", True), ("cargo test -p x", False), ("cargo +1.96.0 test", True),
         ("pytest -q tests/", True), ("pytest tests/unit", False), ("mvn clean verify", True), ("mvn -pl x test", False), ("gradle :app:test", False),
         ("npm test", True), ("npm test -w x", False), ("npm test -- cart", False), ("mise run test:ci", True), ("make test T=x", False), ("bun test cart", False),
     ],

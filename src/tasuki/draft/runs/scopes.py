@@ -131,7 +131,8 @@ def _read_scope(started: StartedRunner, folder: str | None) -> CheckScope:
     name, is_task = find_name(words[0]), started.runner.is_wrapper
     places, picks, omits, others = [], [], [], []
     form = ":format" if words[1:2] in (["format"], ["fmt"]) else ""
-    for option, value in _list_arguments(words[1:]):
+    toolchain = words[1][:1] == "+" if words[1:] else False  # Of rustup.
+    for option, value in _list_arguments(words[1 + toolchain :]):
         path, _, test = value.partition("::")
         is_source = started.runner.kind != "test" and path in _SOURCES
         is_path = is_source or "/" in path or bool(_FILE.fullmatch(path))
@@ -216,6 +217,8 @@ def may_cover(
 
 
 def _may_cover(later: CheckScope, failed: CheckScope, names: Sequence[str], surely: bool) -> bool:
+    if later == failed and later.folder is not None:
+        return True  # Wherever it names its files from.
     if (later.tool != failed.tool) and (surely or (later.tool and failed.tool)):
         return False
     if later.task and failed.task and not later.task <= failed.task | _WHOLE:
