@@ -174,17 +174,16 @@ class AiderReader(ThreadReader):
 
     def _on_applied(self, match: re.Match[str]) -> None:
         path = match[1].strip()
-        changes = [c for c in markdown.parse_edits(self.proposed) if _match_paths(c.path, path)]
-        if not changes:
-            changes = markdown.find_whole_files(self.proposed, path)
+        edits = [c for c in markdown.parse_edits(self.proposed) if _match_paths(c.path, path)]
+        changes = edits or markdown.find_whole_files(self.proposed, path)
         applied = tuple(
             FileChange(path, "edit" if path in self.known_files else c.kind, c.old, c.new)
             for c in changes
         )
         self.known_files.add(path)
         self.to_commit[path] = None
-        applied = applied or (FileChange(path=path, kind="edit"),)
-        self._add_call("edit", match[0], kind="edit", paths=(path,), changes=applied, status="ok")
+        done = applied or (FileChange(path, "edit"),)
+        self._add_call("edit", match[0], kind="edit", paths=(path,), changes=done, status="ok")
 
     def _on_committing(self, match: re.Match[str]) -> None:
         self.to_commit[match[1]] = None
@@ -305,16 +304,16 @@ def _parse_marked_block(
         return None
     end = position
     if line.endswith("  "):  # More lines of a command that is proposed end before aider's next one.
-        numbers = range(position + 1, len(lines))
-        after = next((n for n in numbers if not lines[n].strip() or lines[n][0] in ">#"), 0)
+        below = enumerate(lines[position + 1 : position + 40], position + 1)
+        after = next((n for n, x in below if not x.strip() or x[0] in ">#"), 0)
         if after and lines[after].startswith(">") and lines[after - 1].endswith("  "):
             end = after - 1
     else:
         end = ends[position + 1] if after_mark and lines[position - 1].strip() else len(lines)
         if end >= len(lines) or lines[end].startswith((">", "#### ", "# aider chat started")):
             return None
-    own = [line[2:], *lines[position + 1 : end + 1]]
-    return _HistoryBlock("own", position, [*own[:-1], own[-1].removesuffix("  ")])
+    own = "\n".join((line[2:], *lines[position + 1 : end + 1])).removesuffix("  ")
+    return _HistoryBlock("own", position, own.split("\n"))
 
 
 def _find_ends(lines: list[str]) -> list[int]:
