@@ -241,7 +241,7 @@ def test_checks_and_releases_are_told_as_last_seen(tmp_path: Path) -> None:
     listed = lines_of(start().shell("gh run list", runs), tmp_path)
 
     assert listed["Checks of `main`, as last seen"] == "1 FAILED (`CI`)"
-    assert lines["Published"] == "`@dev/shop@1.2.0`"
+    assert lines["Published by this thread"] == "`@dev/shop@1.2.0`"
 
 
 def test_pull_requests_of_two_repositories_do_not_mix(tmp_path: Path) -> None:
@@ -276,8 +276,8 @@ def test_the_release_of_gh_itself_was_not_published(tmp_path: Path) -> None:
     shown = start().shell("gh --version && cat publish.sh # npm publish", address)
     made = start().shell("gh release create v1", address.replace("cli/cli", "dev/shop"))
 
-    assert "Published" not in lines_of(shown, tmp_path)
-    assert "dev/shop" in lines_of(made, tmp_path)["Published"]
+    assert "Published by this thread" not in lines_of(shown, tmp_path)
+    assert "dev/shop" in lines_of(made, tmp_path)["Published by this thread"]
 
 
 def test_what_a_complete_list_lacks_is_not_left(tmp_path: Path) -> None:

@@ -458,6 +458,7 @@ def _extract_message(entry: Entry) -> str:
         is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
         return entry.text if is_said else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
+    is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.
     return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""
 
 

@@ -8,10 +8,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from tasuki.draft.facts.commands import CommandRun
+from tasuki.draft.facts.commands import LEADING_CD, CommandRun
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
+from tasuki.draft.runs.scopes import join_folder
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
 from tasuki.model import FileChange, FileFact, Quote, Thread
@@ -84,7 +85,7 @@ _UNDO_ALL = compile_pattern(
 _MOVER = compile_pattern(
     r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
 )
-_REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
+_REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+(?!.*--cached)([^|;&><]+)")
 _MOVE_FAILED = compile_pattern(r"\bmv: |fatal: |cannot (?:move|stat)|is not recognized")
 _DELETED = compile_pattern(
     r"(?m)^(?: delete mode \d+ |\s+deleted:\s+|rm ')([^\s']+)'?\s*$|^ (\S+)\s+\|\s+(\d+) -+\s*$"
@@ -150,6 +151,13 @@ class FileTable:
         file.created = file.created or (change.kind == "create" and not file.reads)
         file.deleted = change.kind == "delete"
         file.changes.append(change)
+
+    def record_removal(self, path: str, ref: int) -> None:
+        """Record that a file was removed, or a folder with all files in it."""
+        above = f"{self.make_relative(path).rstrip('/')}/"
+        inside = [name for name in self.files if name.startswith(above)]
+        for name in inside or [path]:
+            self.record_change(FileChange(path=name, kind="delete"), ref)
 
     def record_move(self, old: str, new: str, ref: int) -> None:
         """Record that a file or folder was renamed; what was done to the old one counts for the new one."""
@@ -282,23 +290,26 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
     if not (run.navigation or "git " in command or "rm " in command or "mv " in command):
         return
+    cd = LEADING_CD.match(command)
+    folder = join_folder(run.folder, cd[1].strip("\"'")) if cd else run.folder
+
+    def locate(path: str) -> str:
+        return join_folder(folder, path) or path
+
     for old, new in _list_moves(run):
-        table.record_move(old, new, ref)
+        table.record_move(locate(old), locate(new), ref)
     if run.went_wrong:
         return
+    for path in _list_read(run) if run.navigation else ():
+        table.record_read(locate(path), ref)
     if "git " in command:
         table.record_deletions(run.output)
-    if run.navigation:
-        for path in _list_read(run):
-            table.record_read(path, ref)
-    if "git " in command and "stash" not in command:
-        if _UNDO_ALL.search(command):
+        if _UNDO_ALL.search(command) and "stash" not in command:
             table.record_undo("", ref)
-        for path in _find_paths(_UNDO, command):
-            table.record_undo(path, ref)
-    elif "rm " in command:
-        for path in _find_paths(_REMOVER, command):
-            table.record_change(FileChange(path=path, kind="delete"), ref)
+        for path in _find_paths(_UNDO, command) if "stash" not in command else ():
+            table.record_undo(locate(path), ref)
+    for path in _find_paths(_REMOVER, command) if "rm " in command else ():
+        table.record_removal(locate(path), ref)
 
 
 def _list_moves(run: CommandRun) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ from tasuki.draft.runs.command_kinds import (
     drop_here_documents,
     is_navigation,
     list_simple_commands,
+    runs_project_script,
 )
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
@@ -115,9 +116,8 @@ _CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"
 def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the last run of each kind of check; kinds that one command ran share a line."""
     by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
-    tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
     for check in facts.last_check:
-        if check.check == "build" and check.ok and check.refs[-1] < tested:
+        if check.check == "build" and any(_was_built_by(c, check) for c in facts.last_check):
             continue  # What was tested later was built.
         by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
     for checks in by_run.values():
@@ -142,6 +142,15 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
             refs=(known[0],),
             label="Not verified",
         )
+
+
+def _was_built_by(test: CommandFact, build: CommandFact) -> bool:
+    """Return whether tests passed after a build, which they cannot without it, or by a task that may hold it."""
+    if test.check != "test" or not test.ok or test.refs[-1] < build.refs[-1]:
+        return False
+    built = LEADING_CD.sub("", shorten_check(build.command, ("build",))).split(None, 1)[0]
+    by_same = built in test.command.split() or runs_project_script(test.command)
+    return build.ok or (by_same and test.folder == build.folder)
 
 
 _AGENT_TOOLS = ("Workflow", "SendMessage")
@@ -183,7 +192,10 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
     """
     ref, command = check.refs[-1], check.changed_by or ""
     later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
-    edited = [f.path for f in later if not is_outside(f.path)]
+    inside = f"{check.folder}/" if is_outside(check.folder) else ""
+    edited = [
+        f.path for f in later if f.path.startswith(inside) and (inside or not is_outside(f.path))
+    ]
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
     since = []
     if edited:

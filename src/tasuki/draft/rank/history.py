@@ -357,7 +357,7 @@ def _format_result(run: CommandRun, call: ToolCall) -> str:
     if commit := _COMMITTED.search(run.output):
         return shorten(fold_whitespace(commit[0]), MAX_RESULT)
     if run.result == "not shown":
-        return ""
+        return f"exit code {call.exit_code}" if call.exit_code else ""
     if run.went_wrong:
         error = find_error(run)
         word = "failed" if run.result == "failed" else "did not run"

@@ -63,6 +63,7 @@ _RESTORED = compile_pattern(r"(?m)^Updated \d+ paths? from ")
 _BACK = compile_pattern(r"HEAD(?:~(\d+)|\^|~)$")
 _WORKTREE = compile_pattern(r"(?m)^(/\S+|[A-Za-z]:/\S+)\s+[0-9a-f]{7,40} \[([^\]\n]+)\]")
 _SHORT = compile_pattern(r"-(?!-)\w*s\w*|--short|--porcelain\S*")
+_NAMES_BRANCH = compile_pattern(r"-(?!-)\w*b\w*|--branch")
 _QUIET = compile_pattern(r"-(?!-)\w*q\w*|--quiet")
 _ALL = compile_pattern(r"-(?!-)\w*a\w*|--all|--include")
 MAKERS = frozenset("commit cherry-pick revert merge rebase am pull".split())
@@ -128,6 +129,9 @@ class GitReading:
 
     def _key(self, branch: str) -> str:
         return self.checkout.name_branch(branch)
+
+    def _list_words(self, verb: str) -> list[str]:
+        return [word for c in self.commands if c.verb == verb for word in c.words]
 
     def _is_proven(self, command: RepositoryCommand) -> bool:
         shown = command.number in self.shown
@@ -228,7 +232,9 @@ class GitReading:
                 b for _, b in _TRACKING.findall(self.output)
             ]
         if "status" in verbs:
-            found += _ON_BRANCH.findall(self.output) + _SHORT_STATUS.findall(self.output)
+            found += _ON_BRANCH.findall(self.output)
+            if any(map(_NAMES_BRANCH.fullmatch, self._list_words("status"))):
+                found += _SHORT_STATUS.findall(self.output)[:1]  # Later ones may be headings.
         if "branch" in verbs:
             found += _STARRED.findall(self.output)
         if "rebase" in verbs or "pull" in verbs:
@@ -401,7 +407,7 @@ def _list_changes(output: str) -> list[str]:
 
 def find_shown_branch(output: str) -> str:
     """Find the branch that a status names; empty for none, and where a line switched."""
-    match = _ON_BRANCH.search(output) or _SHORT_STATUS.search(output)
+    match = _ON_BRANCH.search(output) or _SHORT_STATUS.match(output)
     return match[1] if match and not _SWITCHED.search(output) else ""
 
 

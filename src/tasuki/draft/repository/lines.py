@@ -237,4 +237,4 @@ def _list_published(repository: RepositoryState) -> Iterator[Item]:
     if repository.published:
         newest = repository.published[-3:]
         text = ", ".join(f"`{q.text}`" for q in newest)
-        yield Item(text=text, refs=tuple(q.ref for q in newest), label="Published")
+        yield Item(text=text, refs=tuple(q.ref for q in newest), label="Published by this thread")

@@ -66,6 +66,8 @@ class PullRequestLog:
         self.pulls: dict[tuple[str, int], PullRequest] = {}
         """By repository, empty where it is not known, and number."""
         self.checks: CheckSummary | None = None
+        self._is_made = False
+        """One was just made by a tool that did not say its number."""
 
     def list_pulls(self) -> tuple[PullRequest, ...]:
         """List them, the one that was seen last at the end."""
@@ -234,8 +236,10 @@ class PullRequestLog:
         ]
         of, number = found[0] if found else ("", numbers[0] if numbers else 0)
         number = int(number)
-        if "create" in name and number:
-            self._note(number, "open", ref, of, created=True)
+        if "create" in name:
+            self._is_made = not number
+            if number:
+                self._note(number, "open", ref, of, created=True)
         elif "merge" in name and re.search(r'"merged":\s*true', call.output):
             asked = re.search(r'"pull_?[nN]umber":\s*(\d+)', call.detail)
             if asked or number:
@@ -276,7 +280,10 @@ class PullRequestLog:
         branch: str = "",
     ) -> None:
         """Keep a pull request's newest state; an unknown state leaves the old one."""
-        if old := self._find_pull(number, repository):
+        old = self._find_pull(number, repository)
+        if old is None and self._is_made and not state:
+            self._is_made, state, created = False, "open", True
+        if old:
             repository = repository or old.repository
             del self.pulls[old.repository, number]
         self.pulls[repository, number] = PullRequest(

@@ -62,6 +62,8 @@ _STARTERS = {
     )
     for name in names.split()
 }  # fmt: skip
+_NAMES_FIRST = frozenset("mise kubectl oc devcontainer lxc toolbox".split())
+"""Starters that are told a tool or a place first, and the program behind `--`."""
 _SSH = _create(valued="-i -l -p -o -F -J -b -c -D -e -L -m -R -S -w -W", skipped=1, detaches=True)
 _PYTHON_OPTIONS = frozenset("-W -X --source --rcfile --omit --include".split())
 _SHELLS = frozenset("bash sh zsh dash ksh".split())
@@ -165,7 +167,7 @@ def _skip_starter(words: Sequence[str], at: int, starter: _Starter) -> int | Non
     if starter.detaches and any(map(_DETACHED.fullmatch, words[at:place])):
         return len(words)
     place += starter.skipped
-    marked = list(words[place : place + 5])
+    marked = list(words[place : place + (5 if find_name(words[at]) in _NAMES_FIRST else 1)])
     return place + marked.index("--") + 1 if "--" in marked else place
 
 

@@ -15,7 +15,7 @@ LEAD = 400
 """Characters of a line that the user typed before or after a paste."""
 _FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _PRINTED_LINE = compile_pattern(
-    r"\s*+(?:[$❯›»%]\s|[+-]\s?\d+\s|\d+\s?[-+]\s|[+-]{3} |@@ |at \S+\s*\(|\[?\d{4}-\d\d-\d\d[T ]\d\d:"
+    r"\s*+(?:[$❯›»%➜]\s|\S+@\S+ \S+ [%$#]\s|[+-]\s?\d+\s|\d+\s?[-+]\s|[+-]{3} |@@ |at (?:async )?\S+\s*\(|\[?\d{4}-\d\d-\d\d[T ]\d\d:"
     r"|(?:>\s*+)?(?:\d++\s*+)?[│┃╭╰×⨯]|(?:> ?)?\d* \|  |·\s{2})"
 )
 """How lines of terminals, logs and diffs begin."""
