@@ -488,6 +488,8 @@ class RepositoryState(Struct, frozen=True):
     pull_requests: tuple[PullRequest, ...] = ()
     checks: CheckSummary | None = None
     published: tuple[Quote, ...] = ()
+    merging_ref: int = 0
+    """Entry since which a merge or rebase with conflicts is under way in the checkout in use, 0 for none."""
     maybe_ref: int = 0
     """The newest entry after which somebody else may have committed, 0 for none."""
     checkouts: tuple[CheckoutState, ...] = ()

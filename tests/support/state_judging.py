@@ -186,7 +186,7 @@ _KINDS = {"Tests": "test", "Lint or type check": "lint", "Build": "build"}
 def _judge_item(
     cut: Cut, item: Item, line_of: Callable[[int], int]
 ) -> Iterator[tuple[str, _Opinion]]:
-    label = item.label.partition(", written ")[0]
+    label = item.label.partition(", written ")[0].partition(" when last written")[0]
     if label.startswith("Committed"):
         elsewhere = label.endswith(", earlier")
         yield f"Committed on …{', earlier' if elsewhere else ''}", _judge_commits(cut, item)
@@ -282,7 +282,7 @@ def _judge_uncommitted(cut: Cut, text: str) -> _Opinion:
     Where the line says that a formatter changed others, it need not name them all; neither where it says of how many
     it does not know.
     """
-    text, unclear, _ = text.partition("; of ")
+    text, unclear, _ = text.removesuffix("; sub-agents may have changed more").partition("; of ")
     text, formatted, _ = text.partition(", and what `")
     outside = [p for p in cut.uncommitted if p.startswith(("../", "/", "~"))]
     labelled = [p for p in cut.uncommitted if p not in outside]

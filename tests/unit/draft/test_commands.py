@@ -94,7 +94,7 @@ def test_heredocs_are_left_off_and_marked() -> None:
     [
         ("pnpm -s test", "test"), ("npm --silent run test:unit", "test"), ("pnpm -s run build", "build"),
         ("yarn --cwd x run lint", "lint"), ('echo "pytest"', ""), ("curl https://x.org/tests/build", ""),
-        ("./notify 'make lint'", ""), ('bash -c "pytest -q"', "test"), ("docker run x 'npm test'", "test"),
+        ("./notify 'make lint'", ""), ('bash -c "pytest -q"', "test"), ("docker run x 'npm test'", "test"), ("docker run --rm -e A=b rust:1 cargo test --test real -- --ignored", "test"),
     ],
 )  # fmt: skip
 def test_what_stands_in_a_text_or_an_address_is_no_check(command: str, kind: str) -> None:

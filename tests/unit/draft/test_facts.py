@@ -418,6 +418,7 @@ def test_a_move_that_failed_or_of_an_unknown_file_moves_nothing(tmp_path: Path) 
         ("sed -n '/first/,/last/p' src/a.py", "first", ["src/a.py"]),
         ("sed -n '1,20p' src/x/*.py", "first", []),
         ('cat "$repo/.env.py"', "x = 1", []),
+        ("cd /home/dev/other && cat README.md", "# Shop", ["/home/dev/other/README.md"]),
     ],
 )  # fmt: skip
 def test_a_file_was_read_where_something_of_it_was_shown(

@@ -252,6 +252,7 @@ def test_a_run_is_told_as_its_runner_or_its_own_exit_code_shows(
         'exec_command failed for `/bin/zsh -lc pytest`: CreateProcess { message: "Rejected(\\"no\\")" }',
         "The user has specified a rule which prevents you from using this specific tool call.",
         "Tool execution denied by policy.",
+        "<tool_use_error>Cancelled: parallel tool call Bash(make) errored</tool_use_error>",
     ],
 )
 def test_a_call_that_something_stopped_did_not_run(output: str) -> None:

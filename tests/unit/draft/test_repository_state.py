@@ -559,3 +559,56 @@ def test_each_commit_of_a_line_has_its_own_message(tmp_path: Path) -> None:
 
     made = lines_of(start().shell(line, ""), tmp_path)["Committed on `main`"]
     assert made == "two is mended; one is mended — no push seen"
+
+
+def test_a_heading_is_no_branch_and_an_ignored_file_no_change(tmp_path: Path) -> None:
+    """`## ` names the branch where git was asked for it, and `!!` is what git leaves alone."""
+    read = start().shell("git status --short && cat README.md", " M a.py\n# Shop\n## License")
+    both = start().shell("git status --short --ignored", " M a.py\n?? b.py\n!! target/")
+
+    assert lines_of(read, tmp_path)["Branch"].startswith("`main`")
+    assert lines_of(both, tmp_path)["Also changed in the folder, as git listed it"] == "`b.py`"
+
+
+@pytest.mark.parametrize(
+    ("after", "goes_on"),
+    [
+        ([], True), ([("git status", "On branch main\nYou have unmerged paths.")], True),
+        ([("git merge --abort", "")], False), ([("git commit --no-edit", "[main 2222222] Merge")], False),
+        ([("git rebase --continue", "Successfully rebased and updated refs/heads/main.")], False),
+    ],
+)  # fmt: skip
+def test_a_merge_with_conflicts_is_told_until_it_ends(
+    after: list[tuple[str, str]], goes_on: bool, tmp_path: Path
+) -> None:
+    """By a commit, an abort, or the end of a rebase."""
+    builder = start().shell("git merge next", "CONFLICT (content): Merge conflict in b.py", 1)
+    for command, output in after:
+        builder = builder.shell(command, output)
+
+    told = "Merge or rebase with conflicts, under way" in lines_of(builder, tmp_path)
+    assert told == goes_on
+
+
+def test_a_part_of_a_list_is_not_the_list(tmp_path: Path) -> None:
+    """`head` leaves rows out, and the number of those that are left says nothing."""
+    builder = start().shell("git status --short | head -2", " M a.py\n M b.py")
+
+    assert not any("as git listed it" in label for label in lines_of(builder, tmp_path))
+
+
+def test_files_of_a_folder_that_was_removed_are_gone(tmp_path: Path) -> None:
+    """Also where the line goes on with a commit; a file that only left the index is there."""
+    builder = start().create("cmd/try/main.go", "x").shell("git status --short", "?? cmd/try/")
+    kept = lines_of(builder.shell("git rm --cached cmd/try/main.go", ""), tmp_path)
+    gone = lines_of(builder.shell("rm -rf cmd/try && git commit -qam two", ""), tmp_path)
+
+    assert "main.go" in kept["Not committed yet"]
+    assert "main.go" not in gone.get("Not committed yet", "")
+
+
+def test_sub_agents_may_have_changed_more(tmp_path: Path) -> None:
+    """Where git did not list the files, nobody knows what they wrote."""
+    assert lines_of(start().agent("Fix it"), tmp_path)["Not committed yet"] == (
+        "`a.py`; sub-agents may have changed more"
+    )

@@ -306,7 +306,7 @@ def test_the_state_tells_which_tests_were_run(
     [
         ("go test -race -count=1 ./...", True), ("go test -race -count=1 ./internal/sem", False), ("go test", False), ("go test -json ./a", False),
         ("dotnet test", True), ("dotnet test A.sln -c Release", True), ("dotnet test A.Tests.csproj", False), ("cargo nextest run", True), ("cargo test -p x", False), ("cargo +1.96.0 test", True),
-        ("pytest -q tests/", True), ("pytest tests/unit", False), ("mvn clean verify", True), ("mvn -pl x test", False), ("gradle :app:test", False),
+        ("pytest -q tests/", True), ("npx jest -- cart", False), ("mise exec node@20 -- npm test", True), ("pytest tests/unit", False), ("mvn clean verify", True), ("mvn -pl x test", False), ("gradle :app:test", False),
         ("npm test", True), ("npm test -w x", False), ("npm test -- cart", False), ("mise run test:ci", True), ("make test T=x", False), ("bun test cart", False),
     ],
 )  # fmt: skip

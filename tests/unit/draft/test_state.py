@@ -9,7 +9,7 @@ from making import thread_of
 from tasuki.draft.facts import state
 from tasuki.draft.facts.commands import find_formatter, find_last_checks, list_runs
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.model import Entry, Thread, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki.model import Entry, FileChange, Thread, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.testing import ThreadBuilder
 
 CLEAN = "On branch main\nnothing to commit, working tree clean"
@@ -241,6 +241,8 @@ def test_a_plan_is_approved_until_there_is_a_newer_one() -> None:
     newer = call("ExitPlanMode", "plan", "refused", detail="# The other way\n1. Turn")
 
     assert ("Approved plan", "One way; Go", 1) in thread_with("# One way\n1. Go")
+    later = "Approved plan, before 1 later message of the user"
+    assert (later, "One way; Go", 1) in thread_with("# One way\n1. Go", "now the docs")
     assert thread_with("# One way\n1. Go", newer, '{"task_id":"a"}', aborted=True) == [
         ("", "The user interrupted the last turn", 2),
         ("Refused by the user", "the plan “The other way”", 2),
@@ -255,6 +257,34 @@ def test_what_was_done_before_a_later_message_is_told_as_such() -> None:
         "Todo list, open", "Todo list, done before a later message of the user",
     ]  # fmt: skip
     assert "Todo list, done" in [label for label, _, _ in thread_with("go", todos)]
+
+
+def test_a_todo_list_from_before_many_edits_is_told_with_its_age() -> None:
+    """Its tasks may be done by now."""
+    todos = call("TodoWrite", "todo", "ok", todos=(Todo("Ship", "in_progress"),))
+    change = FileChange(path="a.py", kind="edit", old="1", new="2")
+    edits = [call("Edit", "edit", "ok", changes=(change,)) for _ in range(5)]
+
+    labels = [label for label, _, _ in thread_with("go", todos, *edits)]
+    assert "Todo list, in progress when last written, 5 entries ago" in labels
+
+
+def test_a_failed_build_that_tests_made_up_for_is_not_told() -> None:
+    """Tests of the same program cannot pass without it; those of another one can."""
+    build = call(
+        "Bash",
+        "shell",
+        "error",
+        command="cargo check",
+        output="error[E0063]: missing field",
+        exit_code=101,
+    )
+    passed = "test result: ok. 3 passed; 0 failed; 0 ignored"
+    tests = call("Bash", "shell", "ok", command="cargo test", output=passed, exit_code=0)
+    others = call("Bash", "shell", "ok", command="pytest -q", output="3 passed in 1s", exit_code=0)
+
+    assert "Build" not in [label for label, _, _ in thread_with(build, tests)]
+    assert "Build" in [label for label, _, _ in thread_with(build, others)]
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,7 @@ def test_words_of_others_in_a_message_are_not_the_users(
     "message",
     [
         f"Looking at your logs, I notice a slash too much.\n\n{REPLY}\n\nLet me know if you'd like me to go on.",
+        "~/shop (main)\n➜  shop git:(main) npx tsx src/cli.ts\nnode:fs:443\n    at readFileSync (node:fs:443:20)\n    at async main (src/cli.ts:3:1)\nError: ENOENT, open 'x'\nNode.js v23.4.0",
         "Failed to compile\n./cart.tsx\n  × Expected a semicolon\n   ╭─[cart.tsx:2:1]\n 2 │ }\n 3 │ return (\n   ╰────",
     ],
 )

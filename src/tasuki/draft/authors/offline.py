@@ -93,6 +93,8 @@ STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_IN_HAND, MAX_MID_TURN = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
+_NO_ANSWER = "No response requested."
+"""What Claude Code writes where no model answered."""
 DENIAL = 160
 """Characters up to which a message may only deny the one before it."""
 SPEAKER_LABELS = {
@@ -456,6 +458,7 @@ def _extract_message(entry: Entry) -> str:
     call = entry.tool
     if call is None:
         is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
+        is_said = is_said and entry.text.strip() != _NO_ANSWER
         return entry.text if is_said else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
     is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.

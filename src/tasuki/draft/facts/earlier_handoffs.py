@@ -104,7 +104,7 @@ _OUT_OF_DATE = compile_pattern(
 """Start of lines that were true at an earlier handoff and are not handed on."""
 _MAY_HOLD = compile_pattern(
     r"(?:Branch|Committed\b[^:]*|Not committed yet[^:]*|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40})?|Last run of the whole suite"
-    r"|Pull requests, as last seen|Checks of [^:]*|Published[^:]*|Approved plan): |(?:Background command) `"
+    r"|Pull requests, as last seen|Checks of [^:]*|Published[^:]*|Approved plan[^:]*|Merge or rebase[^:]*): |(?:Background command) `"
 )
 """Start of lines on the state of the work that still hold until the thread shows something newer."""
 _REFUSED = ("Called off or changed, the user said", "Refused by the user", "Not wanted any more: ")

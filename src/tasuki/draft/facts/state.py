@@ -252,6 +252,8 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
         todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
         shown = [parts[1]]
+    elif sum(ref > facts.todos_ref for f in facts.files for ref in f.edits) >= _MANY_EDITS:
+        age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
     elif any(e.is_prompt for e in thread.entries if e.ref > facts.todos_ref):
         shown[-1] = ("done before a later message of the user", "done", 300)
     for word, status, limit in shown:
@@ -283,9 +285,14 @@ def _list_plan(thread: Thread) -> Iterator[Item]:
         steps = [fold_whitespace(step) for step in _STEP.findall(entry.text)]
         title = heading[1] if heading else next(iter(entry.text.split("\n")), "")
         text = "; ".join((fold_whitespace(title).removeprefix("Plan: "), *steps))
-        yield Item(text=shorten(text, MAX_PLAN), refs=(entry.ref,), label="Approved plan")
+        later = sum(e.is_prompt for e in thread.entries if e.ref > entry.ref)
+        age = f", before {later} later {'message' if later == 1 else 'messages'} of the user"
+        label = f"Approved plan{age if later else ''}"
+        yield Item(text=shorten(text, MAX_PLAN), refs=(entry.ref,), label=label)
 
 
+_MANY_EDITS = 5
+"""Edits after which a todo list is told with its age."""
 _OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
 """Entries, or messages and some entries, after which a todo list or a started task belongs
 to the past.

@@ -127,8 +127,8 @@ class Checkout:
         self.clean_ref = self.maybe_ref = 0
         self.head = ""
         """The newest commit as git last showed it, empty where that is not known."""
-        self.merges = False
-        """A merge is under way: its commit takes all that it changed."""
+        self.merges = 0
+        """The entry since which a merge or rebase is under way; its commit takes all that it changed."""
         self.added: list[str] = []
         self.settled: list[tuple[int, tuple[str, ...]]] = []
         """For each entry that committed, or may have: what was added for it; `()` for everything."""

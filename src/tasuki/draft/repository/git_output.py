@@ -49,7 +49,7 @@ _NOTHING = compile_pattern(
     r"(?i)nothing to commit|no changes added to commit|nothing added to commit|Aborting commit"
 )
 _CHANGED = compile_pattern(
-    r"(?m)^(?:(?!  )[ MADRCUT?!]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
+    r"(?m)^(?:(?!  )[ MADRCUT?]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
     r"|both \w+|added by \w+|deleted by \w+):\s+)?)(\S.*)$"
 )
 """A file, or a folder of new files, in the short and in the long form of `git status`."""
@@ -57,6 +57,11 @@ _SHORT_HEAD = compile_pattern(r"(?m)^## ")
 _FAILED = compile_pattern(r"(?m)^(?:fatal|error): ")
 _MERGES = compile_pattern(
     r"(?m)^(?:CONFLICT \(|Automatic merge |You have unmerged paths|All conflicts fixed)"
+)
+_MERGERS = frozenset("merge pull rebase cherry-pick revert am status".split())
+_LEAVES = frozenset("--abort --quit --hard --merge".split())
+_ENDS_MERGE = compile_pattern(
+    r"(?m)^(?:Successfully rebased|Fast-forward$|Already up to date|Merge made by|nothing to commit)"
 )
 _NOT_ADDED = compile_pattern(r"(?m)^The following paths are ignored by|^fatal: pathspec")
 _RESTORED = compile_pattern(r"(?m)^Updated \d+ paths? from ")
@@ -111,7 +116,10 @@ class GitReading:
             self._read_verb(command)
         self._read_branch(verbs)
         here = self.checkout
-        here.merges = here.merges or bool(_MERGES.search(self.output))
+        if _ENDS_MERGE.search(self.output) or not _LEAVES.isdisjoint(self._list_words("")):
+            here.merges = 0
+        if _MERGES.search(self.output) and not _MERGERS.isdisjoint(verbs):
+            here.merges = self.ref
         if "status" in verbs or "stash" in verbs:
             self._read_listing()
         if "status" in verbs:
@@ -131,7 +139,7 @@ class GitReading:
         return self.checkout.name_branch(branch)
 
     def _list_words(self, verb: str) -> list[str]:
-        return [word for c in self.commands if c.verb == verb for word in c.words]
+        return [word for c in self.commands if verb in ("", c.verb) for word in c.words]
 
     def _is_proven(self, command: RepositoryCommand) -> bool:
         shown = command.number in self.shown
@@ -247,7 +255,8 @@ class GitReading:
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""
         listed = _list_changes(self.output)
-        is_whole = self.line.ended.is_whole
+        looks = [c.number for c in self.commands if c.verb in ("status", "stash")]
+        is_whole = any(is_shown(self.line, number) for number in looks)
         if listed and is_whole and not any(c.verb in MAKERS for c in self.commands):
             self.checkout.listed.append((self.ref, tuple(listed)))
 
@@ -340,7 +349,7 @@ class GitReading:
         names = [] if everything else _list_committed(command.words)
         added = () if everything or "." in here.added else (*here.added, *names)
         here.settle(self.ref, added, by_others=not is_done)
-        here.added, here.merges = [], False
+        here.added, here.merges = [], 0
 
     def _read_rewrites(self, *, pulled: bool) -> None:
         """Read rebases and resets.

@@ -20,6 +20,9 @@ MAX_COMMITS, MAX_EARLIER, MAX_PULLS = 5, 2, 4
 def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield what git and gh printed, or what git says now, in the order of use."""
     yield from _list_branch_and_commits(thread, facts)
+    if (ref := facts.repository.merging_ref) and not facts.revision.repository:
+        text = "neither a commit nor an abort of it was seen"
+        yield Item(text=text, refs=(ref,), label="Merge or rebase with conflicts, under way")
     yield from _list_uncommitted(thread, facts)
     yield from _list_pull_requests(facts.repository)
     yield from _list_published(facts.repository)
@@ -119,7 +122,7 @@ def _list_commits(commits: Sequence[Commit], limit: int) -> str:
     named = []
     for commit in newest[:limit]:
         hash = f"`{commit.hash}` " if commit.hash else ""
-        pushed = f" ({_PUSHED[commit.pushed]})" if is_mixed and _PUSHED[commit.pushed] else ""
+        pushed = f" ({_IN_A_MIX[commit.pushed]})" if is_mixed else ""
         named.append(f"{hash}{shorten(commit.subject, 90)}{pushed}")
     if len(newest) > limit:
         named.append(f"{len(newest) - limit} earlier")
@@ -128,6 +131,7 @@ def _list_commits(commits: Sequence[Commit], limit: int) -> str:
 
 
 _PUSHED = {True: "pushed", False: "no push seen", None: ""}
+_IN_A_MIX = {**_PUSHED, None: "unclear whether pushed"}
 
 
 def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
@@ -151,6 +155,8 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         label = (
             "Not committed yet" if is_listed else "Not committed yet, as far as the thread shows"
         )
+        if not is_listed and _had_agents(thread, facts):
+            rest += "; sub-agents may have changed more"
         yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
@@ -159,6 +165,12 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         how = "as git listed it" if ref else "now"
         label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _had_agents(thread: Thread, facts: Facts) -> bool:
+    """Return whether sub-agents ran since the last commit, or may have."""
+    ended = max((ref for c in facts.repository.checkouts for ref, _ in c.settled), default=0)
+    return any(e.tool and e.tool.kind == "agent" and e.ref > ended for e in thread.entries)
 
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:

@@ -100,6 +100,7 @@ class _RepositoryReader:
             pull_requests=self.pulls.list_pulls(),
             checks=self.pulls.checks,
             published=tuple(self.published),
+            merging_ref=current.merges,
             maybe_ref=max(ref for c in self.checkouts for ref in (0, c.maybe_ref)),
             checkouts=tuple(
                 CheckoutState(

@@ -51,7 +51,7 @@ NOT_SHOWN = Judgement("not shown")
 _PREVIEW = compile_pattern(r"\s*<persisted-output>|\s*Output too large")
 """What stands before the beginning of an output whose end is in a file."""
 _BLOCKED = compile_pattern(
-    r"(?i)^(?:<tool_use_error>|PreToolUse:|.{0,60}\bhook\b.{0,60}\b(?:error|blocked|blocking|denied|stopped|prevented)\b"
+    r"(?i)^(?:<tool_use_error>|Cancelled: parallel tool call|PreToolUse:|.{0,60}\bhook\b.{0,60}\b(?:error|blocked|blocking|denied|stopped|prevented)\b"
     r"|Permission (?:to|for|denied)\b|Claude requested permissions?\b|.{0,300}\b(?:requires approval|approval required|was blocked|is temporarily unavailable|haven't granted)\b"
     r"|.{0,80}\b(?:No such tool|not an available tool|tool \S{1,60} (?:is )?not (?:found|available)|unknown tool|InputValidationError|invalid (?:arguments|input|parameters))\b"
     r"|.{0,400}\b(?:denied by|rejected(?: by|\(|:)|blocked by|not permitted by|prevents you from using)|.{0,80}\bnot allowed (?:by|in|to)\b|(?:exec_command|shell) failed for .{0,4000}\b(?:Rejected|CreateProcess)\b"
@@ -65,7 +65,11 @@ def find_blocker(call: ToolCall) -> str:
     """Return the line that says why a call never began; empty for one that did, or may have."""
     if call.status == "refused":
         return "refused"
-    if call.status != "error" or call.exit_code is not None or not _BLOCKED.match(call.output):
+    if (
+        call.status not in ("error", "aborted")
+        or call.exit_code is not None
+        or not _BLOCKED.match(call.output)
+    ):
         return ""
     first = next((row for row in call.output.split("\n") if row.strip()), "")
     return first.replace("<tool_use_error>", "").replace("</tool_use_error>", "").strip()
