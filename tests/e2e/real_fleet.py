@@ -46,6 +46,12 @@ class RealFleet(Fleet):
     def started(self, **values: Any) -> int:
         return super().started(harness=self.harness, arguments=self.arguments, **values)
 
+    def worked(self, id: int, text: str = "Fix the upload client") -> int:
+        """The agent once it took a turn and wrote that down, a little later than it says so."""
+        file = Path(self.agent(super().worked(id, text))["thread"])
+        retry_until(lambda: file.suffix != ".jsonl" or text in file.read_text(), SECONDS)
+        return id
+
     def idle(self, id: int, seconds: float = SECONDS) -> int:
         try:
             return super().idle(id, seconds)

@@ -145,7 +145,7 @@ def test_an_agent_moves_with_its_uncommitted_work(fleet: Machines) -> None:
     before = git(here, "status", "--porcelain=v2")
 
     handoff = one.ends(move(one, two, agent, there), seconds=90)
-    successor = two.agent(handoff["successor_id"])
+    successor = two.agent(two.idle(handoff["successor_id"]))
     work = Path(successor["cwd"])
 
     assert (host_of(two), "idle") == (successor["host"], successor["state"])
