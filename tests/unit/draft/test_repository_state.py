@@ -573,7 +573,8 @@ def test_a_heading_is_no_branch_and_an_ignored_file_no_change(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("after", "goes_on"),
     [
-        ([], True), ([("git status", "On branch main\nYou have unmerged paths.")], True),
+        ([], True), ([("git status", "On branch main\nYou have unmerged paths.")], True), ([("git diff --merge --hard", "")], True),
+        ([("git reset --hard", "HEAD is now at 1111111 one")], False),
         ([("git merge --abort", "")], False), ([("git commit --no-edit", "[main 2222222] Merge")], False),
         ([("git rebase --continue", "Successfully rebased and updated refs/heads/main.")], False),
     ],

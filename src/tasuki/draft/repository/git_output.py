@@ -59,7 +59,12 @@ _MERGES = compile_pattern(
     r"(?m)^(?:CONFLICT \(|Automatic merge |You have unmerged paths|All conflicts fixed)"
 )
 _MERGERS = frozenset("merge pull rebase cherry-pick revert am status".split())
-_LEAVES = frozenset("--abort --quit --hard --merge".split())
+_LEAVES = {
+    **dict.fromkeys(_MERGERS, frozenset(("--abort", "--quit"))),
+    "reset": frozenset(("--hard", "--merge")),
+}
+"""Options with which a command of git gives up what it merged."""
+_NONE = frozenset[str]()
 _ENDS_MERGE = compile_pattern(
     r"(?m)^(?:Successfully rebased|Fast-forward$|Already up to date|Merge made by|nothing to commit)"
 )
@@ -116,7 +121,8 @@ class GitReading:
             self._read_verb(command)
         self._read_branch(verbs)
         here = self.checkout
-        if _ENDS_MERGE.search(self.output) or not _LEAVES.isdisjoint(self._list_words("")):
+        is_left = any(not _LEAVES.get(c.verb, _NONE).isdisjoint(c.words) for c in self.commands)
+        if is_left or _ENDS_MERGE.search(self.output):
             here.merges = 0
         if _MERGES.search(self.output) and not _MERGERS.isdisjoint(verbs):
             here.merges = self.ref
@@ -137,9 +143,6 @@ class GitReading:
 
     def _key(self, branch: str) -> str:
         return self.checkout.name_branch(branch)
-
-    def _list_words(self, verb: str) -> list[str]:
-        return [word for c in self.commands if verb in ("", c.verb) for word in c.words]
 
     def _is_proven(self, command: RepositoryCommand) -> bool:
         shown = command.number in self.shown
@@ -241,7 +244,8 @@ class GitReading:
             ]
         if "status" in verbs:
             found += _ON_BRANCH.findall(self.output)
-            if any(map(_NAMES_BRANCH.fullmatch, self._list_words("status"))):
+            asked = [word for c in self.commands if c.verb == "status" for word in c.words]
+            if any(map(_NAMES_BRANCH.fullmatch, asked)):
                 found += _SHORT_STATUS.findall(self.output)[:1]  # Later ones may be headings.
         if "branch" in verbs:
             found += _STARRED.findall(self.output)
