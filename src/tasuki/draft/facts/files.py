@@ -335,10 +335,15 @@ def _list_read(run: CommandRun) -> list[str]:
         return []
     if len(paths) > 1 and _HIDES_ERRORS.search(command) and ("||" in command or ";" in command):
         return []
-    errors = [line for line in said if _UNREADABLE.search(line)]
-    if len(errors) == len(said):
+    if all(map(_UNREADABLE.search, said)):
         return []
-    return [path for path in paths if not any(f"{path}:" in f"{line}:" for line in errors)]
+    return [
+        path
+        for path in paths
+        if not any(
+            path in line and f"{path}:" in f"{line}:" and _UNREADABLE.search(line) for line in said
+        )
+    ]
 
 
 def _shows_nothing(output: str) -> bool:
