@@ -15,6 +15,7 @@ from tasuki.draft.facts.commands import (
 )
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.lines import (
+    had_agents,
     list_repository_items,
     name_paths,
     shorten_paths,
@@ -136,7 +137,7 @@ def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
     tests = [c for c in facts.commands if c.suite]
     known = [c.refs[-1] for c in tests if c.known]
-    if known and all(c.suite == "selection" for c in tests) and not _had_agents(thread):
+    if known and all(c.suite == "selection" for c in tests) and not had_agents(thread):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
             refs=(known[0],),
@@ -151,20 +152,6 @@ def _was_built_by(test: CommandFact, build: CommandFact) -> bool:
     built = LEADING_CD.sub("", shorten_check(build.command, ("build",))).split(None, 1)[0]
     by_same = built in test.command.split() or runs_project_script(test.command)
     return build.ok or (by_same and test.folder == build.folder)
-
-
-_AGENT_TOOLS = ("Workflow", "SendMessage")
-"""Tools beside those of sub-agents with which these begin, or go on."""
-
-
-def _had_agents(thread: Thread, after: int = 0) -> bool:
-    """Return whether sub-agents ran behind an entry, of which nobody knows what they ran and changed."""
-    calls = [(e.ref, e.tool) for e in thread.entries if e.tool]
-    ids = [b.id for b in thread.background if b.kind == "agent"]
-    reports = [n.text for n in thread.notices if n.after > after and n.kind == "note"]
-    return any(
-        ref > after and (call.kind == "agent" or call.name in _AGENT_TOOLS) for ref, call in calls
-    ) or any(id in text for text in reports for id in ids)
 
 
 def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
@@ -204,7 +191,7 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
         since.append(f"written since: `{command[2:]}`")
     elif command and command[0] != ">":
         since.append(f"`{shorten_command(command, 60)}` ran since")
-    if _had_agents(thread, ref):
+    if had_agents(thread, ref):
         since.append("sub-agents ran since")
     if elsewhere and not since:
         paths = name_paths(shorten_paths(facts, elsewhere), 4)

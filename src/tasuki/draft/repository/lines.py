@@ -41,6 +41,16 @@ def shorten_paths(facts: Facts, paths: Sequence[str]) -> list[str]:
     return [names.get(path, path) for path in paths]
 
 
+def had_agents(thread: Thread, after: int = 0) -> bool:
+    """Return whether sub-agents ran behind an entry, of which nobody knows what they ran and changed."""
+    calls = [(e.ref, e.tool) for e in thread.entries if e.tool]
+    ids = [b.id for b in thread.background if b.kind == "agent"]
+    reports = [n.text for n in thread.notices if n.after > after and n.kind == "note"]
+    return any(
+        ref > after and (call.kind == "agent" or call.name == "SendMessage") for ref, call in calls
+    ) or any(id in text for text in reports for id in ids)
+
+
 def find_formatter_since(facts: Facts, ref: int) -> str:
     """Return the newest formatter of the whole tree that ran after an entry, or ''."""
     found = (
@@ -108,8 +118,7 @@ def _find_clean(thread: Thread, facts: Facts, live: Sequence[Commit]) -> int:
 
 def _describe_no_commit(thread: Thread, facts: Facts, live: Sequence[Commit]) -> str:
     """Return a note that nothing was committed, or '' where somebody may have whom nobody saw."""
-    has_agents = any(e.tool and e.tool.kind == "agent" for e in thread.entries)
-    if facts.repository.maybe_ref or has_agents:
+    if facts.repository.maybe_ref or had_agents(thread):
         return ""
     where = " on it" if live else ""
     return f"; nothing was committed{where} in this thread"
@@ -155,7 +164,8 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         label = (
             "Not committed yet" if is_listed else "Not committed yet, as far as the thread shows"
         )
-        if not is_listed and _had_agents(thread, facts):
+        ended = max((ref for c in facts.repository.checkouts for ref, _ in c.settled), default=0)
+        if not is_listed and had_agents(thread, ended):
             rest += "; sub-agents may have changed more"
         yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
@@ -165,12 +175,6 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         how = "as git listed it" if ref else "now"
         label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
-
-
-def _had_agents(thread: Thread, facts: Facts) -> bool:
-    """Return whether sub-agents ran since the last commit, or may have."""
-    ended = max((ref for c in facts.repository.checkouts for ref, _ in c.settled), default=0)
-    return any(e.tool and e.tool.kind == "agent" and e.ref > ended for e in thread.entries)
 
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
