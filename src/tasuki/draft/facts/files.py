@@ -12,7 +12,7 @@ from tasuki.draft.facts.commands import LEADING_CD, CommandRun
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
-from tasuki.draft.runs.scopes import join_folder
+from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
 from tasuki.model import FileChange, FileFact, Quote, Thread
@@ -292,24 +292,20 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
         return
     cd = LEADING_CD.match(command)
     folder = join_folder(run.folder, cd[1].strip("\"'")) if cd else run.folder
-
-    def locate(path: str) -> str:
-        return join_folder(folder, path) or path
-
     for old, new in _list_moves(run):
-        table.record_move(locate(old), locate(new), ref)
+        table.record_move(locate(folder, old), locate(folder, new), ref)
     if run.went_wrong:
         return
     for path in _list_read(run) if run.navigation else ():
-        table.record_read(locate(path), ref)
+        table.record_read(locate(folder, path), ref)
     if "git " in command:
         table.record_deletions(run.output)
         if _UNDO_ALL.search(command) and "stash" not in command:
             table.record_undo("", ref)
         for path in _find_paths(_UNDO, command) if "stash" not in command else ():
-            table.record_undo(locate(path), ref)
+            table.record_undo(locate(folder, path), ref)
     for path in _find_paths(_REMOVER, command) if "rm " in command else ():
-        table.record_removal(locate(path), ref)
+        table.record_removal(locate(folder, path), ref)
 
 
 def _list_moves(run: CommandRun) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from tasuki.draft.facts.commands import find_formatter, shorten_command
 from tasuki.draft.facts.files import find_short_names, is_noise
 from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.git_output import is_covered
-from tasuki.draft.runs.scopes import join_folder
+from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.split import shorten
 from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
 from tasuki.paths import is_outside, make_relative
@@ -179,8 +179,7 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
     """Return whether git listed a file behind its last edit; else somebody may have committed it unseen."""
-    cwd = join_folder("", thread.cwd) or ""
-    whole = join_folder(cwd, path) or path
+    whole = locate(join_folder("", thread.cwd), path)
     lists = (one for c in facts.repository.checkouts for one in c.listed)
     return any(ref > edited and any(is_covered(whole, p) for p in paths) for ref, paths in lists)
 
@@ -188,7 +187,7 @@ def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
 def _is_in_use(thread: Thread, facts: Facts, path: str) -> bool:
     """Return whether a file is in the checkout in use, as far as that is known."""
     cwd, repository = join_folder("", thread.cwd) or "", facts.repository
-    root = find_root(join_folder(cwd, path) or path, [c.root for c in repository.checkouts])
+    root = find_root(locate(cwd, path), [c.root for c in repository.checkouts])
     return root in ("", repository.folder or cwd)
 
 

@@ -30,7 +30,7 @@ from tasuki.draft.repository.git_output import (
     is_quiet,
 )
 from tasuki.draft.repository.pull_requests import PullRequestLog, read_published
-from tasuki.draft.runs.scopes import join_folder
+from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -148,7 +148,7 @@ class _RepositoryReader:
 
     def _enter_worktree(self, ref: int, path: str, branch: str) -> None:
         """Follow the program into a worktree, and back."""
-        root = join_folder("", path) or path
+        root = locate("", path)
         here = next((c for c in self.checkouts if c.root == root), None)
         if here is None:
             self.checkouts.append(here := Checkout(root))

@@ -11,7 +11,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.repository.git_output import is_covered
-from tasuki.draft.runs.scopes import join_folder
+from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.model import (
     Entry,
     FileFact,
@@ -51,8 +51,8 @@ def find_uncommitted(
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
-        return tuple(f.path for f in edited if _list_above(_locate(cwd, f.path)) & dirty), ()
-    found = {f.path: _judge_file(thread, f, _locate(cwd, f.path), repository) for f in edited}
+        return tuple(f.path for f in edited if _list_above(locate(cwd, f.path)) & dirty), ()
+    found = {f.path: _judge_file(thread, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
     hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
@@ -64,10 +64,6 @@ def find_uncommitted(
     ]
     left = tuple(path for path in told if found[path] == "left")
     return left, tuple(path for path in told if found[path] == "unclear")
-
-
-def _locate(cwd: str, path: str) -> str:
-    return join_folder(cwd, path) or path
 
 
 def _list_above(path: str) -> set[str]:

@@ -110,6 +110,11 @@ def join_folder(folder: str | None, place: str) -> str | None:
     return "" if joined == "." else joined
 
 
+def locate(folder: str | None, path: str) -> str:
+    """Return a path as it is from a folder; unchanged where only the shell knows."""
+    return join_folder(folder, path) or path
+
+
 def follow_folder(command: str, folder: str | None) -> str | None:
     """Return the folder behind a command line that begins in one; None where only the shell knows."""
     for part in list_simple_commands(command):
