@@ -570,6 +570,14 @@ def test_a_heading_is_no_branch_and_an_ignored_file_no_change(tmp_path: Path) ->
     assert lines_of(both, tmp_path)["Also changed in the folder, as git listed it"] == "`b.py`"
 
 
+def test_a_rebase_that_stopped_is_under_way(tmp_path: Path) -> None:
+    """Also where only the end of what git printed is left."""
+    stopped = 'hint: run "git rebase --continue".\nCould not apply 8d07169... # one'
+
+    builder = start().shell("git rebase main | tail -2", stopped)
+    assert "Merge or rebase with conflicts, under way" in lines_of(builder, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("after", "goes_on"),
     [

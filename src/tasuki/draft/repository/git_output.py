@@ -56,7 +56,7 @@ _CHANGED = compile_pattern(
 _SHORT_HEAD = compile_pattern(r"(?m)^## ")
 _FAILED = compile_pattern(r"(?m)^(?:fatal|error): ")
 _MERGES = compile_pattern(
-    r"(?m)^(?:CONFLICT \(|Automatic merge |You have unmerged paths|All conflicts fixed)"
+    r"(?m)^(?:CONFLICT \(|Automatic merge |(?:error: )?[Cc]ould not apply |You have unmerged paths|All conflicts fixed)"
 )
 _MERGERS = frozenset("merge pull rebase cherry-pick revert am status".split())
 _LEAVES = {
