@@ -135,6 +135,7 @@ def test_space_is_no_answer_by_chance(served: Served, seen: Page) -> None:
         expect(seen.locator("dialog #peek")).to_be_focused()
         seen.keyboard.press("Space")
         expect(seen.get_by_role("dialog")).to_have_count(0)
+        expect(seen.locator("#a1-name")).to_be_focused()
     assert asked == []
     seen.locator("#pick-2").focus()
     seen.keyboard.press("Space")

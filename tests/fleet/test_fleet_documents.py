@@ -323,6 +323,28 @@ def test_d16_without_a_thread_it_fails_by_name(path: Path) -> None:
     assert code(failure) == "thread_missing"
 
 
+def test_an_answer_that_is_not_written_down_yet_is_waited_for(path: Path, tmp_path: Path) -> None:
+    """A harness shows its answer before its thread holds it; a thread of an agent without one is refused at once."""
+    whole = ThreadBuilder("claude", cwd=str(tmp_path)).user("Fix the client").assistant("Done.")
+    thread = whole.write(tmp_path / whole.file_name())
+    text = thread.read_text()
+    thread.write_text(text.splitlines(keepends=True)[0])
+    writing = threading.Timer(0.3, thread.write_text, [text])
+    with pytest.raises(StepFailed) as failure:
+        write_from_thread(
+            path, agent(thread=str(thread)), handoff(), LoadedSettings(Settings(author="offline"))
+        )
+    assert code(failure) == "thread_unusable"
+    writing.start()
+    write_from_thread(
+        path,
+        agent(thread=str(thread), last_words="Done."),
+        handoff(),
+        LoadedSettings(Settings(author="offline")),
+    )
+    assert "Fix the client" in path.read_text()
+
+
 def test_a_full_disk_is_named_and_the_document_stays(path: Path, thread: Path) -> None:
     """Where the addition finds no room, the document stays whole and the failure says so."""
     import resource

@@ -1,6 +1,7 @@
 """The user whom a trusted proxy names: who is believed, and what that opens."""
 
 import asyncio
+import ctypes
 import getpass
 import http.client
 import ipaddress
@@ -26,6 +27,7 @@ NAME = "fleet.example.com"
 HEADER = "X-Forwarded-Email"
 ANN = "ann@example.com"
 FORM = "application/x-www-form-urlencoded"
+CLONE_NEWNET = 0x40000000
 NAVIGATED = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the system tells no owner of a socket")
@@ -329,6 +331,23 @@ def find_own_address() -> str:
 
 
 @contextmanager
+def own_network() -> Iterator[None]:
+    """What this thread and those that it starts do happens in a network of their own.
+
+    Browsers of other tests would else see an interface come and go, and give up what they load.
+    """
+    libc = ctypes.CDLL(None)
+    with open("/proc/thread-self/ns/net") as before:
+        if libc.unshare(CLONE_NEWNET):
+            pytest.skip("needs root")
+        try:
+            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+            yield
+        finally:
+            assert libc.setns(before.fileno(), CLONE_NEWNET) == 0
+
+
+@contextmanager
 def other_machine(number: int) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
     """A network namespace with a cable to this one: its name, and both ends' addresses by family."""
     if os.getuid() != 0 or not shutil.which("ip"):
@@ -363,7 +382,7 @@ def test_a_proxy_on_another_machine_is_known_by_its_address(
     tmp_path: Path, named: str, statuses: list[str]
 ) -> None:
     """By IPv4 and IPv6; one that was not named is not believed, nor is this machine itself."""
-    with other_machine(os.getpid()) as (namespace, own, other):
+    with own_network(), other_machine(os.getpid()) as (namespace, own, other):
         proxy = named.replace("{4}", other["4"]).replace("{6}", other["6"])
         proxy = str(ipaddress.ip_network(proxy, strict=False))
         with serving(tmp_path, host="::", settings=build_settings(proxy=proxy)) as served:

@@ -22,7 +22,7 @@ from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import documents, move_steps
 from tasuki.fleet.handoff.fork_steps import describe_place
-from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, StepContext
+from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, WRITTEN_SECONDS, StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -392,15 +392,19 @@ def _prepare_handoff(
     goal_text = clean_text(
         handoff.goal or handoff.context or agent.goal
     )  # only words of people, or nothing
-    try:
-        return handoffs.prepare_handoff(
-            harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
-            successor=harnesses.get_harness(handoff.harness or agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
-        )  # fmt: skip
-    except (ThreadNotFound, ThreadUnreadable) as error:
-        raise StepFailed("thread_missing", str(error)) from error
-    except NothingToHandOff as error:
-        raise StepFailed("thread_unusable", str(error)) from error
+    deadline = time.monotonic() + WRITTEN_SECONDS
+    while True:
+        try:
+            return handoffs.prepare_handoff(
+                harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
+                successor=harnesses.get_harness(handoff.harness or agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
+            )  # fmt: skip
+        except (ThreadNotFound, ThreadUnreadable) as error:
+            raise StepFailed("thread_missing", str(error)) from error
+        except NothingToHandOff as error:
+            if not agent.last_words or time.monotonic() > deadline:
+                raise StepFailed("thread_unusable", str(error)) from error
+            time.sleep(READY_POLL_SECONDS)  # it answered, and has not written that down yet
 
 
 def _format_earlier(thread: "Thread", brief: str, received: Path | None) -> str:

@@ -26,6 +26,8 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 T = TypeVar("T")
 READY_POLL_SECONDS = 1.0
 """Seconds between two checks of a change that nothing reports."""
+WRITTEN_SECONDS = 5.0
+"""How long a harness may take to write down an answer after its turn has ended."""
 
 
 class StepContext:

@@ -22,7 +22,7 @@ from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.fork_steps import build_fork_request
-from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -31,8 +31,6 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 _NOT_STARTED = (
     AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
 )  # fmt: skip
-WRITTEN_SECONDS = 5.0
-"""How long a harness may take to write down an answer after its turn has ended."""
 ANSWER_CHARACTERS = 500
 """Characters of an answer that are looked at."""
 
