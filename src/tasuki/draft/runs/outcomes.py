@@ -278,16 +278,33 @@ _NO_PROGRAM = compile_pattern(
     r"|'(?P<d>[^'\n]+)' is not recognized as an internal|[Tt]he term '(?P<e>[^'\n]+)' is not recognized|No module named '?(?P<f>[\w.]+)'?$"
     r"|Cannot find (?:module|package) '(?P<g>[^'\n]+)'|Failed to spawn: `(?P<h>[^`\n]+)`|Command not found: (?P<i>\S+)"
 )
-_NO_TASK = compile_pattern(
-    r"(?m)^(?:.*\b(?:npm (?:ERR!|error) )?[Mm]issing script:? .*|.*\berror Command \".*\" not found\.?.*|.*\bERR_PNPM_(?:NO_SCRIPT|RECURSIVE_EXEC_FIRST_FAIL|NO_IMPORTER_MANIFEST_FOUND).*"
-    r"|error: Script not found .*|make(?:\[\d+\])?: \*\*\* No (?:rule to make target|targets specified).*|error: (?:Justfile does not contain recipe|no such command:?|no such subcommand:?) .*"
-    r"|.*\b(?:unknown task|no task named|Task '\S+' not found|task: Task .* does not exist|Don't know how to build task).*|.*\bthere is no POM in this directory.*|.*could not find `Cargo\.toml`.*"
-    r"|go: (?:go\.mod file not found|cannot find main module).*|.*\bMSB100[39]: .*|.*\bno test specified.*|.*\benoent\b.*package\.json.*"
-    r"|ERROR: usage: .*|.*\berror: unrecognized arguments.*|ERROR: file or directory not found.*|error: (?:unexpected argument|unknown option) .*|\S+: unknown (?:flag|option|argument)\b.*"
-    r"|(?:\S+: (?:line \d+: )?)?cd: .*(?:No such file|no such file|not a directory).*|.*Cannot find path .*|Cannot connect to the Docker daemon.*|docker: .*|ssh: .*|Error: No such container.*"
-    r"|.*\bwas deleted; shell cwd recovered.*)$"
-)
-"""Signs that a check was never started: no program, no such target, wrong usage, no such folder."""
+_NO_TASK = {
+    "issing script": r".*\b[Mm]issing script:? .*",
+    " not found": r".*\berror Command \".*\" not found\.?.*|error: Script not found .*|.*\bTask '\S+' not found.*|ERROR: file or directory not found.*",
+    "ERR_PNPM_": r".*\bERR_PNPM_(?:NO_SCRIPT|RECURSIVE_EXEC_FIRST_FAIL|NO_IMPORTER_MANIFEST_FOUND).*",
+    "*** No ": r"make(?:\[\d+\])?: \*\*\* No (?:rule to make target|targets specified).*",
+    "error: ": r"error: (?:Justfile does not contain recipe|no such command:?|no such subcommand:?|unexpected argument|unknown option) .*|.*\berror: unrecognized arguments.*",
+    "task": r".*\b(?:unknown task|no task named|task: Task .* does not exist|Don't know how to build task).*",
+    " POM ": r".*\bthere is no POM in this directory.*",
+    "Cargo.toml": r".*could not find `Cargo\.toml`.*",
+    "go: ": r"go: (?:go\.mod file not found|cannot find main module).*",
+    "MSB100": r".*\bMSB100[39]: .*",
+    "no test specified": r".*\bno test specified.*",
+    "enoent": r".*\benoent\b.*package\.json.*",
+    "usage: ": r"ERROR: usage: .*",
+    ": unknown ": r"\S+: unknown (?:flag|option|argument)\b.*",
+    "cd: ": r"(?:\S+: (?:line \d+: )?)?cd: .*(?:[Nn]o such file|not a directory).*",
+    "Cannot find path ": r".*Cannot find path .*",
+    "docker: ": r"docker: .*",
+    "Docker daemon": r"Cannot connect to the Docker daemon.*",
+    "ssh: ": r"ssh: .*",
+    "No such container": r"Error: No such container.*",
+    "shell cwd recovered": r".*\bwas deleted; shell cwd recovered.*",
+}
+_NO_TASK_LINES = {
+    hint: compile_pattern(f"(?m)^(?:{pattern})$") for hint, pattern in _NO_TASK.items()
+}
+"""Signs that a check was never started: no such target, wrong usage, no such folder; by a word that each has."""
 
 
 def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
@@ -307,8 +324,8 @@ def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
             start = output.rfind("\n", 0, match.start()) + 1
             end = output.find("\n", match.end() - 1)
             return output[start : len(output) if end < 0 else end].strip()
-    missing = _NO_TASK.search(output)
-    return missing[0].strip() if missing else ""
+    told = (line.search(output) for hint, line in _NO_TASK_LINES.items() if hint in output)
+    return next((found[0].strip() for found in told if found), "")
 
 
 def _is_misspelt(match: re.Match[str], words: set[str]) -> bool:

@@ -329,8 +329,10 @@ def _split_parts(parts: Sequence[str], are_commands: Sequence[bool]) -> list[str
 
 def _is_mark(column: Sequence[str]) -> bool:
     """Return whether a script printed these between outputs: one word or two, and a number."""
+    if not all(map(_MARK.match, column)):
+        return False
     same = {_NUMBER.sub("", part) for part in column}
-    return len(same) == 1 and bool(same.pop().strip()) and bool(_MARK.match(column[0]))
+    return len(same) == 1 and bool(same.pop().strip())
 
 
 def _unwrap(raw: Raw) -> str:
