@@ -3,19 +3,23 @@
     python bench/ablation.py CORPUS --questions SET…           print the table
     python bench/ablation.py CORPUS --questions SET… --write   into docs/evaluation.md
 
-CORPUS is a file or folder of threads; figures alone are written. A part that moves none of the
-figures has no place in the program.
+CORPUS is a file or folder of threads; figures alone are written. Questions are paired with what
+everything answers: `+1 −3` are won and lost. A part that moves none of the figures has no place
+in the program.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +32,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from planted import judging  # noqa: E402
 
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
-from tasuki.draft import pipeline  # noqa: E402
+from tasuki.draft import assemble, pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
 from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa: E402
 from tasuki.draft.text import language_cues  # noqa: E402
@@ -39,84 +43,137 @@ from tasuki_evals.continuation import cuts, metric  # noqa: E402
 from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
 from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
-BUDGET = 2_000
 Change = tuple[Any, str, Any]
+
+
+def _without(section: str) -> Change:
+    return offline.DraftComposer, f"_{section}", lambda self, room: []
+
+
+def _shares(table: str, **shares: float) -> Change:
+    return offline, table, {**getattr(offline, table), **shares}
+
+
 PARTS: dict[str, tuple[Change, ...]] = {
     "everything": (),
-    "without the wording of a block (sentence weights)": ((block_worth, "cue_of", lambda text: 1.0), (offline, "cue_of", lambda text: 1.0)),
-    "plans and reports keep their worth": ((block_worth, "REPORT_LEAST", 1.0),),
-    "code and tables of earlier turns as worth as text": ((block_worth, "IN_CODE", 1.0),),
-    "sub-agents' reports kept beside what followed from them": ((block_worth, "DRAWN_ON", 0.8),),
-    "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF", 1.0), (block_worth, "OVERTAKEN", 1.0)),
-    "with offers that were answered": ((offline, "without_offers", lambda blocks: blocks),),
-    "with what a message announces": ((language_cues, "without_announcement", lambda text: text), (block_worth, "ANNOUNCED", 1.0)),
-    "without what the goal shares": ((block_worth.BlockWorth, "_compare_with_goal", lambda self, block: 0.0),),
-    "without the topic of the last messages": ((block_worth, "NEAR", 0.0),),
-    "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
+    "without the state": (_without("state"),),
+    "without the user's words": (_without("asked"),),
+    "without the last steps": (_without("steps"),),
+    "without the files": (_without("files"),),
+    "without the commands": (_without("commands"),),
+    "without the metadata": ((assemble, "build_metadata_lines", lambda thread, revision: []),),
+    "without the wording of a block (sentence weights)": ((block_worth, "weigh_cue", lambda text: 1.0), (offline, "weigh_cue", lambda text: 1.0)),
+    "plans and reports keep their worth": ((block_worth, "REPORT_MIN_WORTH", 1.0),),
+    "code and tables of earlier turns as worth as text": ((block_worth, "CODE_WORTH", 1.0),),
+    "sub-agents' reports kept beside what followed from them": ((block_worth, "USED_REPORT_WORTH", 0.8),),
+    "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF_WORTH", 1.0), (block_worth, "OVERTAKEN_WORTH", 1.0)),
+    "fixed errors keep their worth": ((block_worth, "FIXED_ERROR_WORTH", 1.0),),
+    "with offers that were answered": ((offline, "drop_offers", list),),
+    "with what a message announces": ((language_cues, "strip_announcement", lambda text: text), (block_worth, "ANNOUNCEMENT_WORTH", 1.0)),
+    "without what the goal shares": ((relevance.Relevance, "measure_overlap", lambda self, text: 0.0),),
+    "without the topic of the last messages": ((block_worth, "TOPIC_WEIGHT", 0.0),),
+    "without `told once`": ((excerpts, "REPEAT_FACTOR", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
-    "user: without the last messages first": ((history, "LATE", 0.0),),
-    "user: with every yes": ((history, "is_approval", lambda text: False),),
-    "user: without answered questions last": ((history, "ANSWERED", 0.0),),
+    "user: without the last messages first": ((history, "LATE_BONUS", 0.0),),
+    "user: without the first message first": ((history, "FIRST_BONUS", 0.0),),
+    "user: with small talk": ((history, "says_nothing", lambda text: False),),
+    "user: without answered questions last": ((history, "ANSWERED_PENALTY", 0.0),),
     "files: by edits and reads alone": (
-        (relevance.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
+        (relevance.FileRanks, "compute_terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
     ),
-    "files: without what is only spoken of": ((choices, "SPOKEN_OF", 0),),
-    "without the room kept for conclusions": ((offline, "KEPT", {}),),
+    "files: without what was done to them": ((choices, "NOTED_FILES", 0),),
+    "files: without what is only spoken of": ((choices, "MAX_MENTIONED", 0),),
+    "files: without those in hand": ((offline, "MAX_IN_HAND", 0),),
+    "commands: without their results": ((choices, "NOTED_COMMANDS", 0),),
+    "without other conclusions": ((offline, "MOST_UNQUOTED", 0), (offline, "UNQUOTED_ROOM", 0)),
+    "without the room kept for later sections": ((offline, "RESERVED_SHARES", {}),),
 }  # fmt: skip
+COLUMNS = ("edit", "file", "cmd", "id", "p5")
+
+
+class Figures(NamedTuple):
+    """What one variant reaches."""
+
+    answered: tuple[tuple[bool, ...], ...]
+    """For each set, whether each question was answered directly."""
+    continued: tuple[float, ...]
+    """The columns of the continuation benchmark at cuts."""
+    planted: int
 
 
 def main() -> None:
     """Measures every variant and prints or writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus", nargs="+", type=Path)
-    parser.add_argument("--questions", nargs="+", type=Path, required=True)
+    parser.add_argument("--questions", nargs="+", type=Path, default=[])
+    parser.add_argument("--budget", type=int, default=2_000, metavar="TOKENS")
+    parser.add_argument(
+        "--only", default="", metavar="WORDS", help="variants in whose name these words are"
+    )
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    heads = [
-        *(f"{path.stem}, direct" for path in given.questions),
-        "edit",
-        "file",
-        "cmd",
-        "id",
-        "p5",
-        "planted",
-    ]
-    lines = [f"| variant | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for name, changes in PARTS.items():
-        with changed(changes):
-            cells = [*asked(given.questions, given.corpus), *continued(given.corpus), kept()]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-        print(lines[-1], file=sys.stderr)
-    table = "\n".join(lines)
+    names = [name for name in PARTS if name == "everything" or given.only in name]
+    measure = partial(
+        measure_variant, sets=given.questions, corpus=given.corpus, budget=given.budget
+    )
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip(names, pool.map(measure, names), strict=True))
+    table = "\n".join(format_rows(found, [path.stem for path in given.questions]))
     if given.write:
         PAGE.write_text(put_block(PAGE.read_text(), "ablation", table))
     else:
         print(table)
 
 
+def format_rows(found: Mapping[str, Figures], sets: Sequence[str]) -> Iterator[str]:
+    """Yield the table: questions paired with those that everything answers, `+1 −3`."""
+    whole = found["everything"]
+    heads = [*sets, *COLUMNS, "planted"]
+    yield f"| variant | {' | '.join(heads)} |"
+    yield f"|---|{'---|' * len(heads)}"
+    for name, one in found.items():
+        cells = []
+        for mine, base in zip(one.answered, whole.answered, strict=True):
+            won = sum(a and not b for a, b in zip(mine, base, strict=True))
+            lost = sum(b and not a for a, b in zip(mine, base, strict=True))
+            cells.append(
+                f"{sum(mine)} of {len(mine)}" + (f" (+{won} −{lost})" if won or lost else "")
+            )
+        cells += [f"{value:.3f}" for value in one.continued]
+        yield f"| {name} | {' | '.join(cells)} | {one.planted} of 50 |"
+
+
+def measure_variant(
+    name: str, sets: Sequence[Path], corpus: Sequence[Path], budget: int
+) -> Figures:
+    """Measure all figures with one part of the author replaced."""
+    with changed(PARTS[name]):
+        answered = tuple(tuple(list_answered(path, corpus, budget)) for path in sets)
+        return Figures(answered, tuple(continued(corpus, budget)), kept())
+
+
 @contextmanager
 def changed(changes: Sequence[Change]) -> Iterator[None]:
-    """Parts of the author replaced for a while."""
+    """Parts of the author replaced for a while. Raises AttributeError for one that is not there."""
     with ExitStack() as stack:
         for owner, name, value in changes:
             stack.enter_context(patch.object(owner, name, value))
         yield
 
 
-def asked(sets: Sequence[Path], corpus: Sequence[Path]) -> Iterator[str]:
-    """Questions answered directly, of all, for each set."""
-    for path in sets:
-        found = question_sets.load_questions(path)
-        summaries = all(case.summary_line is not None for case in found.threads)
-        options = question_runs.QuestionOptions(budget=None if summaries else BUDGET)
-        report = question_runs.ask_questions(found, path.name, corpus, options, workers=1)
-        verdicts = [v for case in report.cases for v in case.methods["tasuki"].verdicts]
-        yield f"{verdicts.count('direct')} of {len(verdicts)}"
+def list_answered(path: Path, corpus: Sequence[Path], budget: int) -> Iterator[bool]:
+    """Yield whether each question of a set is answered directly; at compactions at the summary's length."""
+    found = question_sets.load_questions(path)
+    summaries = all(case.summary_line is not None for case in found.threads)
+    options = question_runs.QuestionOptions(budget=None if summaries else budget)
+    report = question_runs.ask_questions(found, path.name, corpus, options, workers=1)
+    for case in report.cases:
+        yield from (verdict == "direct" for verdict in case.methods["tasuki"].verdicts)
 
 
-def continued(corpus: Sequence[Path]) -> list[str]:
+def continued(corpus: Sequence[Path], budget: int) -> list[float]:
     """The continuation benchmark's columns at cuts."""
-    loaded = LoadedSettings(Settings(budget=BUDGET))
+    loaded = LoadedSettings(Settings(budget=budget))
     values: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for source in list_sources(corpus):
@@ -126,8 +183,7 @@ def continued(corpus: Sequence[Path]) -> list[str]:
                 if cut.kind == "cut":
                     score(harness, source.display_name, cut, loaded, Path(folder), values)
     means = {column: compute_thread_means(per) for column, per in values.items()}
-    columns = ("edit", "file", "cmd", "id", "p5")
-    return [f"{sum(means[c]) / len(means[c]):.3f}" for c in columns]
+    return [sum(means[c]) / len(means[c]) if c in means else 0.0 for c in COLUMNS]
 
 
 def score(
@@ -153,7 +209,7 @@ def score(
             values.setdefault(column, {}).setdefault(name, []).append(value)
 
 
-def kept() -> str:
+def kept() -> int:
     """Planted facts kept in 6,000 characters, of fifty."""
     loaded, count = LoadedSettings(Settings(budget=judging.BUDGET)), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +221,7 @@ def kept() -> str:
                 handoff_id="0" * 32, to=harness.name, replay=True,
             )  # fmt: skip
             count += len(judging.verdict(script, made.context).kept)
-    return f"{count} of 50"
+    return count
 
 
 if __name__ == "__main__":
