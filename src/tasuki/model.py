@@ -624,6 +624,8 @@ class Draft(Struct, frozen=True):
     context: tuple[Item, ...] = ()
     state: tuple[Item, ...] = ()
     asked: tuple[Item, ...] = ()
+    rules: tuple[Item, ...] = ()
+    """Lines of guides that bind: an item of several lines for each guide."""
     decisions: tuple[Item, ...] = ()
     questions: tuple[Item, ...] = ()
     files: tuple[FileItem, ...] = ()

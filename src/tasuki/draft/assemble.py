@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasuki.config.settings import Settings
-from tasuki.draft.brief import render_context, trim_to_budget
+from tasuki.draft.brief import ITEM_SECTIONS, render_context, trim_to_budget
 from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import join_entry_text
@@ -31,18 +31,6 @@ T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 
 CITED_CHARACTERS = 6_000
 """Characters of each cited entry that are saved with the handoff."""
-_SECTIONS = (
-    "previous",
-    "stopped",
-    "state",
-    "asked",
-    "context",
-    "decisions",
-    "questions",
-    "steps",
-    "drift",
-)
-
 
 def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
     """Return the metadata lines, best effort.
@@ -90,14 +78,14 @@ def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
 
     Invisible characters are removed first, since one may be in the middle of a secret.
     """
-    items = (item for s in (*_SECTIONS, "left_out", "dropped") for item in getattr(draft, s))
+    items = (item for s in (*ITEM_SECTIONS, "left_out", "dropped") for item in getattr(draft, s))
     redactor.learn_document("\n".join(item.text for item in items))
     clean = redactor.redact_quote
 
     def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
         return tuple(_replace_texts(i, text=clean(i.text, i.refs)) for i in sources)
 
-    changed: dict[str, Any] = {s: redact_items(getattr(draft, s)) for s in (*_SECTIONS, "left_out")}
+    changed: dict[str, Any] = {s: redact_items(getattr(draft, s)) for s in (*ITEM_SECTIONS, "left_out")}
     changed["files"] = tuple(
         _replace_texts(f, path=clean(f.path, f.refs), reason=clean(f.reason, f.refs))
         for f in draft.files
@@ -122,7 +110,7 @@ def _replace_texts(item: T, **changes: str) -> T:
 def list_cited_refs(draft: Draft) -> list[int]:
     """Return all refs that a draft cites, in order."""
     every: list[int] = []
-    for section in (*_SECTIONS, "files", "commands"):
+    for section in (*ITEM_SECTIONS, "files", "commands"):
         for item in getattr(draft, section):
             every.extend(item.refs)
     return sorted(set(every))
@@ -132,7 +120,7 @@ def build_citations(thread: Thread, draft: Draft, redactor: QuoteRedactor) -> It
     """Yield the cited entries: the harness's own id, a hash of the text, and the redacted text."""
     cited = list_cited_refs(draft)
     wanted = frozenset(cited)
-    by_ref: dict[int, Entry] = {e.ref: e for e in thread.entries if e.ref in wanted}
+    by_ref: dict[int, Entry] = {e.ref: e for e in thread.readable if e.ref in wanted}
     for ref in cited:
         if entry := by_ref.get(ref):
             yield Citation(

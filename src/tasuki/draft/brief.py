@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, tokens
+from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref, tokens
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 
@@ -88,7 +88,7 @@ def clean_line(text: str) -> str:
 def format_refs(refs: Sequence[int], limit: int = 5) -> str:
     """Return ` [#1, #2]` for the newest few refs in order, or an empty string without refs."""
     newest = sorted(set(refs))[-limit:]
-    return f" [{', '.join(f'#{r}' for r in newest)}]" if newest else ""
+    return f" [{', '.join(map(format_ref, newest))}]" if newest else ""
 
 
 def format_item(item: Item) -> str:
@@ -143,23 +143,34 @@ def format_code(text: str) -> str:
     return f"``{' ' if text.startswith('`') else ''}{text}{' ' if text.endswith('`') else ''}``"
 
 
+SECTIONS = {
+    "previous": "Previous handoff",
+    "stopped": "Where the thread stopped",
+    "state": "State of the work",
+    "asked": "What the user asked for and ruled",
+    "rules": "Rules of the project that bind",
+    "context": "Context (from previous thread)",
+    "decisions": "Key Decisions",
+    "questions": "Open Questions / Risks",
+    "steps": "The last steps",
+    "drift": "Changed since the thread",
+    "files": "Relevant Files",
+    "commands": "Relevant Commands",
+    "metadata": "Session Metadata",
+}
+"""The sections of a draft with their headings, in the order of the brief."""
+ITEM_SECTIONS = tuple(name for name in SECTIONS if name not in ("files", "commands", "metadata"))
+
+
 def list_sections(draft: Draft) -> list[tuple[str, list[str]]]:
     """Return the headings with their lines, in the order of the brief, without empty sections."""
-    rows: list[tuple[str, Iterable[str]]] = [
-        ("Previous handoff", map(format_item, draft.previous)),
-        ("Where the thread stopped", map(format_item, draft.stopped)),
-        ("State of the work", map(format_item, draft.state)),
-        ("What the user asked for and ruled", map(format_item, draft.asked)),
-        ("Context (from previous thread)", map(format_item, draft.context)),
-        ("Key Decisions", map(format_item, draft.decisions)),
-        ("Open Questions / Risks", map(format_item, draft.questions)),
-        ("The last steps", map(format_item, draft.steps)),
-        ("Changed since the thread", map(format_item, draft.drift)),
-        ("Relevant Files", _format_files(draft.files)),
-        ("Relevant Commands", _format_commands(draft.commands)),
-        ("Session Metadata", (f"- {clean_line(line)}" for line in draft.metadata)),
-    ]
-    return [(title, lines) for title, lines in ((t, list(ls)) for t, ls in rows) if lines]
+    lines = {
+        **{name: list(map(format_item, getattr(draft, name))) for name in ITEM_SECTIONS},
+        "files": _format_files(draft.files),
+        "commands": _format_commands(draft.commands),
+        "metadata": [f"- {clean_line(line)}" for line in draft.metadata],
+    }
+    return [(title, lines[name]) for name, title in SECTIONS.items() if lines[name]]
 
 
 def _format_files(files: Sequence[FileItem]) -> list[str]:
@@ -201,7 +212,7 @@ def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> s
 
 
 _TRIMMED = (
-    "files", "context", "commands", "steps", "decisions", "questions", "asked", "state", "previous",
+    "files", "context", "commands", "steps", "rules", "decisions", "questions", "asked", "state", "previous",
     "stopped", "drift", "metadata",
 )  # fmt: skip
 

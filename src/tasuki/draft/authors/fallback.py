@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft import brief
 from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.checks.checker import DraftCheck, DraftChecker
@@ -25,18 +26,7 @@ if TYPE_CHECKING:
 AUTHOR_ORDER = ("agent", "model", "offline")
 MAX_LEFT_OUT = 60
 """Maximum items in `left_out`."""
-SECTIONS = (
-    "stopped",
-    "state",
-    "asked",
-    "context",
-    "decisions",
-    "questions",
-    "steps",
-    "files",
-    "commands",
-    "previous",
-)
+SECTIONS = tuple(name for name in brief.SECTIONS if name not in ("drift", "metadata"))
 """All sections that facts or an author fill."""
 _T = TypeVar("_T", Item, FileItem, CommandItem)
 

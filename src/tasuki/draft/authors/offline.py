@@ -8,6 +8,7 @@ concluded.
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from tasuki.draft.brief import (
     render_context,
     trim_to_budget,
 )
-from tasuki.draft.facts import state
+from tasuki.draft.facts import guides, state
 from tasuki.draft.facts.files import find_short_names
 from tasuki.draft.rank.block_worth import BlockWorth
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
@@ -49,7 +50,7 @@ from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
-ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
+ORDER = ("stopped", "state", "asked", "rules", "previous", "steps", "files", "commands", "context")
 AUTHORED_ORDER = (
     "stopped",
     "state",
@@ -57,6 +58,7 @@ AUTHORED_ORDER = (
     "decisions",
     "questions",
     "asked",
+    "rules",
     "previous",
     "files",
     "commands",
@@ -69,6 +71,7 @@ MAX_SHARES = {
     "stopped": 0.28,
     "state": 0.15,
     "asked": 0.32,
+    "rules": 0.15,
     "steps": 0.07,
     "files": 0.14,
     "commands": 0.14,
@@ -81,6 +84,8 @@ RESERVED_SHARES = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.
 RESERVES_NOTHING = ("stopped", "state")
 """Shares of the room reserved for later sections; the first ones come before all."""
 MAX_STEPS = 9
+RULE_LENGTH = 400
+"""Characters that cost a line of a guide one point of its worth."""
 ENOUGH_ROOM = 0.8
 """Share of its room under which no earlier message is quoted."""
 WHOLE_LIST, ROOM_PER_LIST_CHARACTER = 320, 45
@@ -371,6 +376,30 @@ class DraftComposer:
             self.picker.note_text(item.text)
         self.left_out += rest
         return items
+
+    def _rules(self, room: int) -> list[Item]:
+        """Return the lines of guides that bind hardest and are nearest to the goal, by guide."""
+        scored = sorted(
+            guides.list_binding_lines(self.thread), key=self._score_binding_line, reverse=True
+        )
+        chosen: dict[str, list[guides.BindingLine]] = {}
+        for line in scored:
+            cost = len(line.shown) + 3 + (0 if line.path in chosen else len(line.path) + 12)
+            if cost <= room:
+                room -= cost
+                chosen.setdefault(line.path, []).append(line)
+        return [
+            Item(
+                text="\n".join(line.shown for line in sorted(lines, key=attrgetter("place"))),
+                refs=(lines[0].ref,),
+                label=f"`{path}`",
+            )
+            for path, lines in chosen.items()
+        ]
+
+    def _score_binding_line(self, line: guides.BindingLine) -> float:
+        near = self.task.relevance.measure_overlap(f"{line.heading} {line.text}")
+        return line.weight * (1 + near) - len(line.text) / RULE_LENGTH
 
     def _previous(self, room: int) -> list[Item]:
         items = [Item(text=q.text, refs=(q.ref,)) for q in self.facts.previous]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tasuki.draft import brief
 from tasuki.draft.facts import git
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
-from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
+from tasuki.model import Citation, Entry, Handoff, HandoffEvent
 from tasuki.text_safety import clean_for_display
 from tasuki.threads import catalog, references
 from tasuki.threads.passages import EntryCleaner
@@ -183,12 +184,9 @@ def _describe_origin(citation: Citation | None, is_there: bool, *, is_kept: bool
 
 def _find_sections(handoff: Handoff, ref: int) -> tuple[str, ...]:
     draft = handoff.draft
-    items_by_section: dict[str, Sequence[Item | FileItem | CommandItem]] = {
-        "Where the thread stopped": draft.stopped, "State of the work": draft.state,
-        "What the user asked for": draft.asked, "Context": draft.context, "Key decisions": draft.decisions,
-        "Open questions": draft.questions, "The last steps": draft.steps, "Relevant files": draft.files,
-        "Relevant commands": draft.commands,
-    }  # fmt: skip
+    cited = {name: getattr(draft, name) for name in brief.SECTIONS if name != "metadata"}
     return tuple(
-        name for name, items in items_by_section.items() if any(ref in item.refs for item in items)
+        brief.SECTIONS[name]
+        for name, items in cited.items()
+        if any(ref in item.refs for item in items)
     )

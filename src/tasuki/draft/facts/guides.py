@@ -1,0 +1,131 @@
+"""What binds in the guides that a thread had in view: AGENTS.md, CLAUDE.md, memories, rules of a project.
+
+A program put them into the thread, or the agent read them. Of a guide only the lines count that
+command, forbid or limit, each with its heading.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tasuki.draft.rank.blocks import MessageBlock, split_blocks
+from tasuki.draft.text.split import fold_whitespace, split_sentences
+from tasuki.model import FIRST_DOCUMENT, Thread
+from tasuki.paths import make_relative
+from tasuki.patterns import compile_pattern
+
+_GUIDE = compile_pattern(
+    r"(?i)(?:^|/)(?:claude|agents?|gemini|copilot-instructions|contributing|memory|conventions?|coding-?style|style-?guide|rules|tenets|constitution|guidelines?|hacking)(?:[.-][\w.-]+)?\.(?:md|mdc|rst|txt|adoc)$"
+    r"|(?:^|/)\.?(?:cursor|windsurf|cline)rules$|/(?:memory|rules|instructions)/[^/]+\.mdc?$|\.instructions\.md$"
+)
+"""Files that say how work is done in a project."""
+_NO_GUIDE = compile_pattern(r"(?i)/(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?)/")
+_LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:→|\t|: ?\t)")
+_REMINDER = compile_pattern(r"(?s)<system-reminder>.*?</system-reminder>")
+_HARD = compile_pattern(
+    r"(?i)\b(?:must(?:n'?t)?|never|always|do not|don'?t|mandatory|forbidden|prohibited|non-negotiable|critical|required|cannot|not allowed|no exceptions?"
+    r"|muss|darf nicht|niemals|immer|nunca|siempre|sempre|toujours|jamais|всегда|никогда)\b|(?-i:\bNOT\b)|必须|禁止|不要|不得|必ず|ないこと|반드시|금지"
+)
+_SOFT = compile_pattern(
+    r"(?i)\b(?:only|avoid|ensure|make sure|instead of|rather than|should(?:n'?t)?|prefer|before (?:every|each|any|you|commit\w*|push\w*|finish\w*)|after (?:every|each|any)|every (?:new )?\w+ (?:must|needs|gets|has))\b"
+)
+_IMPERATIVE = compile_pattern(
+    r"(?:\*\*[^*]{2,40}\*\*:? ?)?(?:Use|Prefer|Keep|Run|Put|Write|Add|Follow|Check|Test|Commit|Name|Place|Update|Create|Stage|Push|Open|Ask|Read|Return|Wrap|Include|Document|Format|Limit|Treat|Leave|Stop|Start|Verify|Import|Group|Pin|Mock|Cover|No)\b"
+)
+_GENERAL = compile_pattern(
+    r"(?i)commit|test|\bpr\b|pull request|lint|format|style|\bgit\b|review|convention|workflow|general|principle|rule|polic|secur|secret|comment|communicat|language|preference|guideline|quality|important|behaviou?r|feedback|instruction|process|do not|don't|never|always|must"
+)
+"""Headings under which rules stand that hold for any work."""
+MIN_LINE, MAX_LINE, MAX_HEADING = 15, 300, 40
+"""Characters of a line that binds; a longer one is left out."""
+
+
+class BindingLine(Struct, frozen=True):
+    """One line of a guide that commands, forbids or limits. `weight` is how hard it does."""
+
+    path: str
+    ref: int
+    heading: str
+    text: str
+    weight: float
+    place: int
+
+    @property
+    def shown(self) -> str:
+        """The line behind a short heading."""
+        is_short = 0 < len(self.heading) <= MAX_HEADING
+        return f"{self.heading}: {self.text}" if is_short else self.text
+
+
+def list_guides(thread: Thread) -> dict[str, tuple[int, str]]:
+    """Return the newest text of each guide that the thread had in view, by its path, with its ref.
+
+    What the agent edited in it since is in the text.
+    """
+    guides: dict[str, tuple[int, str]] = {}
+    for number, document in enumerate(thread.documents):
+        if is_guide(document.path):
+            path = make_relative(document.path, thread.cwd)
+            guides[path] = (FIRST_DOCUMENT + number, document.text)
+    for entry in thread.entries:
+        call = entry.tool
+        if call is None or call.status in ("error", "refused", "aborted"):
+            continue
+        if call.kind == "read" and len(call.paths) == 1 and is_guide(call.paths[0]):
+            path, shown = make_relative(call.paths[0], thread.cwd), _clean_output(call.output)
+            if len(shown) * 2 > len(guides.get(path, (0, ""))[1]):  # A part read again is in it.
+                guides[path] = (entry.ref, shown)
+        for change in call.changes:
+            path = make_relative(change.path, thread.cwd)
+            if path in guides and change.old:
+                ref, text = guides[path]
+                guides[path] = (ref, text.replace(change.old, change.new, 1))
+    return guides
+
+
+def is_guide(path: str) -> bool:
+    """Return whether a file says how work is done in a project."""
+    return bool(_GUIDE.search(path)) and not _NO_GUIDE.search(path)
+
+
+def _clean_output(output: str) -> str:
+    return _REMINDER.sub("", _LINE_NUMBER.sub("", output))
+
+
+def list_binding_lines(thread: Thread) -> list[BindingLine]:
+    """Return the lines that bind in all guides, each once, in their order."""
+    found: dict[str, BindingLine] = {}
+    for path, (ref, text) in list_guides(thread).items():
+        blocks = split_blocks(text, ref)
+        for block in blocks:
+            for line in _list_lines(block, blocks):
+                weight = weigh_line(line, block)
+                if weight and MIN_LINE <= len(line) <= MAX_LINE:
+                    key = re.sub(r"\W+", "", line.lower())[:80]
+                    found.setdefault(
+                        key, BindingLine(path, ref, block.heading, line, weight, len(found))
+                    )
+    return list(found.values())
+
+
+def _list_lines(block: MessageBlock, blocks: Sequence[MessageBlock]) -> Iterator[str]:
+    """Yield what may bind in a block: an item whole, a paragraph by sentence."""
+    if block.kind in ("code", "table"):
+        return
+    text = fold_whitespace(block.text)
+    if block.kind == "item":
+        yield text.lstrip("-*+• ")
+        return
+    yield from (s for s in split_sentences(text) if not s.endswith((":", "?")))
+
+
+def weigh_line(line: str, block: MessageBlock) -> float:
+    """Return how hard a line of a guide binds, 0 where it only tells."""
+    is_hard = bool(_HARD.search(line))
+    weight = 1.6 * is_hard or 0.7 * bool(_SOFT.search(line))
+    weight += 0.4 * (block.kind == "item" and bool(_IMPERATIVE.match(line)))
+    if not weight:
+        return 0.0
+    is_general = not block.heading or bool(_GENERAL.search(block.heading))
+    return weight + 0.5 * is_general
