@@ -81,11 +81,8 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "files: by edits and reads alone": (
         (relevance.FileRanks, "compute_terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
     ),
-    "files: without what was done to them": ((choices, "NOTED_FILES", 0),),
     "files: without what is only spoken of": ((choices, "MAX_MENTIONED", 0),),
     "files: without those in hand": ((offline, "MAX_IN_HAND", 0),),
-    "commands: without their results": ((choices, "NOTED_COMMANDS", 0),),
-    "without other conclusions": ((offline, "MOST_UNQUOTED", 0), (offline, "UNQUOTED_ROOM", 0)),
     "without the room kept for later sections": ((offline, "RESERVED_SHARES", {}),),
 }  # fmt: skip
 COLUMNS = ("edit", "file", "cmd", "id", "p5")

@@ -1,19 +1,16 @@
 """Which files and commands a draft without a model names, and what it says about each."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.commands import (
     is_bookkeeping,
-    is_help_or_version,
     normalize_command,
     split_steps,
 )
 from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.runs.changes import find_change
-from tasuki.draft.runs.command_kinds import is_exit_code_hidden
-from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
@@ -21,56 +18,22 @@ from tasuki.shell import strip_assignments
 
 MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
 """Files that match the goal best, the latest place they get, and how well they must match."""
-NOTED_FILES, MAX_SYMBOLS = 5, 3
-"""Files listed with what was done to them, and names listed with each."""
 RECENT, RECENT_EDITS = 40, 150
 """Newest entries in which a file that was read, or edited, is still in hand."""
 MAX_MENTIONED = 12
 """Untouched files that the newest entries name, listed after all others."""
-NOTED_COMMANDS = 4
-"""Commands listed with their results."""
-LONG_COMMAND, SHORT_COMMAND = 200, 120
-"""Maximum characters of a command listed with its result, and of one listed bare."""
+SHORT_COMMAND = 120
+"""Maximum characters of a command that is listed."""
 
 
-def choose_files(task: AuthorTask, limit: int, reasons: bool) -> Iterator[FileItem]:
-    """Yield files that the successor is likely to open.
-
-    Five with what was done to them come first, then names only.
-    """
+def choose_files(task: AuthorTask, limit: int) -> Iterator[FileItem]:
+    """Yield files that the successor is likely to open, the likeliest first."""
     known = task.relevance.files
-    hidden = has_unnamed_edits(task.thread)
     ranked = rank_existing_files(task)
     touched = [file for file in ranked if not known.is_only_mentioned(file)]
-    mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)[
-        :MAX_MENTIONED
-    ]
-    chosen = [*touched, *mentioned][:limit]
-    for count, file in enumerate(chosen):
-        is_noted = count < NOTED_FILES and bool(file.edits or file.reads)
-        yield FileItem(
-            path=file.path,
-            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS])
-            if reasons and is_noted and not hidden
-            else "",
-            refs=file.shown_in[-3:] if is_noted else (),
-            minor=not is_noted,
-        )
-
-
-def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
-    """Return the files in which the work will most likely continue: edited ones, and those read last."""
-    if has_unnamed_edits(task.thread):
-        return []
-    ranked = rank_existing_files(task)
-    last = task.relevance.last
-    recent = [
-        f
-        for f in ranked
-        if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
-        or (f.reads and last - f.reads[-1] <= RECENT and not is_outside(f.path))
-    ]
-    return [f.path for f in recent[:limit]]
+    mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)
+    for file in [*touched, *mentioned[:MAX_MENTIONED]][:limit]:
+        yield FileItem(path=file.path, minor=True)
 
 
 def _is_only_printed(file: FileFact) -> bool:
@@ -98,63 +61,40 @@ def _rank_goal_files_first(files: FileRanks) -> list[tuple[float, FileFact]]:
     return [*rest[:GOAL_FILE_PLACE], *late, *rest[GOAL_FILE_PLACE:]]
 
 
-def _describe_file(file: FileFact, names: Sequence[str]) -> str:
-    """Return what the thread did to a file, and the names in it that are in use."""
-    parts = []
-    if file.deleted:
-        parts.append("deleted")
-    elif file.edits:
-        edits = len(file.edits) - file.created
-        done = ["created"] if file.created else []
-        parts.append(", ".join([*done, f"edited {edits}×"] if edits else done))
-    if file.reads and not file.edits:
-        parts.append(f"read {len(file.reads)}×")
-    if not (file.reads or file.edits):
-        parts.append("only spoken of")
-    if names:
-        parts.append(", ".join(f"`{n}`" for n in names))
-    return "; ".join(parts)
+def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
+    """Return the files in which the work will most likely continue: edited ones, and those read last."""
+    if has_unnamed_edits(task.thread):
+        return []
+    ranked = rank_existing_files(task)
+    last = task.relevance.last
+    recent = [
+        f
+        for f in ranked
+        if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
+        or (f.reads and last - f.reads[-1] <= RECENT and not is_outside(f.path))
+    ]
+    return [f.path for f in recent[:limit]]
 
 
 def choose_commands(
-    facts: Sequence[CommandFact],
-    relevance: Relevance,
-    limit: int,
-    reported_refs: Collection[int] = (),
-    excluded: Iterable[str] = (),
+    facts: Sequence[CommandFact], relevance: Relevance, limit: int, excluded: Iterable[str] = ()
 ) -> Iterator[CommandItem]:
-    """Yield commands that can be run again: a few with results, then the short ones bare.
-
-    The first few are of different shapes. Runs in `reported_refs` have their result in the
-    state of the work: they are named bare. Commands in `excluded` and their steps are left out.
-    """
-    ranked = sorted(facts, key=lambda c: -relevance.score_command(c))
-    newest: dict[str, int] = {}
-    for command in facts:
-        for step in split_steps(command.command):
-            bare = strip_assignments(step)
-            newest[bare] = max(newest.get(bare, 0), command.refs[-1])
-    fresh = [c for c in ranked if c.refs[-1] not in reported_refs and _is_newest(c, newest)]
+    """Yield `limit` short commands that started and can be run again; not the steps of those in `excluded`."""
     seen = {
         strip_assignments(step)
         for line in excluded
         for step in (*split_steps(line), normalize_command(line))
     }
-    fresh = [
-        c for c in fresh if not any(strip_assignments(s) in seen for s in split_steps(c.command))
-    ]
-    noted = list(_select_noted_commands(fresh))[: min(limit, NOTED_COMMANDS)]
-    yield from noted
-    seen |= {strip_assignments(normalize_command(c.command)) for c in noted}
     worth: dict[str, float] = {}
-    for command in ranked:
-        for step in split_steps(command.command):
+    for command in facts:
+        for step in split_steps(command.command) if command.result != "did not run" else ():
             bare = strip_assignments(step)
             if len(step) <= SHORT_COMMAND and bare not in seen and _is_lasting(bare):
                 worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
     for step in sorted(worth, key=lambda s: -worth[s]):
-        if (bare := strip_assignments(step)) not in seen:
+        if (bare := strip_assignments(step)) not in seen and limit > 0:
             seen.add(bare)
+            limit -= 1
             yield CommandItem(command=step, minor=True)
 
 
@@ -170,34 +110,6 @@ def list_closed_failures(facts: Facts) -> set[int]:
         if c.result == "failed"
         and (c.refs[-1] not in still if c.check else find_change(c.command) == "")
     }
-
-
-def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
-    """Return whether no later run contains a step of a command, and no filter hides its result."""
-    last = command.refs[-1]
-    if command.result == "not shown" and is_exit_code_hidden(command.command):
-        return False
-    return all(newest.get(strip_assignments(s), last) <= last for s in split_steps(command.command))
-
-
-def _select_noted_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:
-    """Yield one command of each shape, whole if short, with its last result."""
-    shapes: set[str] = set()
-    for command in ranked:
-        parts = [s for s in split_steps(command.command) if _is_lasting(strip_assignments(s))]
-        if not parts or len(command.command) > LONG_COMMAND or "\n" in command.command.strip():
-            continue
-        shape = " ".join(strip_assignments(parts[-1]).split()[:3])
-        if shape not in shapes and not is_help_or_version(command.command):
-            shapes.add(shape)
-            text = normalize_command(command.command)
-            yield CommandItem(
-                command=text
-                if split_steps(text) == split_steps(command.command)
-                else fold_whitespace(command.command),
-                note=format_command_note(command),
-                refs=command.refs[-2:],
-            )
 
 
 def _is_lasting(step: str) -> bool:

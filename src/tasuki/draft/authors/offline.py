@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from tasuki.draft.authors import choices
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.brief import (
-    MOST_UNQUOTED,
-    UNQUOTED,
+    count_context_tokens,
     format_command,
     format_file,
     format_item,
@@ -97,7 +96,7 @@ EXCERPT_CHARACTERS = 150_000
 STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_IN_HAND, MAX_MID_TURN = 3, 3
-WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
+WHOLE, SHORT, TELLING = 700, 160, 120
 _NO_ANSWER = "No response requested."
 """What Claude Code writes where no model answered."""
 DENIAL = 160
@@ -127,12 +126,15 @@ def write_offline_draft(
     author wrote, checked: its context, decisions and questions, and the files, commands and
     words of the user that it chose.
     """
-    room = budget * 4 - len(render_context(base, handoff_id, preamble=preamble)) - 8
+    bare = replace(base, metadata=())
+    room = budget * 4 - len(render_context(bare, handoff_id, preamble=preamble)) - 8
     composer = DraftComposer(task, room, reasons, authored)
-    draft = replace(
-        base, **composer.fill_sections(), left_out=tuple(composer.left_out[:MAX_LEFT_OUT])
-    )
-    return trim_to_budget(draft, handoff_id, budget, preamble=preamble)
+    draft = replace(bare, **composer.fill_sections())
+    draft = replace(draft, left_out=tuple(composer.left_out[:MAX_LEFT_OUT]))
+    draft = trim_to_budget(draft, handoff_id, budget, preamble=preamble)
+    whole = replace(draft, metadata=base.metadata)
+    fits = count_context_tokens(render_context(whole, handoff_id, preamble=preamble)) <= budget
+    return whole if fits else draft
 
 
 ADVICE_OVERLAP = 0.12
@@ -158,7 +160,6 @@ class DraftComposer:
         self.room = self.whole
         self.reasons = reasons
         self.left_out: list[Item] = []
-        self._shown_items: list[Item] = []
         self.turns = split_turns(self.thread.entries)
         self.last_answered = max(
             (t.prompt.ref for t in self.turns if t.prompt and t.messages), default=0
@@ -215,7 +216,6 @@ class DraftComposer:
             if self._compute_share(section) > HEADING_COST:
                 items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
                 filled[section] = self._fit_items(section, items)
-                self._shown_items += [convert_to_item(item) for item in filled[section]]
         return filled
 
     def _compute_share(self, section: str) -> int:
@@ -423,21 +423,18 @@ class DraftComposer:
         limit = max(self.task.limits["files"] - len(chosen), 0)
         ranked = (
             f
-            for f in choices.choose_files(self.task, self.task.limits["files"], self.reasons)
+            for f in choices.choose_files(self.task, self.task.limits["files"])
             if f.path not in named
         )
         return _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
 
     def _commands(self, room: int) -> list[CommandItem]:
-        told = {check.refs[-1] for check in self.facts.last_check}
-        told |= choices.list_closed_failures(self.facts)
         limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
         found = choices.choose_commands(
             self.facts.commands,
             self.task.relevance,
             max(limit - len(chosen), 0),
-            told,
             [c.command for c in chosen],
         )
         return _fit_room([*chosen, *found], room, self.left_out)
@@ -452,34 +449,13 @@ class DraftComposer:
         for item in written:
             self.picker.note_text(item.text)
         room -= sum(len(_format_line(item)) + 1 for item in written)
-        picked, left = self.picker.pick_blocks(
-            range(len(self.blocks)),
-            room - UNQUOTED_ROOM,
-            BlockWorth(self.task, self.turns, self.picker).weigh,
-        )
-        quoted = [*written, *self._build_quotes(picked)]
-        cited = {ref for item in (*quoted, *self._shown_items) for ref in item.refs}
-        others = sorted(self._find_telling_messages() - cited)
-        left += UNQUOTED_ROOM - len(UNQUOTED) - sum(len(item.label) for item in quoted)
-        most = min(MOST_UNQUOTED, left // len(f"#{self.last}, "))
-        return (
-            [*quoted, Item(text=UNQUOTED, refs=tuple(others[-most:]))]
-            if others and most > 0
-            else quoted
-        )
+        worth = BlockWorth(self.task, self.turns, self.picker)
+        picked, _ = self.picker.pick_blocks(range(len(self.blocks)), room, worth.weigh)
+        return [*written, *self._build_quotes(picked)]
 
     def _measure_message(self, ref: int) -> int:
         """Return the characters of a message."""
         return sum(len(self.blocks[i].text) for i in self._blocks_by_ref.get(ref, ()))
-
-    def _find_telling_messages(self) -> set[int]:
-        """Return messages of the agent that say more than its next step."""
-        length = {ref: self._measure_message(ref) for ref in self._blocks_by_ref}
-        return {
-            ref
-            for ref, size in length.items()
-            if size >= TELLING or (ref in self.concluding and size >= SHORT)
-        }
 
 
 def _extract_message(entry: Entry) -> str:

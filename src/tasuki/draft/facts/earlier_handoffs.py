@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, UNQUOTED, find_handoff_id
+from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, find_handoff_id
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
@@ -189,7 +189,7 @@ def rank_line(text: str) -> int | None:
         return 1
     if text.startswith((FILE_THEN, COMMAND_THEN)):
         return 5
-    if _OUT_OF_DATE.match(text) or text.startswith(UNQUOTED):
+    if _OUT_OF_DATE.match(text) or text.startswith("Other conclusions, not quoted here"):
         return None
     if text.startswith(_REFUSED):
         return 0
