@@ -83,7 +83,6 @@ PARTS: dict[str, tuple[Change, ...]] = {
     ),
     "files: without what is only spoken of": ((choices, "MAX_MENTIONED", 0),),
     "files: without those in hand": ((offline, "MAX_IN_HAND", 0),),
-    "without the room kept for later sections": ((offline, "RESERVED_SHARES", {}),),
 }  # fmt: skip
 COLUMNS = ("edit", "file", "cmd", "id", "p5")
 

@@ -49,7 +49,7 @@ from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
-ORDER = ("stopped", "state", "asked", "rules", "previous", "steps", "files", "commands", "context")
+ORDER = ("stopped", "state", "files", "commands", "asked", "rules", "previous", "steps", "context")
 AUTHORED_ORDER = (
     "stopped",
     "state",
@@ -67,7 +67,7 @@ AUTHORED_ORDER = (
 MAX_STOPPED = 4_800
 """Maximum characters of the last messages that are quoted: 1,200 tokens."""
 MAX_SHARES = {
-    "stopped": 0.28,
+    "stopped": 0.42,
     "state": 0.15,
     "asked": 0.32,
     "rules": 0.15,
@@ -79,9 +79,6 @@ MAX_SHARES = {
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
-RESERVED_SHARES = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
-RESERVES_NOTHING = ("stopped", "state")
-"""Shares of the room reserved for later sections; the first ones come before all."""
 MAX_STEPS = 9
 RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
@@ -219,21 +216,11 @@ class DraftComposer:
         return filled
 
     def _compute_share(self, section: str) -> int:
-        """Return the characters a section may take; the last ones reserve room for conclusions."""
-        order = AUTHORED_ORDER if self.is_authored else ORDER
-        later = order[order.index(section) + 1 :]
-        reserved = (
-            sum(RESERVED_SHARES.get(other, 0.0) for other in later)
-            if section not in RESERVES_NOTHING
-            else 0.0
-        )
+        """Return the characters a section may take."""
         share = MAX_SHARES.get(section, 1.0)
-        if (
-            section == "previous"
-        ):  # What the thread itself has to say needs no more room than it has.
-            own = min(1.0, sum(len(b.text) for b in self.blocks) / max(self.whole, 1))
-            reserved, share = reserved * own, max(share, 1.0 - own)
-        return min(self.room - int(self.whole * reserved), int(self.whole * share))
+        if section == "previous":  # What the thread itself has to say needs no more than it has.
+            share = max(share, 1.0 - sum(len(b.text) for b in self.blocks) / max(self.whole, 1))
+        return min(self.room, int(self.whole * share))
 
     def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
         """Return the first items that fit into the remaining room."""
