@@ -79,7 +79,7 @@ def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
 def choose_commands(
     facts: Sequence[CommandFact], relevance: Relevance, limit: int, excluded: Iterable[str] = ()
 ) -> Iterator[CommandItem]:
-    """Yield `limit` short commands that started and can be run again; not the steps of those in `excluded`."""
+    """Yield `limit` short commands that can be run again; not the steps of those in `excluded`."""
     seen = {
         strip_assignments(step)
         for line in excluded
@@ -87,7 +87,7 @@ def choose_commands(
     }
     worth: dict[str, float] = {}
     for command in facts:
-        for step in split_steps(command.command) if command.result != "did not run" else ():
+        for step in split_steps(command.command):
             bare = strip_assignments(step)
             if len(step) <= SHORT_COMMAND and bare not in seen and _is_lasting(bare):
                 worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
