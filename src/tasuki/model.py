@@ -318,6 +318,8 @@ class FileFact(Struct, frozen=True):
     edits: tuple[int, ...] = ()
     created: bool = False
     deleted: bool = False
+    was_there: bool | None = None
+    """Whether it was there before the thread touched it; None where nobody knows, or whether git knew it."""
     undone: int = 0
     """Ref of the newest command that restored the file to git's version, 0 if none did."""
     mentioned: tuple[int, ...] = ()
@@ -413,6 +415,8 @@ class Revision(Struct, frozen=True):
     """Commits of the branch that its upstream lacks; None without an upstream."""
     history: tuple[str, ...] = ()
     """Hashes of the newest commits of the branch, the newest first."""
+    is_merging: bool = False
+    """A merge, a rebase or the like is under way now."""
     repository: bool = False
 
 
@@ -474,6 +478,8 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """For each entry that shows them: files, and folders of new ones, that are not committed."""
     complete: tuple[int, ...] = ()
     """Those of these entries that show all such files."""
+    merging_ref: int = 0
+    """Entry since which a merge or rebase with conflicts is under way in it, 0 for none."""
 
 
 class RepositoryState(Struct, frozen=True):

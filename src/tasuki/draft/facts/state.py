@@ -178,7 +178,11 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
     Empty where nobody knows.
     """
     ref, command = check.refs[-1], check.changed_by or ""
-    later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
+    later = [
+        f
+        for f in facts.files
+        if f.edits and f.edits[-1] > ref and not is_noise(f.path) and (f.was_there or not f.deleted)
+    ]
     inside = f"{check.folder}/" if is_outside(check.folder) else ""
     edited = [
         f.path for f in later if f.path.startswith(inside) and (inside or not is_outside(f.path))

@@ -124,8 +124,8 @@ class GitReading:
         is_left = any(not _LEAVES.get(c.verb, _NONE).isdisjoint(c.words) for c in self.commands)
         if is_left or _ENDS_MERGE.search(self.output):
             here.merges = 0
-        if _MERGES.search(self.output) and not _MERGERS.isdisjoint(verbs):
-            here.merges = self.ref
+        if _MERGES.search(self.output) and (found := _MERGERS.intersection(verbs)):
+            here.merges = here.merges if here.merges and found == {"status"} else self.ref
         if "status" in verbs or "stash" in verbs:
             self._read_listing()
         if "status" in verbs:

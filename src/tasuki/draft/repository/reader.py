@@ -110,6 +110,7 @@ class _RepositoryReader:
                     tuple(c.by_others),
                     tuple(c.listed),
                     tuple(c.complete),
+                    c.merges,
                 )
                 for c in self.checkouts
                 if c.is_known

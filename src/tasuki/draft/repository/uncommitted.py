@@ -36,11 +36,9 @@ _MATCHED_IGNORE = compile_pattern(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", r
 _IGNORE_LINE = compile_pattern(r"(?m)^(?:\s*\d+[\t→:])?/?([\w.][\w./-]*?)/?$")
 
 
-def is_still_changed(file: FileFact) -> bool:
-    """Return whether a file is still changed: not restored, nor created and removed again."""
-    if not file.edits or file.edits[-1] <= file.undone or is_noise(file.path):
-        return False
-    return not (file.deleted and (file.created or (len(file.edits) == 1 and not file.reads)))
+def is_changed(file: FileFact) -> bool:
+    """Return whether a file of the project was changed or removed, and not restored."""
+    return bool(file.edits) and file.edits[-1] > file.undone and not is_noise(file.path)
 
 
 def find_uncommitted(
@@ -51,7 +49,11 @@ def find_uncommitted(
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
-        return tuple(f.path for f in edited if _list_above(locate(cwd, f.path)) & dirty), ()
+        paths = {f.path: locate(cwd, f.path) for f in edited}
+        left = [f for f in edited if _list_above(paths[f.path], f) & dirty]
+        if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
+            left = [f for f in left if _judge_file(thread, f, paths[f.path], repository) == "left"]
+        return tuple(f.path for f in left), ()
     found = {f.path: _judge_file(thread, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
@@ -66,8 +68,10 @@ def find_uncommitted(
     return left, tuple(path for path in told if found[path] == "unclear")
 
 
-def _list_above(path: str) -> set[str]:
-    """Return a path and all folders above it."""
+def _list_above(path: str, file: FileFact) -> set[str]:
+    """Return a path and all folders above it; the path alone of a file that is gone."""
+    if file.deleted:
+        return {path}
     parts = path.split("/")
     return {"/".join(parts[:n]) for n in range(2, len(parts) + 1)}
 
@@ -79,16 +83,28 @@ def _judge_file(
     checkouts = repository.checkouts
     root = find_root(path, [c.root for c in checkouts])
     checkout = next((c for c in checkouts if root and c.root == root), None)
-    if checkout is None:
-        return "committed"
-    listed = [ref for ref, paths in checkout.listed if any(is_covered(path, p) for p in paths)]
+    calls = (thread.entries[ref - 1].tool for ref in file.edits)
+    is_left = repository.folder not in ("", root) and not any(c and c.changes for c in calls)
+    if checkout is None or is_left:
+        return "committed"  # Who works elsewhere by now may have committed what only a command moved.
+    merged = checkout.merging_ref if checkout.merging_ref > file.edits[-1] else 0
+    listed = [
+        ref
+        for ref, paths in checkout.listed
+        if not 0 < merged <= ref  # What it brings is listed, too.
+        and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
+    ]
     last = max(file.edits[-1], *listed, 0)
-    if any(ref > last for ref in checkout.complete):
+    if file.deleted and last == file.edits[-1] and not file.was_there:
+        held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
+        if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
+            return "committed"  # Nobody knows that any commit held it.
+    if any(ref > last and not 0 < merged <= ref for ref in checkout.complete):
         return "committed"
     settled = {
         ref
         for ref, added in checkout.settled
-        if ref > last and (not added or any(_is_added(path, spec) for spec in added))
+        if ref > last and (not added or _covers(added, path))
     }
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
@@ -106,6 +122,10 @@ def _only_removes(thread: Thread, file: FileFact) -> bool:
     return bool(lines) and all(
         len(new) <= len(old) and old != new and set(new) <= {*old, ""} for old, new in lines
     )
+
+
+def _covers(added: Sequence[str], path: str) -> bool:
+    return any(_is_added(path, spec) for spec in added)
 
 
 def _is_added(path: str, spec: str) -> bool:

@@ -1,0 +1,70 @@
+"""Files that the commands of a line remove and move."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tasuki.draft.facts.commands import CommandRun
+from tasuki.draft.repository.checkouts import expand_home
+from tasuki.draft.runs.command_kinds import list_simple_commands
+from tasuki.draft.runs.programs import unquote
+from tasuki.draft.runs.scopes import enter_folder, join_folder, locate
+from tasuki.patterns import compile_pattern
+from tasuki.shell import split_words
+
+_REMOVERS = frozenset("rm unlink remove-item ri del erase".split())
+_MOVERS = frozenset("mv move-item mi move".split())
+_MAY_DISPLACE = compile_pattern(r"(?i)\b(?:rm|mv|unlink|del|erase|move|ri|mi|(?:remove|move)-item) ")
+_FAILED = compile_pattern(r"\b(?:mv|rm|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
+_ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
+"""Options with which the files stay where they are, or the operands mean something else."""
+UNKNOWN = compile_pattern(r"[$*?{`]|\[")
+"""What stands for a variable or for several names."""
+
+
+class Displaced(NamedTuple):
+    """A file or folder that is gone from its place, and where it is now: nowhere, if it was removed."""
+
+    old: str
+    new: str
+    is_tracked: bool
+    """Git itself did it, which has to know the file."""
+
+
+def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
+    """Yield what a command line removed and moved, before it went wrong."""
+    if not _MAY_DISPLACE.search(run.command) or (run.went_wrong and _FAILED.search(run.output)):
+        return
+    folder: str | None = run.folder
+    parts = list_simple_commands(run.command)
+    for number, part in enumerate(parts, 1):
+        entered = enter_folder(expand_home(part.text, cwd), folder)
+        folder = None if entered != folder and "(cd " in run.command else entered  # A subshell.
+        words = [unquote(word).rstrip(",") for word in split_words(part.text)]
+        is_tracked, place = words[:1] == ["git"], folder
+        while is_tracked and words[1:2] == ["-C"] and words[3:]:
+            place = join_folder(place, expand_home(words.pop(2), cwd))
+            words.pop(1)
+        name, *operands = words[is_tracked:] or [""]
+        is_move = name.lower() in _MOVERS
+        displaces = is_move or name.lower() in _REMOVERS
+        if run.went_wrong and (number == len(parts) or not (displaces or name == "cd")):
+            return
+        may_not_run = part.in_block or part.operator == "||"
+        if displaces and not may_not_run and _ONLY_TRIES.isdisjoint(map(str.lower, operands)):
+            yield from _list_paths(operands, place, is_move=is_move, is_tracked=is_tracked)
+
+
+def _list_paths(
+    operands: Sequence[str], folder: str | None, *, is_move: bool, is_tracked: bool
+) -> Iterator[Displaced]:
+    names = [name for name in operands if not name.startswith("-")]
+    target = names.pop() if is_move and len(names) > 1 else ""
+    new = join_folder(folder, target) if target and not UNKNOWN.search(target) else None
+    is_into = is_move and (len(names) > 1 or target.endswith(("/", "\\", ".")))
+    if is_move and new is None:
+        return
+    for name in names:
+        old = None if UNKNOWN.search(name) else join_folder(folder, name)
+        if old:
+            moved = locate(new, old.rpartition("/")[2]) if is_into else new or ""
+            yield Displaced(old, moved, is_tracked)
