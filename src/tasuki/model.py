@@ -328,6 +328,11 @@ class FileFact(Struct, frozen=True):
     named: Named = Named()
 
     @property
+    def is_scrap(self) -> bool:
+        """Whether it is gone, and is not known to have been there before."""
+        return self.deleted and not self.was_there
+
+    @property
     def last(self) -> int:
         """The newest entry that touched it."""
         return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)

@@ -4,7 +4,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from making import thread_of
 from test_repository_state import ONE, lines_of, start
 
 from tasuki.testing import ThreadBuilder
@@ -18,7 +17,9 @@ SHORT = "M  a.py\nA  theirs.py\nUU b.py"
 BROUGHT = "Also changed in the folder, by the merge or rebase too, as git listed it"
 
 
-@pytest.mark.parametrize("command", ["git merge next", "git pull", "git rebase next", "git cherry-pick 1"])
+@pytest.mark.parametrize(
+    "command", ["git merge next", "git pull", "git rebase next", "git cherry-pick 1"]
+)
 @pytest.mark.parametrize(("look", "listed"), [("git status", LONG), ("git status --short", SHORT)])  # fmt: skip
 def test_what_a_merge_brings_is_no_work_of_the_thread(
     command: str, look: str, listed: str, tmp_path: Path
@@ -46,18 +47,20 @@ def test_git_says_that_a_merge_is_under_way(verb: str, tmp_path: Path) -> None:
     folder = tmp_path / "proj"
     folder.mkdir()
     run_git(folder, "init", "-qb", "main")
-    for branch, text in (("main", "0"), ("next", "1"), ("main", "2")):
+    for branch, names in (("main", "a"), ("next", "abc"), ("main", "a")):
         run_git(folder, "checkout", "-qB" if branch == "next" else "-q", branch)
-        for name in ("a.py", "b.py")[: 1 + (branch == "next")]:
-            (folder / name).write_text(text)
-        (folder / "own.py").write_text("1")
-        run_git(folder, "add", "a.py", "b.py")
-        run_git(folder, "commit", "-qam", text)
+        for name in names:
+            (folder / f"{name}.py").write_text(f"{branch}\n{names}")
+        run_git(folder, "add", ".")
+        run_git(folder, "commit", "-qm", names)
+        (folder / "a.py").write_text(f"own of {branch}")
+        run_git(folder, "commit", "-qam", "own")
     run_git(folder, verb, "next")
+    (folder / "own.py").write_text("1")
     builder = ThreadBuilder("claude", cwd=str(folder)).user("go").edit("b.py", "1", "2")
     builder = builder.shell("git commit -am one", ONE).edit("own.py", "1", "2")
     lines = lines_of(builder, tmp_path, str(folder))
 
     assert lines["Merge or rebase, under way"] == "git has not ended it"
     assert lines["Not committed yet"] == "`own.py`"
-    assert "`b.py`" in str(lines)
+    assert "`a.py`" in lines["Also changed in the folder, by the merge or rebase too, now"]

@@ -101,9 +101,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         unverified=tuple(
             f.path
             for f in edited
-            if f.edits[-1] > last_green
-            and not is_outside(f.path)
-            and (f.was_there or not f.deleted)
+            if f.edits[-1] > last_green and not (is_outside(f.path) or f.is_scrap)
         ),
         uncommitted=left,
         maybe_committed=unclear,

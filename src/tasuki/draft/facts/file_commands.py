@@ -13,7 +13,9 @@ from tasuki.shell import split_words
 
 _REMOVERS = frozenset("rm unlink remove-item ri del erase".split())
 _MOVERS = frozenset("mv move-item mi move".split())
-_MAY_DISPLACE = compile_pattern(r"(?i)\b(?:rm|mv|unlink|del|erase|move|ri|mi|(?:remove|move)-item) ")
+_MAY_DISPLACE = compile_pattern(
+    r"(?i)\b(?:rm|mv|unlink|del|erase|move|ri|mi|(?:remove|move)-item) "
+)
 _FAILED = compile_pattern(r"\b(?:mv|rm|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
 _ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
 """Options with which the files stay where they are, or the operands mean something else."""

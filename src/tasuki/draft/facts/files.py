@@ -5,7 +5,7 @@ Also the values that only the thread knows.
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tasuki.draft.facts.commands import LEADING_CD, CommandRun
@@ -161,8 +161,13 @@ class FileTable:
         is_file = is_tracked or path in self.files or PATH.fullmatch(path)
         for name in inside or ([path] if is_file else ()):
             self.record_change(FileChange(path=name, kind="delete"), ref)
-            if is_tracked and self.files[name].was_there is None:
-                self.files[name].was_there = True
+            if is_tracked:
+                self._note_tracked(name)
+
+    def _note_tracked(self, path: str) -> None:
+        """Note that git knew a file, unless the thread itself had put it there."""
+        if (file := self._get_file(path)) and file.was_there is None:
+            file.was_there = True
 
     def record_move(self, old: str, new: str, ref: int, *, is_tracked: bool = False) -> None:
         """Record that a file or folder was renamed; what was done to the old one counts for the new one."""
@@ -173,8 +178,7 @@ class FileTable:
         for path in inside:
             self._move_file(path, f"{new}{path.removeprefix(old)}", ref)
         if is_tracked and not inside and "." in old.rpartition("/")[2][1:]:
-            if (file := self._get_file(old)) and file.was_there is None:
-                file.was_there = True
+            self._note_tracked(old)
         self._move_file(old, new, ref)
 
     def _move_file(self, old: str, new: str, ref: int) -> None:

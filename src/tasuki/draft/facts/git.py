@@ -82,9 +82,7 @@ class GitProbe:
             return Revision()
         revision = parse_status(outputs[0])
         history = tuple((outputs[1] or "").split())
-        return replace(
-            revision, root=self.root, history=history, is_merging=_is_merging(self.root)
-        )
+        return replace(revision, root=self.root, history=history, is_merging=_is_merging(self.root))
 
     def _wait(self, process: "Popen[bytes] | None") -> str | None:
         import subprocess

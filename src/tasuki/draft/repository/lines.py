@@ -22,7 +22,11 @@ def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_branch_and_commits(thread, facts)
     ref, now = facts.repository.merging_ref, facts.revision
     if now.is_merging or (ref and not now.repository):
-        text = "git has not ended it" if now.is_merging else "neither a commit nor an abort of it was seen"
+        text = (
+            "git has not ended it"
+            if now.is_merging
+            else "neither a commit nor an abort of it was seen"
+        )
         what = f"Merge or rebase{' with conflicts' if ref else ''}, under way"
         yield Item(text=text, refs=(ref,) if ref else (), label=what)
     yield from _list_uncommitted(thread, facts)

@@ -50,10 +50,12 @@ def find_uncommitted(
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
         paths = {f.path: locate(cwd, f.path) for f in edited}
-        left = [f for f in edited if _list_above(paths[f.path], f) & dirty]
+        changed = [f for f in edited if _list_above(paths[f.path], f) & dirty]
         if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
-            left = [f for f in left if _judge_file(thread, f, paths[f.path], repository) == "left"]
-        return tuple(f.path for f in left), ()
+            changed = [
+                f for f in changed if _judge_file(thread, f, paths[f.path], repository) == "left"
+            ]
+        return tuple(f.path for f in changed), ()
     found = {f.path: _judge_file(thread, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
@@ -86,7 +88,9 @@ def _judge_file(
     calls = (thread.entries[ref - 1].tool for ref in file.edits)
     is_left = repository.folder not in ("", root) and not any(c and c.changes for c in calls)
     if checkout is None or is_left:
-        return "committed"  # Who works elsewhere by now may have committed what only a command moved.
+        return (
+            "committed"  # Who works elsewhere by now may have committed what only a command moved.
+        )
     merged = checkout.merging_ref if checkout.merging_ref > file.edits[-1] else 0
     listed = [
         ref
@@ -95,16 +99,14 @@ def _judge_file(
         and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
     ]
     last = max(file.edits[-1], *listed, 0)
-    if file.deleted and last == file.edits[-1] and not file.was_there:
+    if file.is_scrap and last == file.edits[-1]:
         held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
         if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
             return "committed"  # Nobody knows that any commit held it.
     if any(ref > last and not 0 < merged <= ref for ref in checkout.complete):
         return "committed"
     settled = {
-        ref
-        for ref, added in checkout.settled
-        if ref > last and (not added or _covers(added, path))
+        ref for ref, added in checkout.settled if ref > last and (not added or _covers(added, path))
     }
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
