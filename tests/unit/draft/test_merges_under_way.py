@@ -47,13 +47,13 @@ def test_git_says_that_a_merge_is_under_way(verb: str, tmp_path: Path) -> None:
     folder = tmp_path / "proj"
     folder.mkdir()
     run_git(folder, "init", "-qb", "main")
-    for branch, names in (("main", "a"), ("next", "abc"), ("main", "a")):
+    for branch, names in (("main", "a"), ("next", "abc"), ("main", "ad")):
         run_git(folder, "checkout", "-qB" if branch == "next" else "-q", branch)
         for name in names:
             (folder / f"{name}.py").write_text(f"{branch}\n{names}")
         run_git(folder, "add", ".")
         run_git(folder, "commit", "-qm", names)
-        (folder / "a.py").write_text(f"own of {branch}")
+        (folder / "a.py").write_text(f"own {names}")
         run_git(folder, "commit", "-qam", "own")
     run_git(folder, verb, "next")
     (folder / "own.py").write_text("1")
