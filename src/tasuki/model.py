@@ -358,6 +358,8 @@ class CommandFact(Struct, frozen=True):
     by_user: bool = False
     folder: str = ""
     """Where its last run began, by the call and not by the command, if not in the thread's own folder."""
+    without_stashed: bool = False
+    """Its last run was without changes that are stashed still."""
     failed_tests: tuple[str, ...] = ()
     """The tests that failed in the last run, of a check of tests."""
     unseen: int = 0
@@ -485,6 +487,8 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """Those of these entries that show all such files."""
     merging_ref: int = 0
     """Entry since which a merge or rebase with conflicts is under way in it, 0 for none."""
+    branches: tuple[tuple[int, str, bool], ...] = ()
+    """For each entry from which on another branch is in use: its name, and whether it began as the one before."""
 
 
 class RepositoryState(Struct, frozen=True):

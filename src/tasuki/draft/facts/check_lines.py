@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from tasuki.draft.facts.commands import LEADING_CD, shorten_check, shorten_command
 from tasuki.draft.facts.files import is_noise
+from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.lines import had_agents, name_paths, shorten_paths
 from tasuki.draft.runs.command_kinds import runs_project_script
+from tasuki.draft.runs.scopes import join_folder, list_scopes, locate
 from tasuki.model import CommandFact, Facts, Item, RunResult, Thread
 from tasuki.paths import is_outside
 
@@ -54,9 +56,33 @@ def _was_built_by(test: CommandFact, build: CommandFact) -> bool:
 
 def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
     """Return how a check ended, and what is known to have changed since."""
-    where = f" (in {check.folder})" if check.folder else ""
+    places = [f"in {check.folder}"] if check.folder else []
+    if branch := _find_other_branch(thread, facts, check):
+        places.append(f"on `{branch}`")
+    places += ["without the stashed changes"] if check.without_stashed else []
+    where = f" ({', '.join(places)})" if places else ""
     since = _describe_changes_since(thread, facts, check) if check.known else ""
     return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
+
+
+def _find_other_branch(thread: Thread, facts: Facts, check: CommandFact) -> str:
+    """Return the branch on which a check was run, if another one is in use there now; '' where nobody knows."""
+    cwd, ref = join_folder("", thread.cwd) or "", check.refs[-1]
+    checkouts = {c.root: c for c in facts.repository.checkouts}
+    folders = {one.folder for one in list_scopes(check.command, locate(cwd, check.folder or "."))}
+    roots = {find_root(folder, checkouts) if folder else "" for folder in folders}
+    branches = checkouts[root].branches if len(roots) == 1 and (root := roots.pop()) else ()
+    before = [name for at, name, _ in branches if at < ref]
+    after = [(name, begins_here) for at, name, begins_here in branches if at > ref]
+    is_noted_late = len(before) == 1 and branches[0][0] == 0 and before[0] in dict(after)
+    if not (before and after) or is_noted_late or any(at == ref for at, _, _ in branches):
+        return ""
+    same, now = {before[-1]}, before[-1]
+    for name, begins_here in after:
+        if begins_here and now in same:
+            same.add(name)
+        now = name
+    return "" if now in same else before[-1]
 
 
 def find_whole_run(facts: Facts) -> CommandFact | None:

@@ -193,7 +193,7 @@ class GitReading:
         """Note a switch that git did not print: of a name that is surely a branch."""
         known = {c.branch for c in self.log.commits} | {"main", "master", "develop", "trunk"}
         if names and (creates or names[0] in known):
-            self.checkout.set_branch(names[0], self.ref)
+            self.checkout.set_branch(names[0], self.ref, begins_here=self._begins_here())
 
     def _read_reset(self, command: RepositoryCommand) -> None:
         """Read which commits a reset dropped: all of the branch where nobody can tell."""
@@ -216,7 +216,7 @@ class GitReading:
             old = names[-2] if len(names) > 1 else self.checkout.branch
             self.log.rename_branch(self._key(old), self._key(names[-1]))
             if old == self.checkout.branch:
-                self.checkout.set_branch(names[-1], self.ref)
+                self.checkout.set_branch(names[-1], self.ref, begins_here=True)
         elif any(word in ("-D", "-d", "--delete") for word in words):
             self.log.drop_branches([self._key(name) for name in names])
 
@@ -254,7 +254,14 @@ class GitReading:
         if "worktree" in verbs:
             self.worktrees += _WORKTREE.findall(self.output)
         if found:
-            self.checkout.set_branch(found[-1], self.ref)
+            self.checkout.set_branch(found[-1], self.ref, begins_here=self._begins_here())
+
+    def _begins_here(self) -> bool:
+        """Return whether a switch only made a new branch of what was there."""
+        switches = [c for c in self.commands if c.verb in ("checkout", "switch")]
+        return bool(switches) and all(
+            len(c.names) == 1 and not _CREATES.isdisjoint(c.words) for c in switches
+        )
 
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""

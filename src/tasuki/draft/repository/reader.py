@@ -111,6 +111,7 @@ class _RepositoryReader:
                     tuple(c.listed),
                     tuple(c.complete),
                     c.merges,
+                    tuple(c.branches),
                 )
                 for c in self.checkouts
                 if c.is_known
