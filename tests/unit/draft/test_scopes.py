@@ -208,6 +208,10 @@ def read_state(path: Path) -> list[str]:
             ["Tests: `pytest -q` passed: `42 passed in 1s`; `git stash pop` ran since"],
         ),
         (
+            lambda of: of.shell("git checkout main", "ok").shell("pytest -q", FAILED, 1).shell("git -C lib checkout 1807c8b", "ok"),
+            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; `git -C lib checkout 1807c8b` ran since"],
+        ),
+        (
             lambda of: of.shell("git stash", "Saved").shell("pytest -q", FAILED, 1),
             ["Tests: `pytest -q` (without the stashed changes) FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since"],
         ),
@@ -255,10 +259,19 @@ MAIN = ("git switch main", "Switched to branch 'main'")
         ([ON_FEAT], [MAIN, FEAT], ""),
         ([ON_FEAT], [("git switch -c fix", "Switched to a new branch 'fix'")], ""),
         ([ON_FEAT], [("git branch -m fix", "")], ""),
-        ([ON_FEAT], [("git checkout -b fix main", "Switched to a new branch 'fix'")], " (on `feat`)"),
-        ([ON_FEAT], [MAIN, ("git switch -c fix", "Switched to a new branch 'fix'")], " (on `feat`)"),
+        (
+            [ON_FEAT],
+            [("git checkout -b fix main", "Switched to a new branch 'fix'")],
+            " (on `feat`)",
+        ),
+        (
+            [ON_FEAT],
+            [MAIN, ("git switch -c fix", "Switched to a new branch 'fix'")],
+            " (on `feat`)",
+        ),
         ([ON_FEAT], [("git status", "On branch main")], " (on `feat`)"),
         ([ON_FEAT], [("git -C /home/dev/other switch main", "Switched to branch 'main'")], ""),
+        ([ON_FEAT], [("git status", "On branch fix")], ""),
         ([], [("git status", "On branch main")], ""),
     ],
 )

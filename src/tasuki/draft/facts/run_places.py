@@ -9,7 +9,7 @@ from tasuki.draft.runs.scopes import follow_folder, join_folder
 from tasuki.model import ToolCall
 from tasuki.patterns import compile_pattern
 
-_OPTIONS = compile_pattern(r"git\s+(?:(?:-C|-c)\s+\S+\s+|--?[\w-]+(?:=\S+)?\s+)+")
+_OPTIONS = compile_pattern(r"git\s+(?:-C\s+(\S+)\s+|-c\s+\S+\s+|--[\w-]+(?:=\S+)?\s+)+")
 """Options of git itself, before what it is to do."""
 _BRANCH = compile_pattern(r"git\s+(?:checkout|switch)\s+(?!-[bBcC]\b)(?!.*\s--\s)(?!--\s)")
 _STASH = compile_pattern(r"git\s+stash\b(?!\s+(?:list|show|drop|clear|pop|apply))")
@@ -78,7 +78,10 @@ class RunPlaces:
         if not (self._visits or _MAY_BEGIN.search(command)):
             return
         for part in list_simple_commands(command):
-            text = _OPTIONS.sub("git ", part.text) if part.text.startswith("git -") else part.text
+            text, options = part.text, _OPTIONS.match(part.text)
+            if options and options[1] and join_folder(self._lasting, options[1]) != self.cwd:
+                continue  # Of another checkout.
+            text = f"git {text[options.end() :]}" if options else text
             for visit in [one for one in self._visits if _is_end(one, text)]:
                 self.left.update(visit.checks)
                 self._visits.remove(visit)

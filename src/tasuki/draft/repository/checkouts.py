@@ -23,6 +23,7 @@ _FROM_DOCUMENT = compile_pattern(
 _PROGRAMS = frozenset(("git", "gh", "jj"))
 _FOLDER_OPTIONS = frozenset(("-C", "-R", "--repository", "--work-tree"))
 _VALUED = _FOLDER_OPTIONS | {"-c", "--git-dir", "--namespace", "--config"}
+USUAL_BRANCHES = frozenset(("main", "master", "develop", "trunk"))
 _WORKTREES = compile_pattern(r"/(?:\.worktrees?|\.?worktrees|\.jj)(?:/|$)")
 """A folder of other checkouts inside a checkout."""
 
@@ -146,10 +147,16 @@ class Checkout:
         """Return the name under which commits of a branch are kept: with the folder, of another repository."""
         return f"{self.root}\0{branch}" if self.is_foreign else branch
 
-    def set_branch(self, branch: str, ref: int, *, begins_here: bool = False) -> None:
-        """Note the branch that is checked out, and whether it was made from the one before."""
+    def set_branch(self, branch: str, ref: int, *, begins_here: bool | None = None) -> None:
+        """Note the branch that is checked out, and whether it was made from the one before.
+
+        Where nobody saw that, a name that was never met may be one of a new branch.
+        """
         if branch and branch != "HEAD" and not branch.startswith(("-", "(")):
             if branch != self.branch:
+                if begins_here is None:
+                    known = {name for _, name, _ in self.branches}
+                    begins_here = branch not in known | USUAL_BRANCHES
                 self.branches.append((ref, branch, begins_here))
             self.branch, self.branch_ref = branch, ref
 

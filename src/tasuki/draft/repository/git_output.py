@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tasuki.draft.repository.checkouts import (
+    USUAL_BRANCHES,
     Checkout,
     RepositoryCommand,
     RepositoryLine,
@@ -191,7 +192,7 @@ class GitReading:
 
     def _switch(self, names: Sequence[str], *, creates: bool) -> None:
         """Note a switch that git did not print: of a name that is surely a branch."""
-        known = {c.branch for c in self.log.commits} | {"main", "master", "develop", "trunk"}
+        known = {c.branch for c in self.log.commits} | USUAL_BRANCHES
         if names and (creates or names[0] in known):
             self.checkout.set_branch(names[0], self.ref, begins_here=self._begins_here())
 
@@ -256,12 +257,11 @@ class GitReading:
         if found:
             self.checkout.set_branch(found[-1], self.ref, begins_here=self._begins_here())
 
-    def _begins_here(self) -> bool:
-        """Return whether a switch only made a new branch of what was there."""
+    def _begins_here(self) -> bool | None:
+        """Return whether a switch only made a new branch of what was there; None where none was seen."""
         switches = [c for c in self.commands if c.verb in ("checkout", "switch")]
-        return bool(switches) and all(
-            len(c.names) == 1 and not _CREATES.isdisjoint(c.words) for c in switches
-        )
+        creates = (len(c.names) == 1 and not _CREATES.isdisjoint(c.words) for c in switches)
+        return all(creates) if switches else None
 
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""
