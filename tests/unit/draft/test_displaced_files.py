@@ -7,6 +7,7 @@ from making import derived, thread_of
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.git import GitProbe
+from tasuki.model import Entry, FileChange, Thread, ToolCall, ToolStatus
 from tasuki.testing import ThreadBuilder
 
 GONE = "On branch main\nChanges not staged for commit:\n\tdeleted:    src/a.py\n"
@@ -86,6 +87,21 @@ def test_a_path_that_only_the_shell_knows_is_no_file(command: str, tmp_path: Pat
 
     named = [f.path for f in (*facts.files, *facts.spoken_of)]
     assert not [path for path in named if "Library" in path or "Support" in path]
+
+
+@pytest.mark.parametrize("status", ["aborted", "running", "refused", "ok"])
+def test_a_command_that_was_not_done_removes_nothing(status: ToolStatus) -> None:
+    """The user stopped or refused it, or it has no result."""
+    made = FileChange(path="src/a.py", kind="create", old="", new="x")
+    calls = [
+        ToolCall("a", "Write", "edit", changes=(made,), status="ok"),
+        ToolCall("b", "Bash", "shell", command="rm -rf src", status=status),
+    ]
+    entries = tuple(Entry(ref=n, kind="tool", tool=call) for n, call in enumerate(calls, 1))
+    thread = Thread(harness="claude", id="a", path="/nowhere", cwd="/home/dev", entries=entries)
+    (file,) = derive_facts(thread).facts.files
+
+    assert file.deleted is (status == "ok")
 
 
 def test_git_lists_a_removed_file_itself(tmp_path: Path) -> None:

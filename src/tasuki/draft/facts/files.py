@@ -282,7 +282,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
         elif call.changes and call.status != "error":
             for change in call.changes:
                 table.record_change(change, entry.ref)
-        elif run := by_ref.get(entry.ref):
+        elif (run := by_ref.get(entry.ref)) and call.status not in ("aborted", "running"):
             _record_shell_run(table, run)
     for entry in thread.entries:
         if entry.kind == "user" and "/" in entry.text:
