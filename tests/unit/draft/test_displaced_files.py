@@ -74,6 +74,23 @@ def test_a_file_that_is_moved_into_a_folder_keeps_its_name(command: str, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cp ../other/a.py src/", {"src/a.py"}),
+        ("cp src/a.py src/b.py", {"src/b.py"}),
+        ("Copy-Item lib\\a.py src\\b.py", {"src/b.py"}),
+        ("cp src/a.py src/b.py && rm src/b.py", set()),
+        ("cp src/a.py /tmp/a.py; pytest; cp /tmp/a.py src/a.py", set()),
+        ("cp -r src other", set()),
+        ("cp src/a.py $OUT/", set()),
+    ],
+)
+def test_a_copy_is_a_change(command: str, expected: set[str], tmp_path: Path) -> None:
+    """Also one into a folder; not what was put back from a copy."""
+    assert left(start().shell(command, ""), tmp_path) == expected
+
+
+@pytest.mark.parametrize(
     "command",
     [
         'rm -rf "$HOME/Library/Application Support/shop/a.json"', 'cat "$HOME/Library/Application Support/shop/a.json"', "cd $TMP && rm -f Library/a.json", 'cd "$WORK" && cat Library/a.json',

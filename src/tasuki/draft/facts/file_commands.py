@@ -1,4 +1,4 @@
-"""Files that the commands of a line remove and move."""
+"""Files that the commands of a line remove, move and copy."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,18 +13,23 @@ from tasuki.shell import split_words
 
 _REMOVERS = frozenset("rm unlink remove-item ri del erase".split())
 _MOVERS = frozenset("mv move-item mi move".split())
+_COPIERS = frozenset("cp copy-item cpi copy".split())
 _MAY_DISPLACE = compile_pattern(
-    r"(?i)\b(?:rm|mv|unlink|del|erase|move|ri|mi|(?:remove|move)-item) "
+    r"(?i)\b(?:rm|mv|cp|unlink|del|erase|move|copy|ri|mi|cpi|(?:remove|move|copy)-item) "
 )
-_FAILED = compile_pattern(r"\b(?:mv|rm|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
+_FAILED = compile_pattern(r"\b(?:mv|rm|cp|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
 _ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
 """Options with which the files stay where they are, or the operands mean something else."""
+_BACKUP = compile_pattern(r"(?:^|/)te?mp/|^/(?:private/)?var/|\.(?:bak|orig|old|backup)$")
 UNKNOWN = compile_pattern(r"[$*?{`]|\[")
 """What stands for a variable or for several names."""
 
 
 class Displaced(NamedTuple):
-    """A file or folder that is gone from its place, and where it is now: nowhere, if it was removed."""
+    """A file or folder that is gone from its place, and where it is now: nowhere, if it was removed.
+
+    `old` is empty for a copy.
+    """
 
     old: str
     new: str
@@ -33,7 +38,7 @@ class Displaced(NamedTuple):
 
 
 def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
-    """Yield what a command line removed and moved, before it went wrong."""
+    """Yield what a command line removed, moved and copied, before it went wrong."""
     if not _MAY_DISPLACE.search(run.command) or (run.went_wrong and _FAILED.search(run.output)):
         return
     folder: str | None = run.folder
@@ -47,13 +52,17 @@ def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
             place = join_folder(place, expand_home(words.pop(2), cwd))
             words.pop(1)
         name, *operands = words[is_tracked:] or [""]
-        is_move = name.lower() in _MOVERS
+        is_copy = name.lower() in _COPIERS
+        is_move = is_copy or name.lower() in _MOVERS
         displaces = is_move or name.lower() in _REMOVERS
         if run.went_wrong and (number == len(parts) or not (displaces or name == "cd")):
             return
         may_not_run = part.in_block or part.operator == "||"
         if displaces and not may_not_run and _ONLY_TRIES.isdisjoint(map(str.lower, operands)):
-            yield from _list_paths(operands, place, is_move=is_move, is_tracked=is_tracked)
+            for one in _list_paths(operands, place, is_move=is_move, is_tracked=is_tracked):
+                is_back = is_copy and _BACKUP.search(one.old)  # As it was, perhaps.
+                if not is_back:
+                    yield one._replace(old="") if is_copy else one
 
 
 def _list_paths(

@@ -196,6 +196,11 @@ class FileTable:
         before.edits.append(ref)
         before.deleted = True
 
+    def record_copy(self, path: str, ref: int) -> None:
+        """Record that something was copied to a place, which is a file if its name has an ending."""
+        if "." in path.rpartition("/")[2][1:]:
+            self.record_change(FileChange(path=path, kind="rename"), ref)
+
     def record_deletions(self, output: str) -> None:
         """Record the files that git says are gone, also those of which a commit removed every line."""
         for path, other, count in _DELETED.findall(output):
@@ -307,7 +312,9 @@ def has_unnamed_edits(thread: Thread) -> bool:
 def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
     for one in list_displaced(run, table.cwd):
-        if one.new:
+        if not one.old:
+            table.record_copy(one.new, ref)
+        elif one.new:
             table.record_move(one.old, one.new, ref, is_tracked=one.is_tracked)
         else:
             table.record_removal(one.old, ref, is_tracked=one.is_tracked)
