@@ -11,12 +11,10 @@ from tasuki.draft.runs.scopes import enter_folder, join_folder, locate
 from tasuki.patterns import compile_pattern
 from tasuki.shell import split_words
 
-_REMOVERS = frozenset("rm unlink remove-item ri del erase".split())
-_MOVERS = frozenset("mv move-item mi move".split())
-_COPIERS = frozenset("cp copy-item cpi copy".split())
-_MAY_DISPLACE = compile_pattern(
-    r"(?i)\b(?:rm|mv|cp|unlink|del|erase|move|copy|ri|mi|cpi|(?:remove|move|copy)-item) "
-)
+_REMOVERS = frozenset("rm unlink remove-item del erase".split())
+_MOVERS = frozenset("mv move-item move".split())
+_COPIERS = frozenset("cp copy-item copy".split())
+_NAMES = ("rm ", "mv ", "cp ", "unlink ", "-Item ", "-item ", "del ", "erase ", "move ", "copy ")
 _FAILED = compile_pattern(r"\b(?:mv|rm|cp|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
 _ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
 """Options with which the files stay where they are, or the operands mean something else."""
@@ -39,7 +37,9 @@ class Displaced(NamedTuple):
 
 def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
     """Yield what a command line removed, moved and copied, before it went wrong."""
-    if not _MAY_DISPLACE.search(run.command) or (run.went_wrong and _FAILED.search(run.output)):
+    if not any(name in run.command for name in _NAMES):
+        return
+    if run.went_wrong and _FAILED.search(run.output):
         return
     folder: str | None = run.folder
     parts = list_simple_commands(run.command)

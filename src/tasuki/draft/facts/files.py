@@ -198,7 +198,7 @@ class FileTable:
 
     def record_copy(self, path: str, ref: int) -> None:
         """Record that something was copied to a place, which is a file if its name has an ending."""
-        if "." in path.rpartition("/")[2][1:]:
+        if "." in path.rpartition("/")[2][1:] and not is_noise(path):
             self.record_change(FileChange(path=path, kind="rename"), ref)
 
     def record_deletions(self, output: str) -> None:

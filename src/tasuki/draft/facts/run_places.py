@@ -78,7 +78,8 @@ class RunPlaces:
         if not (self._visits or _MAY_BEGIN.search(command)):
             return
         for part in list_simple_commands(command):
-            text, options = part.text, _OPTIONS.match(part.text)
+            text = part.text
+            options = _OPTIONS.match(text) if text.startswith("git -") else None
             if options and options[1] and join_folder(self._lasting, options[1]) != self.cwd:
                 continue  # Of another checkout.
             text = f"git {text[options.end() :]}" if options else text
