@@ -46,6 +46,11 @@ def test_a_removed_file_that_git_knows_is_not_committed(command: str, tmp_path: 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
+        ("git rm -r src", {"src/a.py"}),
+        ("git rm 'src/*.py'", {"src/a.py"}),
+        ("git rm -r lib", set()),
+        ("git rm src/a.py && git commit -m one", set()),
+        ("git rm -r src; git restore --staged --worktree src/a.py", set()),
         ("git rm src/a.py", {"src/a.py"}),
         ("git rm -q src/a.py; git status --short", {"src/a.py"}),
         ("git mv src/a.py src/b.py", {"src/a.py", "src/b.py"}),
@@ -60,7 +65,8 @@ def test_what_git_removed_or_moved_was_tracked(
     command: str, expected: set[str], tmp_path: Path
 ) -> None:
     """Git does so with no other file, though the thread never read it."""
-    assert left(start().shell(command, ""), tmp_path) == expected
+    output = "rm 'src/a.py'" + "\n[main 1111111] one" * ("commit" in command)
+    assert left(start().shell(command, output), tmp_path) == expected
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ _MOVERS = frozenset("mv move-item move".split())
 _COPIERS = frozenset("cp copy-item copy".split())
 _NAMES = ("rm ", "mv ", "cp ", "unlink ", "-Item ", "-item ", "del ", "erase ", "move ", "copy ")
 _FAILED = compile_pattern(r"\b(?:mv|rm|cp|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
+_PRINTED = compile_pattern(r"(?m)^rm '([^'\n]+)'$")
 _ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
 """Options with which the files stay where they are, or the operands mean something else."""
 _BACKUP = compile_pattern(r"(?:^|/)te?mp/|^/(?:private/)?var/|\.(?:bak|orig|old|backup)$")
@@ -59,10 +60,21 @@ def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
             return
         may_not_run = part.in_block or part.operator == "||"
         if displaces and not may_not_run and _ONLY_TRIES.isdisjoint(map(str.lower, operands)):
+            if is_tracked and place == "":
+                yield from _list_printed(operands, run.output)
             for one in _list_paths(operands, place, is_move=is_move, is_tracked=is_tracked):
                 is_back = is_copy and _BACKUP.search(one.old)  # As it was, perhaps.
                 if not is_back:
                     yield one._replace(old="") if is_copy else one
+
+
+def _list_printed(operands: Sequence[str], output: str) -> Iterator[Displaced]:
+    """Yield what `git rm` printed of the folders and patterns that it was given."""
+    names = [name for name in operands if not name.startswith("-")]
+    above = [UNKNOWN.split(n)[0] if UNKNOWN.search(n) else f"{n.rstrip('/')}/" for n in names]
+    for path in _PRINTED.findall(output) if "rm '" in output else ():
+        if any(start and path.startswith(start) for start in above):
+            yield Displaced(path, "", is_tracked=True)
 
 
 def _list_paths(

@@ -79,7 +79,7 @@ _INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
 _SEVERAL = compile_pattern(r"\"[^\"]*\$[^\"]*\"|\S*[$*?{]\S*")
 """A word, with blanks in quotes too, that holds a variable or a wildcard."""
 _UNDO = compile_pattern(
-    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
+    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged(?!\s+(?:--worktree|-W)\b))(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
 _UNDO_ALL = compile_pattern(
     r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.)"
@@ -158,6 +158,7 @@ class FileTable:
         """Record that a file was removed, or a folder with all files in it."""
         path = self.make_relative(path).rstrip("/")
         inside = [name for name in self.files if name.startswith(f"{path}/")]
+        is_tracked = is_tracked and "." in path.rpartition("/")[2][1:]  # A folder, otherwise.
         is_file = is_tracked or path in self.files or PATH.fullmatch(path)
         for name in inside or ([path] if is_file else ()):
             self.record_change(FileChange(path=name, kind="delete"), ref)

@@ -85,12 +85,11 @@ def _judge_file(
     checkouts = repository.checkouts
     root = find_root(path, [c.root for c in checkouts])
     checkout = next((c for c in checkouts if root and c.root == root), None)
-    calls = (thread.entries[ref - 1].tool for ref in file.edits)
-    is_left = repository.folder not in ("", root) and not any(c and c.changes for c in calls)
-    if checkout is None or is_left:
-        return (
-            "committed"  # Who works elsewhere by now may have committed what only a command moved.
-        )
+    calls = [thread.entries[ref - 1].tool for ref in file.edits]
+    by_tools = [bool(call and call.changes) for call in calls]
+    is_left = repository.folder not in ("", root) and not any(by_tools)
+    if checkout is None or is_left:  # Elsewhere by now: the user may have committed what was moved.
+        return "committed"
     merged = checkout.merging_ref if checkout.merging_ref > file.edits[-1] else 0
     listed = [
         ref
@@ -103,10 +102,16 @@ def _judge_file(
         held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
         if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
             return "committed"  # Nobody knows that any commit held it.
-    if any(ref > last and not 0 < merged <= ref for ref in checkout.complete):
+    since = last - (
+        last == file.edits[-1] and not by_tools[-1]
+    )  # One line may commit what it moved.
+    complete = (ref for ref in checkout.complete if ref not in listed)
+    if any(ref > since and not 0 < merged <= ref for ref in complete):
         return "committed"
     settled = {
-        ref for ref, added in checkout.settled if ref > last and (not added or _covers(added, path))
+        ref
+        for ref, added in checkout.settled
+        if ref > since and (not added or _covers(added, path))
     }
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
