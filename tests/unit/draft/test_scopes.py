@@ -212,6 +212,10 @@ def read_state(path: Path) -> list[str]:
             ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; `git -C lib checkout 1807c8b` ran since"],
         ),
         (
+            lambda of: of.shell("git stash", "Saved").shell("pytest -q", "42 passed in 1s").shell("git stash drop", "Dropped"),
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+        ),
+        (
             lambda of: of.shell("git stash", "Saved").shell("pytest -q", FAILED, 1),
             ["Tests: `pytest -q` (without the stashed changes) FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since"],
         ),

@@ -14,6 +14,7 @@ _OPTIONS = compile_pattern(r"git\s+(?:-C\s+(\S+)\s+|-c\s+\S+\s+|--[\w-]+(?:=\S+)
 _BRANCH = compile_pattern(r"git\s+(?:checkout|switch)\s+(?!-[bBcC]\b)(?!.*\s--\s)(?!--\s)")
 _STASH = compile_pattern(r"git\s+stash\b(?!\s+(?:list|show|drop|clear|pop|apply))")
 _UNSTASH = compile_pattern(r"git\s+stash\s+(?:pop|apply|drop|clear)\b")
+_DROPS = compile_pattern(r"git\s+stash\s+(?:drop|clear)\b")
 _UNDOES = compile_pattern(
     r"git\s+(?:checkout\s+(?:--\s+)?\.|restore\s+\.|reset\s+--hard|apply\s+(?:-R|--reverse)\b)"
 )
@@ -84,7 +85,8 @@ class RunPlaces:
                 continue  # Of another checkout.
             text = f"git {text[options.end() :]}" if options else text
             for visit in [one for one in self._visits if _is_end(one, text)]:
-                self.left.update(visit.checks)
+                if not _DROPS.match(text):
+                    self.left.update(visit.checks)
                 self._visits.remove(visit)
             started = identify_started(part)
             if started and started.runner.kind != "commit":
