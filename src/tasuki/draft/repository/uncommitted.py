@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from tasuki.model import (
     RepositoryState,
     Revision,
     Thread,
+    ToolCall,
 )
 from tasuki.paths import fold_path, normalize_path
 from tasuki.patterns import compile_pattern
@@ -46,6 +47,7 @@ def find_uncommitted(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return those of some edited files that are not committed, and those of which nobody can tell."""
     cwd = join_folder("", thread.cwd) or ""
+    tools = {entry.ref: entry.tool for entry in thread.entries if entry.tool}
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
@@ -53,10 +55,10 @@ def find_uncommitted(
         changed = [f for f in edited if _list_above(paths[f.path], f) & dirty]
         if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
             changed = [
-                f for f in changed if _judge_file(thread, f, paths[f.path], repository) == "left"
+                f for f in changed if _judge_file(tools, f, paths[f.path], repository) == "left"
             ]
         return tuple(f.path for f in changed), ()
-    found = {f.path: _judge_file(thread, f, locate(cwd, f.path), repository) for f in edited}
+    found = {f.path: _judge_file(tools, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
     hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
@@ -79,14 +81,13 @@ def _list_above(path: str, file: FileFact) -> set[str]:
 
 
 def _judge_file(
-    thread: Thread, file: FileFact, path: str, repository: RepositoryState
+    tools: Mapping[int, ToolCall], file: FileFact, path: str, repository: RepositoryState
 ) -> Literal["left", "unclear", "committed"]:
     """Judge whether a commit can have included a file, in the checkout that it is in."""
     checkouts = repository.checkouts
     root = find_root(path, [c.root for c in checkouts])
     checkout = next((c for c in checkouts if root and c.root == root), None)
-    calls = [thread.entries[ref - 1].tool for ref in file.edits]
-    by_tools = [bool(call and call.changes) for call in calls]
+    by_tools = [ref in tools and bool(tools[ref].changes) for ref in file.edits]
     is_left = repository.folder not in ("", root) and not any(by_tools)
     if checkout is None or is_left:  # Elsewhere by now: the user may have committed what was moved.
         return "committed"
@@ -116,16 +117,14 @@ def _judge_file(
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
     is_changed_before = any(ref < file.edits[0] for ref in listed)
-    takes_back = is_changed_before and last == file.edits[-1] and _only_removes(thread, file)
+    takes_back = is_changed_before and last == file.edits[-1] and _only_removes(tools, file)
     return "unclear" if takes_back else "left"
 
 
-def _only_removes(thread: Thread, file: FileFact) -> bool:
+def _only_removes(tools: Mapping[int, ToolCall], file: FileFact) -> bool:
     """Return whether the edits of a file only remove lines, as of what a command had added."""
-    changes = (thread.entries[ref - 1].tool for ref in file.edits)
-    lines = [
-        (c.old.split("\n"), c.new.split("\n")) for call in changes if call for c in call.changes
-    ]
+    changes = (c for ref in file.edits if ref in tools for c in tools[ref].changes)
+    lines = [(c.old.split("\n"), c.new.split("\n")) for c in changes]
     return bool(lines) and all(
         len(new) <= len(old) and old != new and set(new) <= {*old, ""} for old, new in lines
     )
