@@ -318,12 +318,19 @@ class FileFact(Struct, frozen=True):
     edits: tuple[int, ...] = ()
     created: bool = False
     deleted: bool = False
+    was_there: bool | None = None
+    """Whether it was there before the thread touched it; None where nobody knows, or whether git knew it."""
     undone: int = 0
     """Ref of the newest command that restored the file to git's version, 0 if none did."""
     mentioned: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
     """Names of functions, classes and tests inside the thread's edits of it, newest first."""
     named: Named = Named()
+
+    @property
+    def is_scrap(self) -> bool:
+        """Whether it is gone, and is not known to have been there before."""
+        return self.deleted and not self.was_there
 
     @property
     def last(self) -> int:
@@ -351,6 +358,8 @@ class CommandFact(Struct, frozen=True):
     by_user: bool = False
     folder: str = ""
     """Where its last run began, by the call and not by the command, if not in the thread's own folder."""
+    without_stashed: bool = False
+    """Its last run was without changes that are stashed still."""
     failed_tests: tuple[str, ...] = ()
     """The tests that failed in the last run, of a check of tests."""
     unseen: int = 0
@@ -413,6 +422,8 @@ class Revision(Struct, frozen=True):
     """Commits of the branch that its upstream lacks; None without an upstream."""
     history: tuple[str, ...] = ()
     """Hashes of the newest commits of the branch, the newest first."""
+    is_merging: bool = False
+    """A merge, a rebase or the like is under way now."""
     repository: bool = False
 
 
@@ -474,6 +485,10 @@ class CheckoutState(Struct, frozen=True, gc=False):
     """For each entry that shows them: files, and folders of new ones, that are not committed."""
     complete: tuple[int, ...] = ()
     """Those of these entries that show all such files."""
+    merging_ref: int = 0
+    """Entry since which a merge or rebase with conflicts is under way in it, 0 for none."""
+    branches: tuple[tuple[int, str, bool], ...] = ()
+    """For each entry from which on another branch is in use: its name, and whether it began as the one before."""
 
 
 class RepositoryState(Struct, frozen=True):

@@ -321,7 +321,7 @@ def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
         return "wrong", "no such check is labelled"
     if label.result == "unclear":
         return UNJUDGED
-    says = re.search(r"`(?: \(in .*?\))? (passed|FAILED)(?=[:;,]|$)", text)
+    says = re.search(r"`(?: \((?:in|on|without) .*?\))? (passed|FAILED)(?=[:;,]|$)", text)
     if says is None:
         return "wrong", "it says no result"
     if says[1].lower() != label.result:

@@ -621,3 +621,12 @@ def test_sub_agents_may_have_changed_more(tmp_path: Path) -> None:
     assert lines_of(start().agent("Fix it"), tmp_path)["Not committed yet"] == (
         "`a.py`; sub-agents may have changed more"
     )
+
+
+def test_a_repository_that_a_script_makes_is_another_one(tmp_path: Path) -> None:
+    """Its commits and its branch say nothing of the thread's."""
+    made = f"Initialized empty Git repository in /tmp/x/.git/\n{ONE.replace('main', 'trial')}"
+    lines = lines_of(start().shell("./scripts/e2e.sh", made), tmp_path)
+
+    assert "trial" not in str(lines)
+    assert lines["Not committed yet"] == "`a.py`"

@@ -207,6 +207,18 @@ def read_state(path: Path) -> list[str]:
             lambda of: of.shell("pytest -q", "42 passed in 1s").shell("git stash", "Saved").shell("pytest -q", FAILED, 1).shell("git stash pop", "ok"),
             ["Tests: `pytest -q` passed: `42 passed in 1s`; `git stash pop` ran since"],
         ),
+        (
+            lambda of: of.shell("git checkout main", "ok").shell("pytest -q", FAILED, 1).shell("git -C lib checkout 1807c8b", "ok"),
+            ["Tests: `pytest -q` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; `git -C lib checkout 1807c8b` ran since"],
+        ),
+        (
+            lambda of: of.shell("git stash", "Saved").shell("pytest -q", "42 passed in 1s").shell("git stash drop", "Dropped"),
+            ["Tests: `pytest -q` passed: `42 passed in 1s`; nothing edited since"],
+        ),
+        (
+            lambda of: of.shell("git stash", "Saved").shell("pytest -q", FAILED, 1),
+            ["Tests: `pytest -q` (without the stashed changes) FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`; nothing edited since"],
+        ),
     ],
 )  # fmt: skip
 def test_the_state_tells_of_open_failures(
@@ -216,6 +228,67 @@ def test_the_state_tells_of_open_failures(
     path = build(ThreadBuilder("claude").user("Fix the rounding")).write(tmp_path)
 
     assert read_state(path) == lines
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["git -C /home/dev/proj stash -q && pytest -q; git -C /home/dev/proj stash pop -q"], ["git --no-pager stash push -- a.py", "pytest -q", "git --no-pager stash pop"], ["git stash push -q -- a.py && pytest -q | tail -3; git stash pop -q"],
+        ["git checkout main -- . && pytest -q; git checkout HEAD -- ."], ["git checkout HEAD~1 -- src && pytest -q; git checkout HEAD -- src"], ["git checkout -q HEAD~1 && pytest -q; git checkout -q -"],
+        ["git diff > /tmp/p && git checkout -- . && pytest -q; git apply /tmp/p"], ["git apply -R /tmp/p", "pytest -q", "git apply /tmp/p"], ["git worktree add ../base main && cd ../base && pytest -q"],
+        ["git worktree add --detach .wt HEAD~2", "cd .wt && pytest -q", "git worktree remove .wt"], ["git stash -q", "EDIT /tmp/probe.py", "pytest -q", "git stash pop -q"],
+    ],
+)  # fmt: skip
+def test_a_run_on_a_baseline_is_not_the_newest_run(lines: list[str], tmp_path: Path) -> None:
+    """However the changes were put aside: the newest run is one of the code that is there."""
+    builder = ThreadBuilder("claude").user("go").shell("pytest -q", "42 passed in 1s")
+    for line in lines:
+        name, _, path = line.partition(" ")
+        output = (FAILED, 1) if "pytest" in line else ("", 0)
+        builder = builder.edit(path, "1", "2") if name == "EDIT" else builder.shell(line, *output)
+    (told,) = (one for one in read_state(builder.write(tmp_path)) if one.startswith("Tests"))
+
+    assert told.startswith("Tests: `pytest -q` passed: `42 passed in 1s`")
+
+
+FEAT = ("git switch feat", "Switched to branch 'feat'")
+ON_FEAT = ("git status", "On branch feat")
+MAIN = ("git switch main", "Switched to branch 'main'")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ([ON_FEAT], [MAIN], " (on `feat`)"),
+        ([ON_FEAT], [MAIN, FEAT], ""),
+        ([ON_FEAT], [("git switch -c fix", "Switched to a new branch 'fix'")], ""),
+        ([ON_FEAT], [("git branch -m fix", "")], ""),
+        (
+            [ON_FEAT],
+            [("git checkout -b fix main", "Switched to a new branch 'fix'")],
+            " (on `feat`)",
+        ),
+        (
+            [ON_FEAT],
+            [MAIN, ("git switch -c fix", "Switched to a new branch 'fix'")],
+            " (on `feat`)",
+        ),
+        ([ON_FEAT], [("git status", "On branch main")], " (on `feat`)"),
+        ([ON_FEAT], [("git -C /home/dev/other switch main", "Switched to branch 'main'")], ""),
+        ([ON_FEAT], [("git status", "On branch fix")], ""),
+        ([], [("git status", "On branch main")], ""),
+    ],
+)
+def test_a_run_on_another_branch_names_it(
+    before: list[tuple[str, str]], after: list[tuple[str, str]], told: str, tmp_path: Path
+) -> None:
+    """A new branch made from there is no other state; nothing is said where nobody knows the branch."""
+    builder = ThreadBuilder("claude").user("go")
+    for command in (*before, ("pytest -q", "42 passed in 1s"), *after):
+        builder = builder.shell(*command)
+    (line,) = (one for one in read_state(builder.write(tmp_path)) if one.startswith("Tests"))
+
+    assert line.startswith(f"Tests: `pytest -q`{told} passed")
 
 
 CHECKED = (
@@ -282,7 +355,11 @@ PNPM_CHECK = "> p@1.0.0 check\n> pnpm lint && pnpm test\n\n> vitest run\n\n Test
         ),
         (  # Only what the newer run did not look at is open.
             lambda of: of.shell("pytest tests/a", FAILED, 1).shell("pytest tests/b | wc -l", "9"),
-            ["Tests: `pytest tests/b` was run; tasuki cannot tell how it ended", "Failed, and did not pass since: `pytest tests/a`: `1 failed, 3 passed in 0.1s`"],
+            ["Tests: `pytest tests/b` was run last; tasuki cannot tell how it ended. Earlier, `pytest tests/a` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`"],
+        ),
+        (  # It may have passed, the rest of the suite did not.
+            lambda of: of.shell("cd api && pytest", FAILED, 1).shell("cd api && pytest tests/test_cart.py | wc -l", "9"),
+            ["Tests: `cd api && pytest tests/test_cart.py` was run last; tasuki cannot tell how it ended. Earlier, `cd api && pytest` FAILED: `1 failed, 3 passed in 0.1s`; failing: `tests/test_cart.py::test_round`"],
         ),
     ],
 )  # fmt: skip

@@ -78,6 +78,8 @@ class CommandRun:
         "navigation",
         "of_other_files",
         "ref",
+        "trees",
+        "without_stashed",
     )
 
     def __init__(
@@ -98,6 +100,10 @@ class CommandRun:
         self.check = find_check_kind(command)
         self.of_other_files = False
         """The files on which it ran were put back at once: it says nothing of those that are there."""
+        self.without_stashed = False
+        """It ran without changes that were stashed, and are so still."""
+        self.trees: Collection[str] = ()
+        """Worktrees that the thread added to look at another state."""
         self._judged: dict[CheckKind, Judgement] | None = None
         self._judgement: Judgement | None = None
         self.navigation = not self.check and is_navigation(command)
@@ -123,7 +129,7 @@ class CommandRun:
         folders = {one.folder for one in self.list_scopes(kind)[0]} - {self._cwd}
         return bool(folders) and all(
             folder
-            and _SCRATCH.match(f"{folder}/")
+            and (_SCRATCH.match(f"{folder}/") or folder in self.trees)
             and not self._cwd.startswith(folder)
             and not any(path.startswith(folder) for path in edited)
             for folder in folders
@@ -202,13 +208,16 @@ def list_runs(entries: Iterable[Entry], cwd: str = "") -> list[CommandRun]:
         call = entry.tool
         if call is None or call.status == "refused":
             continue
-        if call.changes:
+        if call.changes and not all(_SCRATCH.match(change.path) for change in call.changes):
             places.take_edit()
         if call.kind == "shell" and call.command:
             places.take_run(len(found), call.command)
             found.append(CommandRun(entry, call, places.find_folders(call), places.cwd))
+            found[-1].trees = places.trees
     for number in places.left:
         found[number].of_other_files = bool(found[number].check)
+    for number in places.list_stashed():
+        found[number].without_stashed = True
     return found
 
 
@@ -291,6 +300,7 @@ def build_fact(group: Sequence[CommandRun], kind: CheckKind = "") -> CommandFact
         check=check,  # type: ignore[arg-type]
         by_user=last.by_user,
         folder=last.folder,
+        without_stashed=last.without_stashed,
         suite=find_suite(last),
         failed_tests=list_failed_tests(last.output)
         if check == "test" and result == "failed"
@@ -346,7 +356,7 @@ def find_last_checks(
     """Return for each kind of check the last run whose result is known, the newest first.
 
     It is the last run, whose result says why, where none is known, or where that one failed and
-    nobody can judge a newer one: it may have passed.
+    nobody can judge a newer one of the same: it may have passed.
     """
     known: dict[CheckKind, CommandRun] = {}
     unseen: dict[CheckKind, CommandRun] = {}
@@ -362,7 +372,11 @@ def find_last_checks(
                 by_result = {"not shown": unseen, "did not run": stopped}
                 by_result.get(judged.result, known).setdefault(kind, run)
     doubted = [
-        kind for kind in unseen if kind in known and known[kind].judged[kind].result == "failed"
+        kind
+        for kind in unseen
+        if kind in known
+        and known[kind].judged[kind].result == "failed"
+        and makes_up_for(unseen[kind], known[kind], kind, surely=True)
     ]
     for kind in doubted:
         del known[kind]

@@ -20,7 +20,7 @@ from tasuki.draft.facts.mentions import add_mentions
 from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
-from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_still_changed
+from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_changed
 from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import (
@@ -91,7 +91,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     subjects = commands.list_commit_subjects(all_runs)
     folded, parent = _earlier_handoffs(entries)
-    edited = [f for f in files if is_still_changed(f)]
+    edited = [f for f in files if is_changed(f)]
     left, unclear = find_uncommitted(thread, edited, repository, revision)
     facts = Facts(
         files=files,
@@ -99,7 +99,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(
-            f.path for f in edited if f.edits[-1] > last_green and not is_outside(f.path)
+            f.path
+            for f in edited
+            if f.edits[-1] > last_green and not (is_outside(f.path) or f.is_scrap)
         ),
         uncommitted=left,
         maybe_committed=unclear,

@@ -5,13 +5,15 @@ Also the values that only the thread knows.
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tasuki.draft.facts.commands import LEADING_CD, CommandRun
+from tasuki.draft.facts.file_commands import list_displaced
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
+from tasuki.draft.repository.checkouts import expand_home
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
@@ -74,19 +76,14 @@ _UNREADABLE = compile_pattern(
 )
 _HIDES_ERRORS = compile_pattern(r"2>\s*(?:/dev/null|&-|\$null|NUL\b)")
 _INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
-_SEVERAL = compile_pattern(r"\S*[$*?{]\S*")
-"""A word that holds a variable or a wildcard."""
+_SEVERAL = compile_pattern(r"\"[^\"]*\$[^\"]*\"|\S*[$*?{]\S*")
+"""A word, with blanks in quotes too, that holds a variable or a wildcard."""
 _UNDO = compile_pattern(
-    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
+    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged(?!\s+(?:--worktree|-W)\b))(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
 _UNDO_ALL = compile_pattern(
     r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.)"
 )
-_MOVER = compile_pattern(
-    r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
-)
-_REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+(?!.*--cached)([^|;&><]+)")
-_MOVE_FAILED = compile_pattern(r"\bmv: |fatal: |cannot (?:move|stat)|is not recognized")
 _DELETED = compile_pattern(
     r"(?m)^(?: delete mode \d+ |\s+deleted:\s+|rm ')([^\s']+)'?\s*$|^ (\S+)\s+\|\s+(\d+) -+\s*$"
 )
@@ -106,6 +103,7 @@ class _TouchedFile:
         self.mentioned: list[int] = []
         self.created = False
         self.deleted = False
+        self.was_there: bool | None = None
         self.undone = 0
         self.changes: deque[FileChange] = deque(maxlen=_SYMBOL_EDITS)
 
@@ -140,6 +138,8 @@ class FileTable:
     def record_read(self, path: str, ref: int) -> None:
         """Record that a file was read."""
         if file := self._get_file(path):
+            if not (file.edits or file.reads):
+                file.was_there = True
             file.reads.append(ref)
 
     def record_change(self, change: FileChange, ref: int) -> None:
@@ -147,37 +147,60 @@ class FileTable:
         file = self._get_file(change.path)
         if file is None:
             return
+        if not (file.edits or file.reads or change.kind == "delete"):
+            file.was_there = change.kind == "edit"
         file.edits.append(ref)
         file.created = file.created or (change.kind == "create" and not file.reads)
         file.deleted = change.kind == "delete"
         file.changes.append(change)
 
-    def record_removal(self, path: str, ref: int) -> None:
+    def record_removal(self, path: str, ref: int, *, is_tracked: bool = False) -> None:
         """Record that a file was removed, or a folder with all files in it."""
-        above = f"{self.make_relative(path).rstrip('/')}/"
-        inside = [name for name in self.files if name.startswith(above)]
-        for name in inside or [path]:
+        path = self.make_relative(path).rstrip("/")
+        inside = [name for name in self.files if name.startswith(f"{path}/")]
+        is_tracked = is_tracked and "." in path.rpartition("/")[2][1:]  # A folder, otherwise.
+        is_file = is_tracked or path in self.files or PATH.fullmatch(path)
+        for name in inside or ([path] if is_file else ()):
             self.record_change(FileChange(path=name, kind="delete"), ref)
+            if is_tracked:
+                self._note_tracked(name)
 
-    def record_move(self, old: str, new: str, ref: int) -> None:
+    def _note_tracked(self, path: str) -> None:
+        """Note that git knew a file, unless the thread itself had put it there."""
+        if (file := self._get_file(path)) and file.was_there is None:
+            file.was_there = True
+
+    def record_move(self, old: str, new: str, ref: int, *, is_tracked: bool = False) -> None:
         """Record that a file or folder was renamed; what was done to the old one counts for the new one."""
-        folder = self.make_relative(old).rstrip("/") + "/"
-        for path in [path for path in self.files if path.startswith(folder)]:
-            self._move_file(path, f"{new.rstrip('/')}/{path.removeprefix(folder)}", ref)
+        old, new = self.make_relative(old).rstrip("/"), self.make_relative(new).rstrip("/")
+        if old in self.files and any(path.startswith(f"{new}/") for path in self.files):
+            new = f"{new}/{old.rpartition('/')[2]}"
+        inside = [path for path in self.files if path.startswith(f"{old}/")]
+        for path in inside:
+            self._move_file(path, f"{new}{path.removeprefix(old)}", ref)
+        if is_tracked and not inside and "." in old.rpartition("/")[2][1:]:
+            self._note_tracked(old)
         self._move_file(old, new, ref)
 
     def _move_file(self, old: str, new: str, ref: int) -> None:
-        before = self.files.get(self.make_relative(old))
+        before = self.files.get(old)
         file = self._get_file(new) if before or "." in new.rpartition("/")[2] else None
         if before is None or file is None or before is file:
             return
         if not before.edits and "." not in old.rpartition("/")[2]:
             return  # A folder.
+        if not (file.edits or file.reads):
+            file.was_there = False
         file.reads = sorted({*before.reads, *file.reads})
         file.edits = sorted({*before.edits, *file.edits, ref})
         file.changes.extend(before.changes)
         before.edits.append(ref)
         before.deleted = True
+
+    def record_copy(self, path: str, ref: int) -> None:
+        """Record that something was copied to a place, which is a file if its name has an ending."""
+        if "." in path.rpartition("/")[2][1:] and not is_noise(path):
+            self.record_change(FileChange(path=path, kind="rename"), ref)
 
     def record_deletions(self, output: str) -> None:
         """Record the files that git says are gone, also those of which a commit removed every line."""
@@ -213,6 +236,7 @@ class FileTable:
                 edits=tuple(f.edits),
                 created=f.created,
                 deleted=f.deleted,
+                was_there=f.was_there,
                 undone=f.undone,
                 mentioned=tuple(f.mentioned[-20:]),
                 symbols=find_symbols(f.changes) if n < _SYMBOL_FILES and not f.deleted else (),
@@ -264,7 +288,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
         elif call.changes and call.status != "error":
             for change in call.changes:
                 table.record_change(change, entry.ref)
-        elif run := by_ref.get(entry.ref):
+        elif (run := by_ref.get(entry.ref)) and call.status not in ("aborted", "running"):
             _record_shell_run(table, run)
     for entry in thread.entries:
         if entry.kind == "user" and "/" in entry.text:
@@ -288,37 +312,26 @@ def has_unnamed_edits(thread: Thread) -> bool:
 
 def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
-    if not (run.navigation or "git " in command or "rm " in command or "mv " in command):
+    for one in list_displaced(run, table.cwd):
+        if not one.old:
+            table.record_copy(one.new, ref)
+        elif one.new:
+            table.record_move(one.old, one.new, ref, is_tracked=one.is_tracked)
+        else:
+            table.record_removal(one.old, ref, is_tracked=one.is_tracked)
+    if run.went_wrong or not (run.navigation or "git " in command):
         return
     cd = LEADING_CD.match(command)
-    folder = join_folder(run.folder, cd[1].strip("\"'")) if cd else run.folder
-    for old, new in _list_moves(run):
-        table.record_move(locate(folder, old), locate(folder, new), ref)
-    if run.went_wrong:
-        return
+    begun = expand_home(cd[1].strip("\"'"), table.cwd) if cd else "."
+    folder = join_folder(run.folder, begun)
     for path in _list_read(run) if run.navigation else ():
-        table.record_read(locate(folder, path), ref)
+        table.record_read(path if path[0] == "~" else join_folder(folder, path) or "", ref)
     if "git " in command:
         table.record_deletions(run.output)
         if _UNDO_ALL.search(command) and "stash" not in command:
             table.record_undo("", ref)
         for path in _find_paths(_UNDO, command) if "stash" not in command else ():
             table.record_undo(locate(folder, path), ref)
-    for path in _find_paths(_REMOVER, command) if "rm " in command else ():
-        table.record_removal(locate(folder, path), ref)
-
-
-def _list_moves(run: CommandRun) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new name of what a command moved, before it went wrong."""
-    if "mv " not in run.command or (run.went_wrong and _MOVE_FAILED.search(run.output)):
-        return
-    done = 0
-    for match in _MOVER.finditer(run.command):
-        is_next = done == match.start() and match.end() < len(run.command.rstrip())
-        if run.went_wrong and not is_next:
-            return
-        yield match[1], match[2]
-        done = match.end()
 
 
 def _list_read(run: CommandRun) -> list[str]:

@@ -81,7 +81,8 @@ class GitProbe:
         if not outputs or outputs[0] is None:
             return Revision()
         revision = parse_status(outputs[0])
-        return replace(revision, root=self.root, history=tuple((outputs[1] or "").split()))
+        history = tuple((outputs[1] or "").split())
+        return replace(revision, root=self.root, history=history, is_merging=_is_merging(self.root))
 
     def _wait(self, process: "Popen[bytes] | None") -> str | None:
         import subprocess
@@ -104,6 +105,21 @@ def find_root(cwd: str) -> str:
         above = os.path.dirname(folder)
         folder = above if above != folder else ""
     return folder
+
+
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+"""Files and folders of git's own folder that are there while it merges."""
+
+
+def _is_merging(root: str) -> bool:
+    """Return whether a merge, a rebase or the like is under way in a checkout."""
+    folder = Path(root, ".git")
+    try:
+        if folder.is_file():  # A worktree, or a submodule.
+            folder = Path(root, folder.read_text("utf-8").partition("gitdir: ")[2].strip())
+        return any((folder / name).exists() for name in _UNDER_WAY)
+    except (OSError, ValueError):
+        return False
 
 
 def parse_status(output: str) -> Revision:

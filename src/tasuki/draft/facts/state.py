@@ -6,6 +6,7 @@ the thread's own characters are fixed; only rules judge.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tasuki.draft.facts.check_lines import find_whole_run, list_checks
 from tasuki.draft.facts.commands import (
     LEADING_CD,
     find_check_kind,
@@ -13,9 +14,7 @@ from tasuki.draft.facts.commands import (
     shorten_check,
     shorten_command,
 )
-from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.lines import (
-    had_agents,
     list_repository_items,
     name_paths,
     shorten_paths,
@@ -24,23 +23,20 @@ from tasuki.draft.runs.command_kinds import (
     drop_here_documents,
     is_navigation,
     list_simple_commands,
-    runs_project_script,
 )
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
 from tasuki.model import (
     Background,
-    CommandFact,
     Entry,
     Facts,
     Item,
     Lesson,
-    RunResult,
     Thread,
     ToolCall,
 )
-from tasuki.paths import is_outside, make_relative
+from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 _ERROR_IN_GOAL = compile_pattern(
@@ -57,7 +53,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_unanswered(thread)
     yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
-    yield from _list_checks(thread, facts)
+    yield from list_checks(thread, facts)
     yield from _list_plan(thread)
     yield from _list_todos(thread, facts)
     yield from _list_running(thread, facts)
@@ -109,115 +105,7 @@ def _list_limit(thread: Thread) -> Iterator[Item]:
         yield Item(text=text, refs=(thread.entries[-1].ref,))
 
 
-# -- checks and plans ------------------------------------------------------------------
-
-_CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
-
-
-def _list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield the last run of each kind of check; kinds that one command ran share a line."""
-    by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
-    for check in facts.last_check:
-        if check.check == "build" and any(_was_built_by(c, check) for c in facts.last_check):
-            continue  # What was tested later was built.
-        by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
-    for checks in by_run.values():
-        check = checks[0]
-        kinds = [c.check for c in checks]
-        label = " and ".join(map(_CHECK_LABELS.__getitem__, kinds))
-        text = _format_check(thread, facts, check, f"`{shorten_check(check.command, kinds)}`")
-        if check.unseen:
-            newer = next(c for c in facts.commands if check.unseen in c.refs)
-            last = f"`{shorten_check(newer.command, kinds)}` was run last"
-            text = f"{last}; {_UNKNOWN_END}. Earlier, {text}"
-        refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
-        yield Item(text=text, refs=refs, label=label)
-    if whole := _find_whole_run(facts):
-        text = _format_check(thread, facts, whole, f"`{shorten_check(whole.command, ('test',))}`")
-        yield Item(text=text, refs=whole.refs[-1:], label="Last run of the whole suite")
-    tests = [c for c in facts.commands if c.suite]
-    known = [c.refs[-1] for c in tests if c.known]
-    if known and all(c.suite == "selection" for c in tests) and not had_agents(thread):
-        yield Item(
-            text="only selected tests were run in this thread, never the whole suite",
-            refs=(known[0],),
-            label="Not verified",
-        )
-
-
-def _was_built_by(test: CommandFact, build: CommandFact) -> bool:
-    """Return whether tests passed after a build, which they cannot without it, or by a task that may hold it."""
-    if test.check != "test" or not test.ok or test.refs[-1] < build.refs[-1]:
-        return False
-    built = LEADING_CD.sub("", shorten_check(build.command, ("build",))).split(None, 1)[0]
-    by_same = built in test.command.split() or runs_project_script(test.command)
-    return build.ok or (by_same and test.folder == build.folder)
-
-
-def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
-    """Return how a check ended, and what is known to have changed since."""
-    where = f" (in {check.folder})" if check.folder else ""
-    since = _describe_changes_since(thread, facts, check) if check.known else ""
-    return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
-
-
-def _find_whole_run(facts: Facts) -> CommandFact | None:
-    """Find the last run of the whole suite, if surely only a part was run after it."""
-    last = next((c for c in facts.last_check if c.check == "test"), None)
-    suites = [c for c in facts.commands if c.suite in ("whole", "unknown")]
-    newest = next(iter(suites), None)
-    if last is None or newest is None or newest.refs[-1] >= last.refs[-1]:
-        return None
-    is_told = newest.suite == "whole" and newest.known and newest.folder == last.folder
-    return newest if is_told else None
-
-
-def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) -> str:
-    """Return what changed after a check: files that a tool edited, a command that may have changed some, sub-agents.
-
-    Empty where nobody knows.
-    """
-    ref, command = check.refs[-1], check.changed_by or ""
-    later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
-    inside = f"{check.folder}/" if is_outside(check.folder) else ""
-    edited = [
-        f.path for f in later if f.path.startswith(inside) and (inside or not is_outside(f.path))
-    ]
-    elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
-    since = []
-    if edited:
-        since.append(f"edited since: {name_paths(shorten_paths(facts, edited), 4)}")
-    if command.startswith("> ") and not any(path.endswith(command[2:]) for path in edited):
-        since.append(f"written since: `{command[2:]}`")
-    elif command and command[0] != ">":
-        since.append(f"`{shorten_command(command, 60)}` ran since")
-    if had_agents(thread, ref):
-        since.append("sub-agents ran since")
-    if elsewhere and not since:
-        paths = name_paths(shorten_paths(facts, elsewhere), 4)
-        since.append(f"edited since, outside of the folder: {paths}")
-    return "; ".join(since) or ("" if check.changed_by is None else "nothing edited since")
-
-
-_UNKNOWN_END = "tasuki cannot tell how it ended"
-
-
-def _format_result(check: CommandFact) -> str:
-    if check.result == "not shown":
-        return f"was run; {_UNKNOWN_END}"
-    if check.result == "did not run":
-        return f"did not run: `{check.error}`" if check.error else "did not run"
-    if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):
-        return f"passed, {check.outcome}"  # Counted, not quoted.
-    if check.ok:
-        return f"passed: `{check.outcome}`" if check.outcome else "passed"
-    error = f": `{check.error}`" if check.error else ""
-    names = [name for name in check.failed_tests if name not in check.error]
-    return f"FAILED{error}{f'; failing: {name_paths(names, MOST_FAILING)}' if names else ''}"
-
-
-MOST_FAILING = 3
-"""Failing tests that are named."""
+# -- plans ----------------------------------------------------------------------------
 
 
 def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
@@ -400,7 +288,7 @@ _IS_TASK = compile_pattern(
 def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield commands that failed recently and did not pass since, other than the last checks."""
     check_refs = {check.refs[-1] for check in facts.last_check if not check.ok}
-    if whole := _find_whole_run(facts):
+    if whole := find_whole_run(facts):
         check_refs.add(whole.refs[-1])
     last = thread.entries[-1].ref if thread.entries else 0
     still = [

@@ -23,6 +23,7 @@ _FROM_DOCUMENT = compile_pattern(
 _PROGRAMS = frozenset(("git", "gh", "jj"))
 _FOLDER_OPTIONS = frozenset(("-C", "-R", "--repository", "--work-tree"))
 _VALUED = _FOLDER_OPTIONS | {"-c", "--git-dir", "--namespace", "--config"}
+USUAL_BRANCHES = frozenset(("main", "master", "develop", "trunk"))
 _WORKTREES = compile_pattern(r"/(?:\.worktrees?|\.?worktrees|\.jj)(?:/|$)")
 """A folder of other checkouts inside a checkout."""
 
@@ -119,6 +120,8 @@ class Checkout:
     def __init__(self, root: str, branch: str = "", *, is_foreign: bool = False) -> None:
         self.root = root
         self.branch, self.branch_ref = branch, 0
+        self.branches: list[tuple[int, str, bool]] = [(0, branch, False)] if branch else []
+        """For each entry from which on another branch is in use: its name, and whether it began as the one before."""
         self.is_foreign = is_foreign
         """It may be of another repository than the thread's own folder."""
         self.is_known = False
@@ -144,9 +147,17 @@ class Checkout:
         """Return the name under which commits of a branch are kept: with the folder, of another repository."""
         return f"{self.root}\0{branch}" if self.is_foreign else branch
 
-    def set_branch(self, branch: str, ref: int) -> None:
-        """Note the branch that is checked out."""
+    def set_branch(self, branch: str, ref: int, *, begins_here: bool | None = None) -> None:
+        """Note the branch that is checked out, and whether it was made from the one before.
+
+        Where nobody saw that, a name that was never met may be one of a new branch.
+        """
         if branch and branch != "HEAD" and not branch.startswith(("-", "(")):
+            if branch != self.branch:
+                if begins_here is None:
+                    known = {name for _, name, _ in self.branches}
+                    begins_here = branch not in known | USUAL_BRANCHES
+                self.branches.append((ref, branch, begins_here))
             self.branch, self.branch_ref = branch, ref
 
     def settle(self, ref: int, paths: Sequence[str] = (), *, by_others: bool = False) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tasuki.draft.repository.checkouts import (
+    USUAL_BRANCHES,
     Checkout,
     RepositoryCommand,
     RepositoryLine,
@@ -124,8 +125,8 @@ class GitReading:
         is_left = any(not _LEAVES.get(c.verb, _NONE).isdisjoint(c.words) for c in self.commands)
         if is_left or _ENDS_MERGE.search(self.output):
             here.merges = 0
-        if _MERGES.search(self.output) and not _MERGERS.isdisjoint(verbs):
-            here.merges = self.ref
+        if _MERGES.search(self.output) and (found := _MERGERS.intersection(verbs)):
+            here.merges = here.merges if here.merges and found == {"status"} else self.ref
         if "status" in verbs or "stash" in verbs:
             self._read_listing()
         if "status" in verbs:
@@ -191,9 +192,9 @@ class GitReading:
 
     def _switch(self, names: Sequence[str], *, creates: bool) -> None:
         """Note a switch that git did not print: of a name that is surely a branch."""
-        known = {c.branch for c in self.log.commits} | {"main", "master", "develop", "trunk"}
+        known = {c.branch for c in self.log.commits} | USUAL_BRANCHES
         if names and (creates or names[0] in known):
-            self.checkout.set_branch(names[0], self.ref)
+            self.checkout.set_branch(names[0], self.ref, begins_here=self._begins_here())
 
     def _read_reset(self, command: RepositoryCommand) -> None:
         """Read which commits a reset dropped: all of the branch where nobody can tell."""
@@ -216,7 +217,7 @@ class GitReading:
             old = names[-2] if len(names) > 1 else self.checkout.branch
             self.log.rename_branch(self._key(old), self._key(names[-1]))
             if old == self.checkout.branch:
-                self.checkout.set_branch(names[-1], self.ref)
+                self.checkout.set_branch(names[-1], self.ref, begins_here=True)
         elif any(word in ("-D", "-d", "--delete") for word in words):
             self.log.drop_branches([self._key(name) for name in names])
 
@@ -254,7 +255,13 @@ class GitReading:
         if "worktree" in verbs:
             self.worktrees += _WORKTREE.findall(self.output)
         if found:
-            self.checkout.set_branch(found[-1], self.ref)
+            self.checkout.set_branch(found[-1], self.ref, begins_here=self._begins_here())
+
+    def _begins_here(self) -> bool | None:
+        """Return whether a switch only made a new branch of what was there; None where none was seen."""
+        switches = [c for c in self.commands if c.verb in ("checkout", "switch")]
+        creates = (len(c.names) == 1 and not _CREATES.isdisjoint(c.words) for c in switches)
+        return all(creates) if switches else None
 
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""

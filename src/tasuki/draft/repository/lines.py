@@ -20,9 +20,15 @@ MAX_COMMITS, MAX_EARLIER, MAX_PULLS = 5, 2, 4
 def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield what git and gh printed, or what git says now, in the order of use."""
     yield from _list_branch_and_commits(thread, facts)
-    if (ref := facts.repository.merging_ref) and not facts.revision.repository:
-        text = "neither a commit nor an abort of it was seen"
-        yield Item(text=text, refs=(ref,), label="Merge or rebase with conflicts, under way")
+    ref, now = facts.repository.merging_ref, facts.revision
+    if now.is_merging or (ref and not now.repository):
+        text = (
+            "git has not ended it"
+            if now.is_merging
+            else "neither a commit nor an abort of it was seen"
+        )
+        what = f"Merge or rebase{' with conflicts' if ref else ''}, under way"
+        yield Item(text=text, refs=(ref,) if ref else (), label=what)
     yield from _list_uncommitted(thread, facts)
     yield from _list_pull_requests(facts.repository)
     yield from _list_published(facts.repository)
@@ -173,7 +179,10 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
     others = [p for p in dict.fromkeys(listed) if not any(_is_end(p, path) for path in edited)]
     if others:
         how = "as git listed it" if ref else "now"
-        label = f"{'Also changed' if newest else 'Changed'} in the folder, {how}"
+        merging = facts.repository.merging_ref
+        is_merging = 0 < merging <= ref if ref else now.is_merging
+        by = ", by the merge or rebase too" if is_merging else ""
+        label = f"{'Also changed' if newest else 'Changed'} in the folder{by}, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
 
 

@@ -110,6 +110,8 @@ class _RepositoryReader:
                     tuple(c.by_others),
                     tuple(c.listed),
                     tuple(c.complete),
+                    c.merges,
+                    tuple(c.branches),
                 )
                 for c in self.checkouts
                 if c.is_known
@@ -227,7 +229,8 @@ class _RepositoryReader:
         if _OTHER_MAKERS.search(call.command) and call.status in ("ok", "unknown"):
             self._settle_all(ref)
         name = call.command.split(None, 1)[0] if call.command.strip() else ""
-        if "] " in output and COUNTED.search(output) and name not in _READS:
+        is_new = "Initialized empty Git repository" in output  # Of another folder.
+        if "] " in output and COUNTED.search(output) and name not in _READS and not is_new:
             for match in COMMIT.finditer(output):
                 self.log.add_commit(ref, match["hash"], match["subject"], match["branch"])
                 self.current.set_branch(match["branch"], ref)

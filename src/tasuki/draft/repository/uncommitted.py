@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from tasuki.model import (
     RepositoryState,
     Revision,
     Thread,
+    ToolCall,
 )
 from tasuki.paths import fold_path, normalize_path
 from tasuki.patterns import compile_pattern
@@ -36,11 +37,9 @@ _MATCHED_IGNORE = compile_pattern(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", r
 _IGNORE_LINE = compile_pattern(r"(?m)^(?:\s*\d+[\t→:])?/?([\w.][\w./-]*?)/?$")
 
 
-def is_still_changed(file: FileFact) -> bool:
-    """Return whether a file is still changed: not restored, nor created and removed again."""
-    if not file.edits or file.edits[-1] <= file.undone or is_noise(file.path):
-        return False
-    return not (file.deleted and (file.created or (len(file.edits) == 1 and not file.reads)))
+def is_changed(file: FileFact) -> bool:
+    """Return whether a file of the project was changed or removed, and not restored."""
+    return bool(file.edits) and file.edits[-1] > file.undone and not is_noise(file.path)
 
 
 def find_uncommitted(
@@ -48,11 +47,18 @@ def find_uncommitted(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return those of some edited files that are not committed, and those of which nobody can tell."""
     cwd = join_folder("", thread.cwd) or ""
+    tools = {entry.ref: entry.tool for entry in thread.entries if entry.tool}
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
-        return tuple(f.path for f in edited if _list_above(locate(cwd, f.path)) & dirty), ()
-    found = {f.path: _judge_file(thread, f, locate(cwd, f.path), repository) for f in edited}
+        paths = {f.path: locate(cwd, f.path) for f in edited}
+        changed = [f for f in edited if _list_above(paths[f.path], f) & dirty]
+        if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
+            changed = [
+                f for f in changed if _judge_file(tools, f, paths[f.path], repository) == "left"
+            ]
+        return tuple(f.path for f in changed), ()
+    found = {f.path: _judge_file(tools, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
     hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
@@ -66,46 +72,66 @@ def find_uncommitted(
     return left, tuple(path for path in told if found[path] == "unclear")
 
 
-def _list_above(path: str) -> set[str]:
-    """Return a path and all folders above it."""
+def _list_above(path: str, file: FileFact) -> set[str]:
+    """Return a path and all folders above it; the path alone of a file that is gone."""
+    if file.deleted:
+        return {path}
     parts = path.split("/")
     return {"/".join(parts[:n]) for n in range(2, len(parts) + 1)}
 
 
 def _judge_file(
-    thread: Thread, file: FileFact, path: str, repository: RepositoryState
+    tools: Mapping[int, ToolCall], file: FileFact, path: str, repository: RepositoryState
 ) -> Literal["left", "unclear", "committed"]:
     """Judge whether a commit can have included a file, in the checkout that it is in."""
     checkouts = repository.checkouts
     root = find_root(path, [c.root for c in checkouts])
     checkout = next((c for c in checkouts if root and c.root == root), None)
-    if checkout is None:
+    by_tools = [ref in tools and bool(tools[ref].changes) for ref in file.edits]
+    is_left = repository.folder not in ("", root) and not any(by_tools)
+    if checkout is None or is_left:  # Elsewhere by now: the user may have committed what was moved.
         return "committed"
-    listed = [ref for ref, paths in checkout.listed if any(is_covered(path, p) for p in paths)]
+    merged = checkout.merging_ref if checkout.merging_ref > file.edits[-1] else 0
+    listed = [
+        ref
+        for ref, paths in checkout.listed
+        if not 0 < merged <= ref  # What it brings is listed, too.
+        and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
+    ]
     last = max(file.edits[-1], *listed, 0)
-    if any(ref > last for ref in checkout.complete):
+    if file.is_scrap and last == file.edits[-1]:
+        held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
+        if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
+            return "committed"  # Nobody knows that any commit held it.
+    since = last - (
+        last == file.edits[-1] and not by_tools[-1]
+    )  # One line may commit what it moved.
+    complete = (ref for ref in checkout.complete if ref not in listed)
+    if any(ref > since and not 0 < merged <= ref for ref in complete):
         return "committed"
     settled = {
         ref
         for ref, added in checkout.settled
-        if ref > last and (not added or any(_is_added(path, spec) for spec in added))
+        if ref > since and (not added or _covers(added, path))
     }
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
     is_changed_before = any(ref < file.edits[0] for ref in listed)
-    takes_back = is_changed_before and last == file.edits[-1] and _only_removes(thread, file)
+    takes_back = is_changed_before and last == file.edits[-1] and _only_removes(tools, file)
     return "unclear" if takes_back else "left"
 
 
-def _only_removes(thread: Thread, file: FileFact) -> bool:
+def _only_removes(tools: Mapping[int, ToolCall], file: FileFact) -> bool:
     """Return whether the edits of a file only remove lines, as of what a command had added."""
-    changes = (thread.entries[ref - 1].tool for ref in file.edits)
-    lines = [
-        (c.old.split("\n"), c.new.split("\n")) for call in changes if call for c in call.changes
-    ]
+    changes = (c for ref in file.edits if ref in tools for c in tools[ref].changes)
+    lines = [(c.old.split("\n"), c.new.split("\n")) for c in changes]
     return bool(lines) and all(
         len(new) <= len(old) and old != new and set(new) <= {*old, ""} for old, new in lines
     )
+
+
+def _covers(added: Sequence[str], path: str) -> bool:
+    return any(_is_added(path, spec) for spec in added)
 
 
 def _is_added(path: str, spec: str) -> bool:
