@@ -641,6 +641,8 @@ class Draft(Struct, frozen=True):
     asked: tuple[Item, ...] = ()
     rules: tuple[Item, ...] = ()
     """Lines of guides that bind: an item of several lines for each guide."""
+    about: tuple[Item, ...] = ()
+    """Passages that the goal speaks of."""
     decisions: tuple[Item, ...] = ()
     questions: tuple[Item, ...] = ()
     files: tuple[FileItem, ...] = ()

@@ -32,6 +32,7 @@ T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 CITED_CHARACTERS = 6_000
 """Characters of each cited entry that are saved with the handoff."""
 
+
 def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
     """Return the metadata lines, best effort.
 
@@ -85,7 +86,9 @@ def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
     def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
         return tuple(_replace_texts(i, text=clean(i.text, i.refs)) for i in sources)
 
-    changed: dict[str, Any] = {s: redact_items(getattr(draft, s)) for s in (*ITEM_SECTIONS, "left_out")}
+    changed: dict[str, Any] = {
+        s: redact_items(getattr(draft, s)) for s in (*ITEM_SECTIONS, "left_out")
+    }
     changed["files"] = tuple(
         _replace_texts(f, path=clean(f.path, f.refs), reason=clean(f.reason, f.refs))
         for f in draft.files

@@ -143,6 +143,7 @@ SECTIONS = {
     "state": "State of the work",
     "asked": "What the user asked for and ruled",
     "rules": "Rules of the project that bind",
+    "about": "What the goal speaks of",
     "context": "Context (from previous thread)",
     "decisions": "Key Decisions",
     "questions": "Open Questions / Risks",
@@ -206,7 +207,7 @@ def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> s
 
 
 _TRIMMED = (
-    "files", "context", "commands", "steps", "rules", "decisions", "questions", "asked", "state", "previous",
+    "files", "context", "commands", "steps", "rules", "about", "decisions", "questions", "asked", "state", "previous",
     "stopped", "drift", "metadata",
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ from tasuki.draft.rank.excerpts import (
     quote_blocks,
     weigh_cue,
 )
+from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import (
@@ -49,7 +50,18 @@ from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
-ORDER = ("stopped", "state", "files", "commands", "asked", "rules", "previous", "steps", "context")
+ORDER = (
+    "stopped",
+    "state",
+    "files",
+    "commands",
+    "asked",
+    "about",
+    "rules",
+    "previous",
+    "steps",
+    "context",
+)
 AUTHORED_ORDER = (
     "stopped",
     "state",
@@ -57,6 +69,7 @@ AUTHORED_ORDER = (
     "decisions",
     "questions",
     "asked",
+    "about",
     "rules",
     "previous",
     "files",
@@ -70,6 +83,7 @@ MAX_SHARES = {
     "stopped": 0.42,
     "state": 0.15,
     "asked": 0.32,
+    "about": 0.18,
     "rules": 0.15,
     "steps": 0.07,
     "files": 0.14,
@@ -363,6 +377,13 @@ class DraftComposer:
             self.picker.note_text(item.text)
         self.left_out += rest
         return items
+
+    def _about(self, room: int) -> list[Item]:
+        goal, last = self.task.goal.text, self.task.relevance.last_spoken
+        found = find_goal_object(self.thread, self.task.relevance, goal, last, room)
+        for item in found:
+            self.picker.note_text(item.text)
+        return found
 
     def _rules(self, room: int) -> list[Item]:
         """Return the lines of guides that bind hardest and are nearest to the goal, by guide."""

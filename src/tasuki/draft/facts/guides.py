@@ -20,7 +20,12 @@ _GUIDE = compile_pattern(
     r"|(?:^|/)\.?(?:cursor|windsurf|cline)rules$|/(?:memory|rules|instructions)/[^/]+\.mdc?$|\.instructions\.md$"
 )
 """Files that say how work is done in a project."""
-_NO_GUIDE = compile_pattern(r"(?i)/(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?)/")
+_DOCUMENT = compile_pattern(
+    r"(?i)\.(?:md|mdc|rst|adoc|txt)$|(?:^|/)\.?(?:cursor|windsurf|cline)rules$"
+)
+_NO_GUIDE = compile_pattern(
+    r"(?i)/(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?)/"
+)
 _LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:→|\t|: ?\t)")
 _REMINDER = compile_pattern(r"(?s)<system-reminder>.*?</system-reminder>")
 _HARD = compile_pattern(
@@ -58,30 +63,32 @@ class BindingLine(Struct, frozen=True):
         return f"{self.heading}: {self.text}" if is_short else self.text
 
 
-def list_guides(thread: Thread) -> dict[str, tuple[int, str]]:
-    """Return the newest text of each guide that the thread had in view, by its path, with its ref.
+def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
+    """Return the newest text of each document that the thread had in view, by its path, with its ref.
 
     What the agent edited in it since is in the text.
     """
-    guides: dict[str, tuple[int, str]] = {}
+    found: dict[str, tuple[int, str]] = {}
     for number, document in enumerate(thread.documents):
-        if is_guide(document.path):
+        if _DOCUMENT.search(document.path):
             path = make_relative(document.path, thread.cwd)
-            guides[path] = (FIRST_DOCUMENT + number, document.text)
+            found[path] = (FIRST_DOCUMENT + number, document.text)
     for entry in thread.entries:
         call = entry.tool
         if call is None or call.status in ("error", "refused", "aborted"):
             continue
-        if call.kind == "read" and len(call.paths) == 1 and is_guide(call.paths[0]):
-            path, shown = make_relative(call.paths[0], thread.cwd), _clean_output(call.output)
-            if len(shown) * 2 > len(guides.get(path, (0, ""))[1]):  # A part read again is in it.
-                guides[path] = (entry.ref, shown)
+        if call.kind == "read" and len(call.paths) == 1 and _DOCUMENT.search(call.paths[0]):
+            path, shown = make_relative(call.paths[0], thread.cwd), call.output
+            if len(shown) * 2 > len(found.get(path, (0, ""))[1]):  # A part read again is in it.
+                found[path] = (entry.ref, shown)
         for change in call.changes:
             path = make_relative(change.path, thread.cwd)
-            if path in guides and change.old:
-                ref, text = guides[path]
-                guides[path] = (ref, text.replace(change.old, change.new, 1))
-    return guides
+            if path in found and change.old:
+                ref, text = found[path]
+                found[path] = (ref, text.replace(change.old, change.new, 1))
+            elif change.kind == "create" and _DOCUMENT.search(path):
+                found[path] = (entry.ref, change.new)
+    return found
 
 
 def is_guide(path: str) -> bool:
@@ -89,15 +96,16 @@ def is_guide(path: str) -> bool:
     return bool(_GUIDE.search(path)) and not _NO_GUIDE.search(path)
 
 
-def _clean_output(output: str) -> str:
-    return _REMINDER.sub("", _LINE_NUMBER.sub("", output))
+def clean_document(text: str) -> str:
+    """Return a document that a tool showed without line numbers and without what a program adds."""
+    return _REMINDER.sub("", _LINE_NUMBER.sub("", text))
 
 
 def list_binding_lines(thread: Thread) -> list[BindingLine]:
     """Return the lines that bind in all guides, each once, in their order."""
     found: dict[str, BindingLine] = {}
-    for path, (ref, text) in list_guides(thread).items():
-        blocks = split_blocks(text, ref)
+    for path, (ref, text) in list_documents(thread).items():
+        blocks = split_blocks(clean_document(text), ref) if is_guide(path) else []
         for block in blocks:
             for line in _list_lines(block, blocks):
                 weight = weigh_line(line, block)

@@ -40,7 +40,7 @@ REPORT_BLOCKS, REPORT_HALF_LIFE, REPORT_MIN_WORTH = 3, 3, 0.1
 the user half of its worth is gone, since it was worked off or overruled; and the lowest
 factor.
 """
-ANNOUNCEMENT_WORTH, SHORT_CHARACTERS = 0.3, 200
+ANNOUNCEMENT_WORTH, SHORT_CHARACTERS = 0.0, 200
 """Factor for a message that only announces a step, and its maximum length in characters."""
 LEAD_CHARACTERS = 80
 """Characters up to which a line that ends in a colon only introduces what is quoted with it."""
