@@ -630,3 +630,19 @@ def test_a_repository_that_a_script_makes_is_another_one(tmp_path: Path) -> None
 
     assert "trial" not in str(lines)
     assert lines["Not committed yet"] == "`a.py`"
+
+
+def test_what_was_only_a_stopover_is_no_change(tmp_path: Path) -> None:
+    """A file that was moved twice is listed where it is; a name that git does not list was in no commit."""
+    moved = (
+        ThreadBuilder("claude")
+        .user("Move the package to the root")
+        .shell("git mv pkg/sync sync", "")
+        .shell("git mv sync/client.go client.go", "")
+        .shell("git status --short", "R  pkg/sync/client.go -> client.go\nRM pkg/sync/unstable/client.go -> unstable/client.go\n")
+    )  # fmt: skip
+    thread = thread_of(moved, tmp_path)
+    told = [f"{i.label}: {i.text}" for i in list_state_items(thread, derive_facts(thread).facts)]
+
+    assert not any("`sync/client.go`" in line for line in told)
+    assert any("`unstable/client.go`" in line for line in told)

@@ -316,3 +316,31 @@ def test_a_thread_without_an_entry_has_no_state() -> None:
     empty = Thread(harness="claude", id="a", path="/nowhere")
 
     assert list(state.list_state_items(empty, derive_facts(empty).facts)) == []
+
+
+def test_a_failed_run_that_the_user_shows_is_told(tmp_path: Path) -> None:
+    """What the agent ran passed, what the user pasted since did not: both stand in one line."""
+    run = ThreadBuilder("claude").user("go").shell("go test ./...", "ok  \tapp/sync\t0.9s")
+    shown = run.user("still broken here:\n--- FAIL: TestSync (8.15s)\nFAIL\tapp/sync\t8.2s")
+
+    assert lines_of(shown, tmp_path)[-1] == (
+        "Tests",
+        "`go test ./...` passed: `ok app/sync 0.9s`; the user showed a failed run since (#3)",
+    )
+
+
+@pytest.mark.parametrize("status", ["running", "aborted"])
+def test_an_edit_without_a_result_is_no_change(status: ToolStatus) -> None:
+    """Nobody knows whether it was done; where it was called last, that is told."""
+    changes = (FileChange("/home/dev/proj/src/a.py", "edit", "1", "2"),)
+    call = ToolCall("", "Edit", "edit", paths=("src/a.py",), changes=changes, status=status)
+    entries = (Entry(1, "user", "go"), Entry(2, "tool", tool=call))
+    thread = Thread("claude", "t", "", cwd="/home/dev/proj", entries=entries)
+    facts = derive_facts(thread).facts
+    told = [(i.label, i.text) for i in state.list_state_items(thread, facts)]
+
+    assert not facts.files
+    assert (
+        told
+        == [("Called last", "an edit of `src/a.py`; no result is recorded")][: status == "running"]
+    )

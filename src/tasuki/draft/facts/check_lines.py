@@ -7,7 +7,9 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.lines import had_agents, name_paths, shorten_paths
 from tasuki.draft.runs.command_kinds import runs_project_script
+from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.runs.scopes import join_folder, list_scopes, locate
+from tasuki.draft.runs.summaries import find_marked_line
 from tasuki.model import CommandFact, Facts, Item, RunResult, Thread
 from tasuki.paths import is_outside
 
@@ -61,7 +63,9 @@ def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) 
         places.append(f"on `{branch}`")
     places += ["without the stashed changes"] if check.without_stashed else []
     where = f" ({', '.join(places)})" if places else ""
-    since = _describe_changes_since(thread, facts, check) if check.known else ""
+    since = _describe_changes_since(thread, facts, check)
+    if not check.known and since == UNCHANGED:
+        since = ""
     return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
 
 
@@ -116,14 +120,26 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
         since.append(f"written since: `{command[2:]}`")
     elif command and command[0] != ">":
         since.append(f"`{shorten_command(command, 60)}` ran since")
+    if check.ok and (shown := _find_shown_failure(thread, check)):
+        since.append(f"the user showed a failed run since (#{shown})")
     if had_agents(thread, ref):
         since.append("sub-agents ran since")
     if elsewhere and not since:
         paths = name_paths(shorten_paths(facts, elsewhere), 4)
         since.append(f"edited since, outside of the folder: {paths}")
-    return "; ".join(since) or ("" if check.changed_by is None else "nothing edited since")
+    return "; ".join(since) or ("" if check.changed_by is None else UNCHANGED)
 
 
+def _find_shown_failure(thread: Thread, check: CommandFact) -> int:
+    """Return the user's message behind a check that shows a failed one of its kind; 0 for none."""
+    kind = check.check
+    if kind not in JUDGED:
+        return 0
+    later = (e for e in thread.entries if e.kind == "user" and e.ref > check.refs[-1])
+    return next((e.ref for e in later if find_marked_line(kind, e.text)), 0)
+
+
+UNCHANGED = "nothing edited since"
 _UNKNOWN_END = "tasuki cannot tell how it ended"
 
 

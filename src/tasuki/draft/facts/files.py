@@ -279,7 +279,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
     by_ref = {run.ref: run for run in runs}
     for entry in thread.entries:
         call = entry.tool
-        if call is None or call.status == "refused":
+        if call is None or call.status in ("refused", "aborted", "running"):
             continue
         if call.kind == "read":
             for path in call.paths:
@@ -288,7 +288,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
         elif call.changes and call.status != "error":
             for change in call.changes:
                 table.record_change(change, entry.ref)
-        elif (run := by_ref.get(entry.ref)) and call.status not in ("aborted", "running"):
+        elif run := by_ref.get(entry.ref):
             _record_shell_run(table, run)
     for entry in thread.entries:
         if entry.kind == "user" and "/" in entry.text:

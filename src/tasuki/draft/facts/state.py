@@ -73,19 +73,30 @@ def _list_interrupted(thread: Thread) -> Iterator[Item]:
 
 
 def _list_unanswered(thread: Thread) -> Iterator[Item]:
-    """Yield the last commands that have no result, and are not in the background."""
+    """Yield the last commands and edits that have no result, and are not in the background."""
     last: list[Entry] = []
     for entry in reversed(thread.entries):
         call = entry.tool
         if call is None or call.status != "running" or call.background:
             break
         last.append(entry)
-    ran = [(e.ref, e.tool.command) for e in reversed(last) if e.tool and e.tool.command]
-    calls = [(ref, command) for ref, command in ran if not is_navigation(command)][-2:]
+    calls = [
+        (e.ref, named)
+        for e in reversed(last)
+        if e.tool and (named := _name_call(e.tool, thread.cwd))
+    ][-2:]
     if calls and not thread.aborted:
-        named = " and ".join(f"`{_name_steps(command)}`" for _, command in calls)
+        named = " and ".join(named for _, named in calls)
         refs = tuple(ref for ref, _ in calls)
         yield Item(text=f"{named}; no result is recorded", refs=refs, label="Called last")
+
+
+def _name_call(call: ToolCall, cwd: str) -> str:
+    """Return a command or an edit in short; empty for what only looks around."""
+    if call.changes:
+        return f"an edit of {name_paths([make_relative(c.path, cwd) for c in call.changes], 2)}"
+    shown = call.command and not is_navigation(call.command)
+    return f"`{_name_steps(call.command)}`" if shown else ""
 
 
 def _name_steps(command: str) -> str:

@@ -157,10 +157,11 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
     now = facts.revision
     if newest:
         names = name_paths(shorten_paths(facts, newest))
-        staged = [p for p in now.staged_now if any(_is_end(p, path) for path in newest)]
+        staged = [p for p in now.staged_now if _is_any(thread, newest, p)]
         rest = f" ({len(staged)} of them staged)" if staged else ""
-        complete = (ref for c in facts.repository.checkouts for ref in c.complete)
-        known = max((*edits.values(), *complete))
+        checkouts = facts.repository.checkouts
+        shown = (ref for c in checkouts for ref in (*c.complete, *(ref for ref, _ in c.listed)))
+        known = max((*edits.values(), *shown))
         if not now.repository and (formatter := find_formatter_since(facts, known)):
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
         if unclear := len(facts.maybe_committed):
@@ -176,7 +177,7 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
-    others = [p for p in dict.fromkeys(listed) if not any(_is_end(p, path) for path in edited)]
+    others = [p for p in dict.fromkeys(listed) if not _is_any(thread, edited, p)]
     if others:
         how = "as git listed it" if ref else "now"
         merging = facts.repository.merging_ref
@@ -184,6 +185,12 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         by = ", by the merge or rebase too" if is_merging else ""
         label = f"{'Also changed' if newest else 'Changed'} in the folder{by}, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
+
+
+def _is_any(thread: Thread, paths: Sequence[str], listed: str) -> bool:
+    """Return whether what git listed is one of some files, or a folder above one."""
+    folder = join_folder("", thread.cwd)
+    return any(is_covered(locate(folder, path), listed) for path in paths)
 
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
@@ -209,15 +216,6 @@ def _find_last_listing(facts: Facts) -> tuple[int, tuple[str, ...]]:
     ref, listed = found[0].listed[-1]
     is_old = found[0].clean_ref > ref or any(r >= ref for r, _ in found[0].settled)
     return (0, ()) if is_old else (ref, listed)
-
-
-def _is_end(path: str, other: str) -> bool:
-    """Return whether one of two paths ends with the other one, or is a folder of it."""
-    return (
-        f"/{path}".endswith(f"/{other}")
-        or f"/{other}".endswith(f"/{path}")
-        or (path.endswith("/") and f"/{path}" in f"/{other}")
-    )
 
 
 def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:

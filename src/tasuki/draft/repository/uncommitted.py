@@ -98,6 +98,10 @@ def _judge_file(
         if not 0 < merged <= ref  # What it brings is listed, too.
         and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
     ]
+    later = [paths for ref, paths in checkout.listed if ref > file.edits[-1]]
+    is_listed = any(locate(checkout.root, p) == path for paths in later for p in paths)
+    if file.deleted and later and not is_listed:
+        return "committed"  # Git lists what is gone, if it was in a commit before.
     last = max(file.edits[-1], *listed, 0)
     if file.is_scrap and last == file.edits[-1]:
         held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
