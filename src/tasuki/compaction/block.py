@@ -13,10 +13,10 @@ from msgspec import Struct
 from tasuki.compaction.checks.corrections import check_summary
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.moment import Compaction, build_coming_compaction
-from tasuki.compaction.rules import UserRule, list_rules
 from tasuki.compaction.said import SaidText
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item, format_refs
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
+from tasuki.draft.facts.rules import UserRule, list_rules
 from tasuki.draft.facts.state import list_lessons, list_state_items
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.repository.lines import name_paths

@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tasuki.compaction.block import SUMMARY_TITLE, explain_references, format_rules
-from tasuki.compaction.rules import list_rules
 from tasuki.compaction.said import SaidText
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import assemble, pipeline
@@ -23,6 +22,7 @@ from tasuki.draft.brief import (
     list_sections,
     render_context,
 )
+from tasuki.draft.facts.rules import list_rules
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import says_nothing

@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
-from tasuki.compaction.checks.polarity import extract_telling_words, says_same
 from tasuki.compaction.checks.summary_lines import split_summary
 from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.text.polarity import extract_telling_words, says_same
 from tasuki.model import Item
 from tasuki.patterns import compile_pattern
 

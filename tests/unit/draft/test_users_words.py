@@ -8,9 +8,9 @@ import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 from raw_words import READERS, claude_queue, fold, sentences_of
 
-from tasuki.compaction.rules import list_rules
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts import statements
+from tasuki.draft.facts.rules import list_rules
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.pasted import extract_own_words
 from tasuki.harness.registry import detect_harness

@@ -7,8 +7,8 @@ import pytest
 from claude_rows import TYPED, claude_thread, said, words_of
 from fixture_threads import adapter
 
-from tasuki.compaction.rules import list_rules
 from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.rules import list_rules
 from tasuki.harness.reading.answers import (
     OfferedOption,
     OfferedQuestion,

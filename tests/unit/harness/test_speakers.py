@@ -8,9 +8,9 @@ import pytest
 from claude_rows import TYPED, claude_thread, said, words_of
 from fixture_threads import HARNESSES, adapter
 
-from tasuki.compaction.rules import list_rules
 from tasuki.draft.facts import commands
 from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.rules import list_rules
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate, extract_first_words
 from tasuki.testing import ThreadBuilder

@@ -6,13 +6,13 @@ from functools import cached_property
 from msgspec import Struct
 
 from tasuki.compaction.checks.figures import Figure, find_figures
-from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts.commands import CommandRun, normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.runs.command_kinds import runs_project_script
 from tasuki.draft.text.entries import extract_user_words
+from tasuki.draft.text.polarity import list_words
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.model import CommandFact, FileFact, Thread
 from tasuki.paths import is_outside, make_relative

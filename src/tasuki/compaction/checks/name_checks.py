@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim
+from tasuki.draft.text.polarity import list_words
 from tasuki.patterns import compile_pattern
 
 _HASH = compile_pattern(r"(?<![\w/.#-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?![\w-])")

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.figures import find_figures
-from tasuki.compaction.checks.polarity import (
+from tasuki.compaction.checks.summary_lines import SummaryLine
+from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
+from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.facts.rules import UserRule
+from tasuki.draft.text.polarity import (
     denies,
     extract_telling_words,
     list_words,
     says_opposite,
     swaps_preference,
 )
-from tasuki.compaction.checks.summary_lines import SummaryLine
-from tasuki.compaction.rules import UserRule
-from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
-from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.text.split import shorten
 from tasuki.patterns import compile_pattern
 

@@ -25,6 +25,7 @@ from tasuki.draft.brief import (
 )
 from tasuki.draft.facts import guides, state
 from tasuki.draft.facts.files import find_short_names
+from tasuki.draft.facts.rules import list_rules
 from tasuki.draft.rank.block_worth import BlockWorth
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
@@ -364,7 +365,12 @@ class DraftComposer:
     def _asked(self, room: int) -> list[Item]:
         task = self.task
         items, rest = quote_rulings(
-            self.turns, task.open_statements, task.relevance, room, task.goal.text
+            self.turns,
+            task.open_statements,
+            task.relevance,
+            room,
+            task.goal.text,
+            list_rules(self.thread, task.derived.statements),
         )
         quoted = {item.refs[0]: item.text for item in items if item.refs}
         chosen = [

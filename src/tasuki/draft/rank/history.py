@@ -13,6 +13,7 @@ from tasuki.draft.facts.commands import (
     shorten_command,
 )
 from tasuki.draft.facts.files import is_noise
+from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.rank.relevance import Relevance
@@ -34,8 +35,8 @@ LONG_MESSAGE, ENDS = 6_000, 1_200
 """Characters of a message that is mostly pasted, and of its ends, which the user more likely wrote."""
 INSIDE_PENALTY = 2.0
 """What a sentence between the ends of such a message is worth less."""
-LATE_BONUS, FIRST_BONUS = 3.0, 1.0
-"""Additional worth of a sentence in the last messages, and in the first one."""
+LATE_BONUS, FIRST_BONUS, RULE_BONUS = 3.0, 1.0, 2.0
+"""Additional worth of a sentence in the last messages, in the first one, and of one that holds for all later work."""
 MIN_LENGTH, LENGTH_POWER = 40, 0.3
 """Of two sentences that bind equally, the shorter one comes first."""
 ANSWERED_PENALTY = 0.8
@@ -56,6 +57,7 @@ def quote_rulings(
     relevance: Relevance,
     room: int,
     goal: str = "",
+    rules: Sequence[UserRule] = (),
 ) -> tuple[list[Item], list[Item]]:
     """Return the user's words as items in the order of time, and what was left out.
 
@@ -78,9 +80,11 @@ def quote_rulings(
     last = max(by_ref, default=0)
     forms = {t.prompt.ref for t in turns if t.prompt and t.prompt.origin == "answer"}
     inside = _find_inside(own)
+    standing = {s for s in own for rule in rules if rule.ref == s.ref and _holds(s, rule)}
     worth = {
         s: relevance.score_statement(s)
         + LATE_BONUS * (s.ref in late)
+        + RULE_BONUS * (s in standing)
         + FIRST_BONUS * (s.ref == first)
         - INSIDE_PENALTY * (s in inside)
         - ANSWERED_PENALTY * (is_only_question(s) and bool(by_ref[s.ref].messages))
@@ -116,6 +120,11 @@ def quote_rulings(
     ]
     telling = (s for s in left if worth[s] >= MIN_WORTH)
     return items, [_build_item(by_ref[s.ref], [s]) for s in islice(telling, MAX_LEFT_OUT)]
+
+
+def _holds(statement: Statement, rule: UserRule) -> bool:
+    """Return whether a sentence holds a rule, or is a part of one."""
+    return statement.text[:40] in rule.text or rule.text[:40] in statement.text
 
 
 PASTED = "Pasted by the user"

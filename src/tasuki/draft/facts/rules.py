@@ -5,12 +5,12 @@ from itertools import islice
 
 from msgspec import Struct
 
-from tasuki.compaction.checks.polarity import denies, extract_telling_words
 from tasuki.draft.facts import open_statements
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.pasted import ADDRESSES, WHOLE_MESSAGE, extract_own_words
+from tasuki.draft.text.polarity import denies, extract_telling_words
 from tasuki.draft.text.split import fold_for_comparison, shorten, split_sentences
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
