@@ -649,6 +649,8 @@ class Draft(Struct, frozen=True):
     commands: tuple[CommandItem, ...] = ()
     steps: tuple[Item, ...] = ()
     """The last commands and edits, in order."""
+    printed: tuple[Item, ...] = ()
+    """What the last calls read and printed, where there is room."""
     previous: tuple[Item, ...] = ()
     metadata: tuple[str, ...] = ()
     drift: tuple[Item, ...] = ()

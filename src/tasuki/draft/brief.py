@@ -151,6 +151,7 @@ SECTIONS = {
     "drift": "Changed since the thread",
     "files": "Relevant Files",
     "commands": "Relevant Commands",
+    "printed": "Read or printed last",
     "metadata": "Session Metadata",
 }
 """The sections of a draft with their headings, in the order of the brief."""
@@ -207,7 +208,7 @@ def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> s
 
 
 _TRIMMED = (
-    "files", "context", "commands", "steps", "rules", "about", "decisions", "questions", "asked", "state", "previous",
+    "printed", "files", "context", "commands", "steps", "rules", "about", "decisions", "questions", "asked", "state", "previous",
     "stopped", "drift", "metadata",
 )  # fmt: skip
 

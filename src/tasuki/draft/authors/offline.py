@@ -39,6 +39,7 @@ from tasuki.draft.rank.excerpts import (
 )
 from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
+from tasuki.draft.rank.printed import list_printed
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import (
     extract_user_words,
@@ -62,6 +63,7 @@ ORDER = (
     "previous",
     "steps",
     "context",
+    "printed",
 )
 AUTHORED_ORDER = (
     "stopped",
@@ -76,6 +78,7 @@ AUTHORED_ORDER = (
     "files",
     "commands",
     "context",
+    "printed",
 )
 """Sections in the order in which they get their room."""
 MAX_STOPPED = 4_800
@@ -466,6 +469,10 @@ class DraftComposer:
         worth = BlockWorth(self.task, self.turns, self.picker)
         picked, _ = self.picker.pick_blocks(range(len(self.blocks)), room, worth.weigh)
         return [*written, *self._build_quotes(picked)]
+
+    def _printed(self, room: int) -> list[Item]:
+        names = find_short_names(f.path for f in self.facts.files)
+        return list_printed(self.thread, self.task.relevance, names, room)
 
     def _measure_message(self, ref: int) -> int:
         """Return the characters of a message."""
