@@ -315,7 +315,7 @@ _UNKNOWN = "tasuki cannot tell how it ended"
 
 def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
     label = next((c for c in cut.checks if c.kind == kind), None)
-    if _UNKNOWN in text:
+    if _UNKNOWN in text or "was run; it was interrupted" in text:
         return UNJUDGED  # The newest run is labelled.
     if label is None:
         return "wrong", "no such check is labelled"

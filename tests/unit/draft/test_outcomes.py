@@ -30,6 +30,9 @@ def last_of(*runs: commands.CommandRun) -> CommandFact:
     [
         ('pytest -q', '..\n2 passed in 0.1s', 0, PASSED),
         ('pytest -q', '', None, HIDDEN),
+        ('npm run check 2>&1 | head -6', '> check\n> biome check . && npm run check -ws\n\nChecked 10 files in 17ms. No fixes applied.\n\n> a@1 check', 0, HIDDEN),
+        ('npm run check 2>&1 | head -60', '> check\n> biome check .\n\nChecked 10 files in 17ms. No fixes applied.', 0, PASSED),
+        ('mise run test:bats -- a.bats', '[test:bats] $ bats a.bats\nError: fnox::execution_failed\n  Command execution failed: bats\n  bats: No such file or directory (os error 2)', 1, "did not run"),
         ('dotnet test A.csproj -v normal | tail -9', 'Execução de Teste Bem-sucedida.\nTotal de testes: 2\n     Aprovados: 2\n\nCompilação com êxito.\n    0 Erro(s)', 0, PASSED),
         ('dotnet test A.csproj -v normal | tail -9', 'Falha na Execução de Teste.\nTotal de testes: 2\n     Com falha: 2', 0, FAILED),
         ('dotnet test A.csproj -v normal | tail -9', 'Der Testlauf war erfolgreich.\nGesamtzahl Tests: 2\n     Bestanden: 2', 0, PASSED),

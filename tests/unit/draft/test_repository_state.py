@@ -646,3 +646,21 @@ def test_what_was_only_a_stopover_is_no_change(tmp_path: Path) -> None:
 
     assert not any("`sync/client.go`" in line for line in told)
     assert any("`unstable/client.go`" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("command", "listed", "told"),
+    [
+        ("git status --short", " M a.py\n?? lib/\n", "`lib/`"),
+        ("git status --short -- a.py b.py", " M a.py\n M b.py\n", ""),
+    ],
+)
+def test_what_else_changed_is_of_a_whole_list(
+    command: str, listed: str, told: str, tmp_path: Path
+) -> None:
+    """A folder that git does not know holds more than the file that was edited in it; a part of a list is none."""
+    builder = start().create("lib/new.py", "x = 1").shell(command, listed)
+    thread = thread_of(builder, tmp_path)
+    items = list_state_items(thread, derive_facts(thread).facts)
+
+    assert next((i.text for i in items if "as git listed it" in i.label), "") == told

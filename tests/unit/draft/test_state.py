@@ -344,3 +344,46 @@ def test_an_edit_without_a_result_is_no_change(status: ToolStatus) -> None:
         told
         == [("Called last", "an edit of `src/a.py`; no result is recorded")][: status == "running"]
     )
+
+
+def test_a_run_that_was_interrupted_says_so(tmp_path: Path) -> None:
+    """What a harness says was stopped is not unknown."""
+    entry = check("npm test", "> vitest\nCommand aborted", "aborted", ref=2)
+    thread = Thread("pi", "t", "", entries=(Entry(1, "user", "go"), entry))
+    told = [i.text for i in state.list_state_items(thread, derive_facts(thread).facts)]
+
+    assert "`npm test` was run; it was interrupted" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code", "since"),
+    [
+        ("git submodule update --init", "fatal: unable to access", 128, "nothing edited since"),
+        ("git submodule update --init", "Submodule path 'a': checked out '1'", 0, "`git submodule update --init` ran since"),
+        ("git stash pop", "CONFLICT (content): Merge conflict in a.py", 1, "`git stash pop` ran since"),
+    ],
+)  # fmt: skip
+def test_a_command_of_git_that_failed_changed_nothing(
+    command: str, output: str, code: int, since: str, tmp_path: Path
+) -> None:
+    """But for those that leave a conflict behind."""
+    run = (
+        ThreadBuilder("codex")
+        .user("go")
+        .shell("pytest -q", "3 passed in 1s")
+        .shell(command, output, code)
+    )
+
+    assert ("Tests", f"`pytest -q` passed: `3 passed in 1s`; {since}") in lines_of(run, tmp_path)
+
+
+def test_more_calls_without_a_result_are_counted() -> None:
+    """The last two are named."""
+    calls = [
+        ToolCall("", "Bash", "shell", command=f"make {name}", status="running") for name in "abc"
+    ]
+    entries = tuple(Entry(n, "tool", tool=call) for n, call in enumerate(calls, 1))
+    thread = Thread("claude", "t", "", entries=entries)
+    told = [i.text for i in state.list_state_items(thread, derive_facts(thread).facts)]
+
+    assert told == ["1 more, `make b` and `make c`; no result is recorded"]

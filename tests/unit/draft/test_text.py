@@ -159,3 +159,10 @@ def test_an_escaped_text_gives_no_torn_paths() -> None:
 
     assert find_paths(text)[:3] == ["src/task/mod.rs", "docs/a.md", "src/b.rs"]
     assert "ests/x.py" not in find_paths(text)
+
+
+def test_a_number_goes_with_its_mark() -> None:
+    """`No.` before a figure ends no sentence; an answer does."""
+    whole = "Kos Putri, Malioboro No. 47, yields 9.2%."
+    assert list(split_sentences(whole)) == [whole]
+    assert list(split_sentences("It is not. No. Remove the flag."))[-1] == "Remove the flag."

@@ -7,6 +7,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.lines import had_agents, name_paths, shorten_paths
 from tasuki.draft.runs.command_kinds import runs_project_script
+from tasuki.draft.runs.outcomes import INTERRUPTED
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.runs.scopes import join_folder, list_scopes, locate
 from tasuki.draft.runs.summaries import find_marked_line
@@ -31,7 +32,7 @@ def list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
             last = f"`{shorten_check(newer.command, kinds)}` was run last"
-            text = f"{last}; {_UNKNOWN_END}. Earlier, {text}"
+            text = f"{last}; {describe_unknown_end(newer)}. Earlier, {text}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text=text, refs=refs, label=label)
     if whole := find_whole_run(facts):
@@ -140,12 +141,17 @@ def _find_shown_failure(thread: Thread, check: CommandFact) -> int:
 
 
 UNCHANGED = "nothing edited since"
-_UNKNOWN_END = "tasuki cannot tell how it ended"
+
+
+def describe_unknown_end(check: CommandFact) -> str:
+    """Return what is known of the end of a run whose result is not shown."""
+    is_aborted = check.outcome == INTERRUPTED
+    return "it was interrupted" if is_aborted else "tasuki cannot tell how it ended"
 
 
 def _format_result(check: CommandFact) -> str:
     if check.result == "not shown":
-        return f"was run; {_UNKNOWN_END}"
+        return f"was run; {describe_unknown_end(check)}"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
     if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):

@@ -331,6 +331,12 @@ _READING = frozenset("read search todo plan background ask skill web edit write"
 """Kinds of tools that change no file without saying so."""
 
 
+_CHANGES_AS_A_WHOLE = compile_pattern(
+    r"\s*git\s+(?:checkout|switch|restore|reset|submodule|clean|mv|rm)\b[^;&|\n]*$"
+)
+"""Commands that change nothing where they fail."""
+
+
 def find_change_since(entries: Sequence[Entry], ref: int) -> str | None:
     """Return the last command behind an entry that changes files, beside the edits of tools.
 
@@ -341,9 +347,14 @@ def find_change_since(entries: Sequence[Entry], ref: int) -> str | None:
         call = entry.tool
         if entry.ref <= ref:
             break
-        if call is None or call.status == "refused" or call.kind in _READING or find_blocker(call):
+        if call is None or call.status == "refused" or call.kind in _READING:
+            continue
+        is_undone = call.status == "error" and _CHANGES_AS_A_WHOLE.match(call.command)
+        if find_blocker(call) or is_undone:
             continue
         found = find_change(call.command) if call.kind == "shell" and call.command else None
+        if found and call.status == "running":
+            found = None  # Nobody knows what it has done.
         if found and not call.changes:
             return found
         changed = None if found is None else changed

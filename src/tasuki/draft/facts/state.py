@@ -80,15 +80,13 @@ def _list_unanswered(thread: Thread) -> Iterator[Item]:
         if call is None or call.status != "running" or call.background:
             break
         last.append(entry)
-    calls = [
-        (e.ref, named)
-        for e in reversed(last)
-        if e.tool and (named := _name_call(e.tool, thread.cwd))
-    ][-2:]
+    named = ((e.ref, _name_call(e.tool, thread.cwd)) for e in reversed(last) if e.tool)
+    calls = [(ref, name) for ref, name in named if name]
     if calls and not thread.aborted:
-        named = " and ".join(named for _, named in calls)
-        refs = tuple(ref for ref, _ in calls)
-        yield Item(text=f"{named}; no result is recorded", refs=refs, label="Called last")
+        more = f"{len(calls) - 2} more, " if len(calls) > 2 else ""
+        told = more + " and ".join(name for _, name in calls[-2:])
+        refs = tuple(ref for ref, _ in calls[-3:])
+        yield Item(text=f"{told}; no result is recorded", refs=refs, label="Called last")
 
 
 def _name_call(call: ToolCall, cwd: str) -> str:

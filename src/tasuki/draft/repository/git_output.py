@@ -266,7 +266,11 @@ class GitReading:
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""
         listed = _list_changes(self.output)
-        looks = [c.number for c in self.commands if c.verb in ("status", "stash")]
+        looks = [
+            c.number
+            for c in self.commands
+            if c.verb == "stash" or (c.verb == "status" and not c.names)
+        ]
         is_whole = any(is_shown(self.line, number) for number in looks)
         if listed and is_whole and not any(c.verb in MAKERS for c in self.commands):
             self.checkout.listed.append((self.ref, tuple(listed)))

@@ -188,9 +188,10 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
 
 
 def _is_any(thread: Thread, paths: Sequence[str], listed: str) -> bool:
-    """Return whether what git listed is one of some files, or a folder above one."""
+    """Return whether what git listed is one of some files; a folder that git does not know holds more."""
     folder = join_folder("", thread.cwd)
-    return any(is_covered(locate(folder, path), listed) for path in paths)
+    is_file = not listed.endswith("/")
+    return is_file and any(is_covered(locate(folder, path), listed) for path in paths)
 
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:

@@ -46,6 +46,7 @@ class Judgement(NamedTuple):
 
 
 NOT_SHOWN = Judgement("not shown")
+INTERRUPTED = "interrupted"
 
 
 _PREVIEW = compile_pattern(r"\s*<persisted-output>|\s*Output too large")
@@ -82,7 +83,8 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
     if reason := find_blocker(call):
         return {kind: Judgement("did not run", reason) for kind in kinds}
     if call.status in ("aborted", "running"):
-        return dict.fromkeys(kinds, NOT_SHOWN)
+        ended = INTERRUPTED if call.status == "aborted" else ""
+        return dict.fromkeys(kinds, Judgement("not shown", ended))
     line = read_line(steps, call)
     is_alone = len(set(kinds)) < 2
     found = {
@@ -241,6 +243,8 @@ def _proves(
         return True
     if _MANY.search(step.command.text):
         needed = "whole"
+    elif step.runner.is_wrapper and not needed:
+        needed = "end"  # What comes behind it may have failed.
     return not needed or _shows_part(line, step, needed)
 
 
@@ -307,6 +311,10 @@ _NO_TASK_LINES = {
 """Signs that a check was never started: no such target, wrong usage, no such folder; by a word that each has."""
 
 
+_NO_FILE = compile_pattern(r"(?m)^.*: No such file or directory \(os error 2\)$")
+"""What a runner of tasks written in Rust says of a program that is not there."""
+
+
 def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
     """Return the line that says why the last of some steps did not start; empty where none does."""
     step = steps[-1]
@@ -324,6 +332,9 @@ def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
             start = output.rfind("\n", 0, match.start()) + 1
             end = output.find("\n", match.end() - 1)
             return output[start : len(output) if end < 0 else end].strip()
+    is_task = step.runner.kind == "test" and step.runner.is_wrapper
+    if is_task and (lacking := _NO_FILE.search(output)):
+        return lacking[0].strip()
     told = (line.search(output) for hint, line in _NO_TASK_LINES.items() if hint in output)
     return next((found[0].strip() for found in told if found), "")
 
@@ -371,17 +382,20 @@ _REWRITES = compile_pattern(
 """Filters whose output is no longer that of the check."""
 _GREP = compile_pattern(r"(?:e?grep|rg)\b(?:.*\s-\w*(v))?(?!.*\s-\w*[coqlm])")
 _CUTS_ROWS = compile_pattern(r"(head|tail)(?:\s+-(?:n\s*|-lines=)?(\d+))?$")
+BLANK_ENDS = 2
+"""Empty lines that may have been at the ends of an output, and are not kept."""
 _KEEPS_START = compile_pattern(r"(?:head|tee|tail|cat|less|more|Select-Object)\b")
 
 
 def _shows_part(line: EndedLine, step: LineStep, needed: Part) -> bool:
     """Return whether a part of what a check printed is in view, or else what names a failure in it."""
     printed = sum(bool(row.strip()) for row in line.rows)
+    at_start = len("\n".join(line.rows).strip("\n").split("\n")) + BLANK_ENDS
     if needed == "whole" and not line.is_whole:
         return False
     for one in step.filters:
         cut, grep = _CUTS_ROWS.match(one.text), _GREP.match(one.text)
-        if cut and printed < int(cut[2] or 10):
+        if cut and (at_start if cut[1] == "head" else printed) < int(cut[2] or 10):
             continue
         if grep and bool(grep[1]) != bool(NAMES_FAILURE.search(one.text)):
             continue

@@ -329,10 +329,8 @@ def _split_parts(parts: Sequence[str], are_commands: Sequence[bool]) -> list[str
 
 def _is_mark(column: Sequence[str]) -> bool:
     """Return whether a script printed these between outputs: one word or two, and a number."""
-    if not all(map(_MARK.match, column)):
-        return False
-    same = {_NUMBER.sub("", part) for part in column}
-    return len(same) == 1 and bool(same.pop().strip())
+    same = {_NUMBER.sub("", part) for part in column if _MARK.match(part)}
+    return all(map(_MARK.match, column)) and len(same) == 1 and bool(same.pop().strip())
 
 
 def _unwrap(raw: Raw) -> str:
