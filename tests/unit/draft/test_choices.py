@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from long_threads import long_thread
 from making import thread_of
 
 from tasuki.draft.authors import choices
@@ -23,13 +22,13 @@ def task_of(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> Author
 
 def files(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> list[FileItem]:
     """The files that are offered."""
-    return list(choices.choose_files(task_of(builder, folder, goal), 20, True))
+    return list(choices.choose_files(task_of(builder, folder, goal), 20))
 
 
-def commands(folder: Path, *facts: CommandFact, told: tuple[int, ...] = ()) -> list[CommandItem]:
+def commands(folder: Path, *facts: CommandFact) -> list[CommandItem]:
     """The commands that are offered of some facts."""
     task = task_of(ThreadBuilder("claude").user("go").assistant("Yes."), folder)
-    return list(choices.choose_commands(facts, task.relevance, 20, set(told)))
+    return list(choices.choose_commands(facts, task.relevance, 20))
 
 
 def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
@@ -38,17 +37,6 @@ def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
 
 
 # -- files -----------------------------------------------------------------------------
-
-
-def test_five_files_are_told_and_the_others_are_only_named(tmp_path: Path) -> None:
-    """What was done to the first five is told with refs; the others are bare paths behind them."""
-    found = files(long_thread("claude"), tmp_path)
-    told = [f for f in found if not f.minor]
-
-    assert found == [*told, *(f for f in found if f.minor)]
-    assert len(told) == 5
-    assert all(f.reason and f.refs for f in told)
-    assert {("", ())} == {(f.reason, f.refs) for f in found if f.minor}
 
 
 @pytest.mark.parametrize("goal", ["the reconciler drops rows", "look at src/reconciler.py"])
@@ -70,7 +58,7 @@ def test_what_is_only_spoken_of_stands_behind_what_was_touched(tmp_path: Path) -
     builder = ThreadBuilder("claude").user("go").read("src/a.py", "x").shell("rg -l x", printed)
     found = files(builder, tmp_path)
 
-    assert [(f.path, f.minor) for f in found] == [("src/a.py", False), ("src/named.py", True)]
+    assert [f.path for f in found] == ["src/a.py", "src/named.py"]
 
 
 def test_a_file_that_was_deleted_is_not_named(tmp_path: Path) -> None:
@@ -82,25 +70,7 @@ def test_a_file_that_was_deleted_is_not_named(tmp_path: Path) -> None:
     task = task_of(builder, tmp_path, "mend src/gone.py")
 
     assert [f.path for f in task.relevance.files.candidates if f.deleted] == ["src/gone.py"]
-    assert [f.path for f in choices.choose_files(task, 20, True)] == ["src/a.py"]
-
-
-def test_what_was_done_to_a_file_is_told_with_the_names_in_it(tmp_path: Path) -> None:
-    """Made, edited and read are told apart, and names stand behind a semicolon."""
-    builder = ThreadBuilder("claude").user("go").read("r.py", "x").read("r.py", "x")
-    builder.create("n.py", "def parse_line(): ...").edit("n.py", "a", "b")
-
-    assert {(f.path, f.reason) for f in files(builder, tmp_path)} == {
-        ("n.py", "created, edited 1×; `parse_line`"),
-        ("r.py", "read 2×"),
-    }
-
-
-def test_reasons_can_be_left_out(tmp_path: Path) -> None:
-    """Without reasons nothing but path and refs is told."""
-    task = task_of(long_thread("claude"), tmp_path)
-
-    assert {f.reason for f in choices.choose_files(task, 20, False)} == {""}
+    assert [f.path for f in choices.choose_files(task, 20)] == ["src/a.py"]
 
 
 def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
@@ -109,9 +79,9 @@ def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
     for n in range(40):
         builder.shell("rg x", f"src/spoken{n}.py").read(f"src/part{n}.py", "x = 1")
     task = task_of(builder, tmp_path)
-    named = [f.path for f in choices.choose_files(task, 100, True)]
+    named = [f.path for f in choices.choose_files(task, 100)]
 
-    assert len(list(choices.choose_files(task, 20, True))) == 20
+    assert len(list(choices.choose_files(task, 20))) == 20
     assert sum("spoken" in path for path in named) == choices.MAX_MENTIONED
     assert len(named) == 40 + choices.MAX_MENTIONED
 
@@ -131,84 +101,12 @@ def test_one_command_of_each_shape_is_told(tmp_path: Path) -> None:
     assert sorted((c.command, c.note) for c in found) == [("make docs", ""), ("pytest -q", "")]
 
 
-def test_four_commands_are_told_and_the_short_ones_behind_them_are_bare(tmp_path: Path) -> None:
-    """The first have refs; the others are whole simple commands and nothing more."""
-    found = commands(tmp_path, *(fact(f"tool{n} run --fast", n) for n in range(1, 8)))
-
-    assert [bool(c.refs) for c in found] == [True] * 4 + [False] * 3
-    assert [c.minor for c in found] == [False] * 4 + [True] * 3
-    assert {c.command for c in found if c.minor} == {f"tool{n} run --fast" for n in (1, 2, 3)}
-
-
 def test_of_a_command_too_long_to_repeat_the_steps_are_named(tmp_path: Path) -> None:
     """What only looks around is no step; a step that another command holds is named once."""
     long = f"cd /srv && make deploy && echo {'x' * 200} && ./smoke --all; make deploy"
     found = commands(tmp_path, fact(long))
 
-    assert [(c.command, c.minor) for c in found] == [("make deploy", True), ("./smoke --all", True)]
-
-
-def test_what_the_state_of_the_work_told_is_named_bare(tmp_path: Path) -> None:
-    """The result of the last check stands there already; here it is one of the short commands."""
-    found = commands(tmp_path, fact("pytest -q", 5, check="test"), fact("make docs", 3), told=(5,))
-
-    assert [(c.command, c.minor) for c in found] == [("make docs", False), ("pytest -q", True)]
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["git add -A && git commit -m 'x'", "sed -i 's/a/b/' a.py", "perl -pi -e 1 a.py", "ls -la src", "tool --help"],
-)  # fmt: skip
-def test_what_nobody_runs_again_is_not_told(command: str, tmp_path: Path) -> None:
-    """Git's bookkeeping, edits by a stream editor, looking around and asking for help say nothing."""
-    assert [c for c in commands(tmp_path, fact(command)) if not c.minor] == []
-
-
-def test_a_command_of_several_lines_is_told_by_its_steps(tmp_path: Path) -> None:
-    """A text that a command was given, and an assignment, are no commands."""
-    found = commands(tmp_path, fact("X=1\nmake one <<'E'\nrun me\nE\nCI=1 make two"))
-
-    assert [c.command for c in found] == ["make one", "CI=1 make two"]
-
-
-def test_the_note_of_a_command_tells_how_it_ended() -> None:
-    """Passed, failed with its reason, told above, and a selection are told apart; nothing is said where nothing is recorded."""
-    note = choices.format_command_note
-    red = fact("make", result="failed", error="no rule")
-
-    assert note(fact("./export.sh")) == ""
-    assert note(red) == "failed: no rule"
-    assert note(red, is_reported=True) == "failed, as above"
-    assert note(fact("make", result="not shown")) == ""
-    assert (
-        note(fact("pytest -k x", check="test", outcome="2 passed", suite="selection"))
-        == "2 passed (a selection)"
-    )
-
-
-def test_what_a_filter_hides_is_not_told_as_passed(tmp_path: Path) -> None:
-    """`lint | grep` ends with what the filter found: without a line of the check's own it tells nothing."""
-    hidden = fact("golangci-lint run ./... | grep -oE x | sort", check="lint", result="not shown")
-    masked = fact('./repo create smoke; echo "exit=$?"', result="not shown")
-    told = fact("go test ./... | tail -3", check="test", outcome="ok in 5 packages")
-    failed = fact(
-        "go vet ./... | head", check="lint", result="failed", error="a.go:1:2: unreachable"
-    )
-    found = commands(tmp_path, hidden, masked, told, failed)
-
-    assert [(c.command, c.note) for c in found if not c.minor] == [
-        ("go test ./...", "ok in 5 packages"),
-        ("go vet ./...", "failed: a.go:1:2: unreachable"),
-    ]
-
-
-def test_a_result_stands_behind_the_step_that_has_it(tmp_path: Path) -> None:
-    """What a filter in the middle of a line is cut off with takes no later step with it."""
-    line = "npx tsc | head -50 && npm run check | tail -6"
-
-    assert (
-        next(c.command for c in commands(tmp_path, fact(line, check="lint", outcome="ok"))) == line
-    )
+    assert [c.command for c in found] == ["make deploy", "./smoke --all"]
 
 
 @pytest.mark.parametrize(
