@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.commands import (
     is_bookkeeping,
-    is_help_or_version,
     normalize_command,
     split_steps,
 )
@@ -115,7 +114,7 @@ def list_closed_failures(facts: Facts) -> set[int]:
 
 def _is_lasting(step: str) -> bool:
     """Return whether a step may be needed again: no bookkeeping of git, no stream edit."""
-    return not (is_bookkeeping(step) or is_help_or_version(step) or _EDITS.match(step))
+    return not (is_bookkeeping(step) or _EDITS.match(step))
 
 
 _EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")

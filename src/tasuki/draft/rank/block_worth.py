@@ -23,8 +23,8 @@ WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 USED_REPORT_WORTH = 0.1
 """Worth of a sub-agent's report after the agent said what follows from it."""
-FIXED_ERROR_WORTH = 0.1
-"""Factor for a message that speaks of an error before it was fixed."""
+PASSING_WORTH, PASSING_CHARACTERS = 0.2, 400
+"""Factor for a remark in the middle of a turn on how far the work is, and its maximum length."""
 OVERTAKEN_WORTH, OVERTAKEN_AFTER = 0.5, 10
 """Factor for a block whose files were edited this many entries later, or whose offer was
 answered.
@@ -49,10 +49,9 @@ TOPIC_WEIGHT, TOPIC_TURNS, TOPIC_TEXT = 3.0, 2, 4_000
 and characters.
 """
 
-_ERROR_NAME = compile_pattern(
-    r"(?<!\w)\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
+_PASSING = compile_pattern(
+    r"(?i)\b(?:now|still|currently|so far|not yet|no \w+ yet|pending|waiting|awaiting|in progress|is running|are running|in a moment|about to|(?:one|two|three|\d+) (?:of|left|to go|more to)|remaining)\b"
 )
-"""What names an error in its line."""
 _OFFERS = compile_pattern(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
@@ -112,8 +111,8 @@ class BlockWorth:
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
         if language_cues.is_narration(block.text) and len(block.text) < SHORT_CHARACTERS:
             worth *= ANNOUNCEMENT_WORTH
-        if any(error in block.text for error, passed in self._fixed_errors if block.ref < passed):
-            worth *= FIXED_ERROR_WORTH
+        if block.ref not in self.concluding and self._is_passing(block.text):
+            worth *= PASSING_WORTH
         if self._is_overtaken(block):
             worth *= OVERTAKEN_WORTH
         if self._is_worked_off(block):
@@ -143,16 +142,9 @@ class BlockWorth:
         is_done = bool(names) and done >= WORKED_OFF_SHARE * len(names)
         return is_done and bool(_FINDING.search(block.text))
 
-    @cached_property
-    def _fixed_errors(self) -> list[tuple[str, int]]:
-        """Error texts of commands that passed later, with the ref of that pass.
-
-        What was said about these errors before is out of date.
-        """
-        errors = (
-            (_ERROR_NAME.search(lesson.error), lesson.passed) for lesson in self.facts.lessons
-        )
-        return [(match[0], passed) for match, passed in errors if match and passed]
+    def _is_passing(self, text: str) -> bool:
+        """Return whether a remark in the middle of a turn tells how far the work is: it has gone on since."""
+        return len(text) < PASSING_CHARACTERS and bool(_PASSING.search(text))
 
     @cached_property
     def _last_edit_by_file(self) -> dict[str, int]:
