@@ -23,7 +23,7 @@ WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 USED_REPORT_WORTH = 0.1
 """Worth of a sub-agent's report after the agent said what follows from it."""
-PASSING_WORTH, PASSING_CHARACTERS = 0.2, 400
+PASSING_WORTH, PASSING_CHARACTERS = 0.0, 400
 """Factor for a remark in the middle of a turn on how far the work is, and its maximum length."""
 OVERTAKEN_WORTH, OVERTAKEN_AFTER = 0.5, 10
 """Factor for a block whose files were edited this many entries later, or whose offer was
