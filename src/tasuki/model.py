@@ -2,7 +2,7 @@
 
 A `Thread` is read from disk, `Facts` are derived from it, a `Draft` is chosen for a `Goal`,
 and a `Handoff` is the draft that was stored. Times are ISO 8601 strings as the harness
-recorded them, sizes are characters unless a name says bytes, and tokens are characters / 4.
+recorded them, sizes are characters unless a name says bytes, and tokens are estimated.
 """
 
 from typing import Literal
@@ -699,7 +699,7 @@ class Handoff(Struct, frozen=True):
     to: str = ""
     budget: int = 0
     tokens: int = 0
-    """Size of the brief without the goal: characters / 4."""
+    """Size of the brief without the goal, estimated."""
     citations: tuple[Citation, ...] = ()
     redactions: dict[str, int] = {}
     snapshot: dict[str, str] = {}
@@ -713,8 +713,3 @@ class HandoffEvent(Struct, frozen=True):
     at: str
     kind: str
     detail: dict[str, str] = {}
-
-
-def tokens(text: str) -> int:
-    """Estimate the size of a text in tokens: characters / 4, rounded up."""
-    return (len(text) + 3) // 4

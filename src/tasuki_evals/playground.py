@@ -28,7 +28,8 @@ from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.errors import StoreFailed, UsageError
 from tasuki.files import get_data_folder
-from tasuki.model import CommandFact, Draft, FileFact, Lesson, tokens
+from tasuki.model import CommandFact, Draft, FileFact, Lesson
+from tasuki.tokens import count_tokens
 
 CandidateFact = Statement | FileFact | CommandFact | Lesson
 CandidatePlace = Literal["brief", "left out", "taken back", ""]
@@ -291,7 +292,7 @@ def _list_lines(draft: Draft) -> Iterator[tuple[str, str]]:
 
 def count_line_tokens(lines: Iterable[tuple[str, str]]) -> int:
     """Return the tokens of some lines."""
-    return tokens("\n".join(line for _, line in lines))
+    return count_tokens("\n".join(line for _, line in lines))
 
 
 # -- notes -----------------------------------------------------------------------------

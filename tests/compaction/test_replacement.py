@@ -13,8 +13,8 @@ from tasuki.compaction.replacement import write_summary
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.harness import registry as harnesses
-from tasuki.model import tokens
 from tasuki.session.hook import answer_hook
+from tasuki.tokens import count_tokens
 
 HARNESSES = ("claude", "codex", "pi", "omp", "gemini", "copilot", "opencode")
 
@@ -42,7 +42,7 @@ def test_it_holds_the_rules_and_fits_its_budget(harness: str, budget: int, tmp_p
     loaded = LoadedSettings(Settings(budget=budget))
     text = write_summary(harnesses.get_harness(harness), path, loaded, replay=True)
 
-    assert tokens(text) <= budget
+    assert count_tokens(text) <= budget
     assert text.startswith(SUMMARY_TITLE)
     assert text.rstrip().endswith(FENCE_CLOSE)
     if budget >= 1_000:

@@ -11,8 +11,8 @@ from tasuki.draft.authors import session_document
 from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.errors import AuthorFailed
-from tasuki.model import tokens
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
+from tasuki.tokens import count_tokens
 from tasuki.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff
 
 SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))
@@ -244,7 +244,7 @@ async def test_what_the_document_tells_is_not_told_again_as_left_out(desk: Make)
     assert "src/parser.py" not in checked.partition("### Relevant Files")[2]
     assert "Never use mocks." not in checked
     assert "Tabs count as one blank" not in checked
-    assert tokens(checked) < session_document.MAX_ADDED_TOKENS + 200
+    assert count_tokens(checked) < session_document.MAX_ADDED_TOKENS + 200
 
 
 async def test_a_next_step_may_name_what_is_to_come_but_not_quote_what_nobody_said(

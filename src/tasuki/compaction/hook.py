@@ -22,7 +22,8 @@ from tasuki.draft.facts.git import GitProbe
 from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
-from tasuki.model import Thread, tokens
+from tasuki.model import Thread
+from tasuki.tokens import count_tokens
 
 
 def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:
@@ -64,7 +65,9 @@ def _replace_summary(
     from tasuki.compaction.replacement import write_summary  # not needed to restore
 
     summary = write_summary(harness, path, loaded)
-    report = CompactionReport(time.time(), memory.thread, tokens=tokens(summary), replaced=True)
+    report = CompactionReport(
+        time.time(), memory.thread, tokens=count_tokens(summary), replaced=True
+    )
     write_report(harness.name, report)
     return HookAnswer(context=summary, replaces=True)
 
@@ -100,7 +103,7 @@ def _report_block(harness: Harness, memory: CompactionMemory, block: RestoreBloc
     report = CompactionReport(
         time.time(),
         memory.thread,
-        tokens=tokens(block.text),
+        tokens=count_tokens(block.text),
         corrections=len(block.corrections),
         rules=len(block.rules),
     )

@@ -29,8 +29,9 @@ from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.pasted import extract_own_words
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
-from tasuki.model import Draft, Goal, Thread, tokens
+from tasuki.model import Draft, Goal, Thread
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import count_tokens
 
 INTRODUCTION = (
     "This is the record of this session so far, made from its thread. Go on with the work where it stopped; do not mention this record.\n"
@@ -60,10 +61,10 @@ def write_summary(
     settings = _adapt_settings(loaded.settings)
     analyzed = pipeline.analyze_thread(harness, path, Goal(text=""), settings, replay=replay)
     head = [SUMMARY_TITLE, INTRODUCTION, explain_references(analyzed.thread), FENCE_OPEN]
-    room = settings.budget - tokens("\n".join([*head, "", FENCE_CLOSE]))
+    room = settings.budget - count_tokens("\n".join([*head, "", FENCE_CLOSE]))
     composer = _SummaryComposer(analyzed, replace(loaded, settings=settings), room)
     lines, words = composer.write(int(room * WORDS_SHARE))
-    needed = tokens("\n".join(words)) + 1
+    needed = count_tokens("\n".join(words)) + 1
     if room * WORDS_SHARE - needed > room * MIN_LEFT:
         lines, words = composer.write(needed)
     return composer.redactor.redact_document("\n".join([*head, *lines, *words, FENCE_CLOSE]))
@@ -80,7 +81,7 @@ class _SummaryComposer:
         self.room = room
         self.redactor = QuoteRedactor(analyzed.thread)
         self.rules = list_rules(analyzed.thread, analyzed.derived.statements)
-        self.unused = tokens(render_context(analyzed.base, "", preamble=False))
+        self.unused = count_tokens(render_context(analyzed.base, "", preamble=False))
         """Tokens that a brief takes for what no summary has."""
 
     def write(self, reserved: int) -> tuple[list[str], list[str]]:
@@ -91,9 +92,9 @@ class _SummaryComposer:
         lines = _list_lines(assemble.redact_draft(draft, self.redactor))
         lines[1:1] = _list_ids(self.analyzed, "\n".join(lines), self.redactor)
         rules = format_rules(self.rules, SaidText("\n".join(lines)), self.redactor)
-        while lines and tokens("\n".join([*rules, *lines])) > self.room - reserved:
+        while lines and count_tokens("\n".join([*rules, *lines])) > self.room - reserved:
             lines.pop()
-        left = self.room - tokens("\n".join([*rules, *lines]))
+        left = self.room - count_tokens("\n".join([*rules, *lines]))
         said = SaidText("\n".join(lines))
         words = _list_other_words(self.analyzed.thread, said, self.redactor, left * 4)
         return [*rules, *lines], words

@@ -24,8 +24,8 @@ from tasuki.model import (
     Predecessor,
     Revision,
     Thread,
-    tokens,
 )
+from tasuki.tokens import count_tokens
 
 T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 
@@ -159,7 +159,7 @@ def build_handoff(
             entries=len(thread.entries),
         ),
         draft=draft,
-        tokens=tokens(context),
+        tokens=count_tokens(context),
         citations=citations,
         redactions=dict(redactor.counts),
         **fields,

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref, tokens
+from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
+from tasuki.tokens import count_tokens
 
 TITLE = "# Handoff Context"
 FENCE_OPEN = "<record-of-the-past>"
@@ -257,4 +258,4 @@ def split_brief(brief: str) -> tuple[str, str]:
 
 def count_context_tokens(context: str) -> int:
     """Return the tokens of a brief without its goal."""
-    return tokens(context)
+    return count_tokens(context)

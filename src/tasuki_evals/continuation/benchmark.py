@@ -23,8 +23,9 @@ from tasuki.draft import pipeline
 from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.model import Authorship, Goal, tokens
+from tasuki.model import Authorship, Goal
 from tasuki.text_safety import shorten_to_line
+from tasuki.tokens import count_tokens
 from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.baselines import BASELINES, create_random
 from tasuki_evals.continuation.cuts import (
@@ -248,7 +249,7 @@ def _compute_figures(
     """Return the figures of every method in one case, and who wrote the brief."""
     wanted = find_cut_targets(cut)
     opened = metric.collect_used(cut.future, cut.predecessor.cwd).opened
-    length = tokens(cut.summary) if cut.kind == "compaction" else options.budget
+    length = count_tokens(cut.summary) if cut.kind == "compaction" else options.budget
     budgets = {OWN_METHOD: length}
     curve = options.curve if cut.kind == "cut" else ()
     if cut.kind == "compaction":

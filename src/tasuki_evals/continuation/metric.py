@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Sequence, Set
 
 from msgspec import Struct
 
-from tasuki.model import Entry, Thread, ToolCall, tokens
+from tasuki.model import Entry, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
+from tasuki.tokens import count_tokens
 
 VERSION = 2
 """Version 1 split commands without a lexer, so lines of quotes and here-documents counted
@@ -303,7 +304,7 @@ def score_handoff(
     for column, count in PRECISIONS.items():
         first = named[:count]
         values[column] = _compute_share(opened_later & set(first), first, nothing_named)
-    return HandoffScore(values=values, tokens=tokens(text))
+    return HandoffScore(values=values, tokens=count_tokens(text))
 
 
 def _fold_text(text: str) -> str:

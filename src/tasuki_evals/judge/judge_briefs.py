@@ -20,8 +20,9 @@ from tasuki.draft.pipeline import HandoffResult
 from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.model import Authorship, Entry, Facts, Goal, Thread, tokens
+from tasuki.model import Authorship, Entry, Facts, Goal, Thread
 from tasuki.threads.passages import EntryCleaner
+from tasuki.tokens import count_tokens
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.continuation import metric
@@ -180,7 +181,7 @@ def _contains_cases(path: Path) -> bool:
 
 def _make_cut_handoff(harness: Harness, cut: ThreadCut, loaded: LoadedSettings) -> HandoffResult:
     """Return the handoff at a cut, with the budget of the continuation benchmark."""
-    budget = tokens(cut.summary) if cut.kind == "compaction" else BUDGET
+    budget = count_tokens(cut.summary) if cut.kind == "compaction" else BUDGET
     settings = replace(loaded, settings=replace(loaded.settings, budget=budget))
     with tempfile.TemporaryDirectory(prefix="tasuki-judge-") as folder:
         copy = write_predecessor_copy(harness, cut, Path(folder))

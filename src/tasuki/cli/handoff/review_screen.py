@@ -18,9 +18,10 @@ from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.model import Entry, Item, Thread, tokens
+from tasuki.model import Entry, Item, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
+from tasuki.tokens import count_tokens
 
 ReviewAction = Literal["start", "save", "cancel"]
 
@@ -256,7 +257,7 @@ class ReviewApp(App[None]):
     @on(TextArea.Changed)
     def _show_size(self) -> None:
         text = self.query_one(TextArea).text
-        size = tokens(split_brief(text)[0])
+        size = count_tokens(split_brief(text)[0])
         budget_note = f" of {self.budget:,}" if self.budget else ""
         over_note = "  OVER BUDGET" if self.budget and size > self.budget else ""
         edited_note = "  edited" if text != self.shown_brief else ""

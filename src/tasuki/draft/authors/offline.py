@@ -51,6 +51,7 @@ from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_senten
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import CHARACTERS_PER_TOKEN, measure_text
 
 ORDER = (
     "stopped",
@@ -142,7 +143,11 @@ def write_offline_draft(
     words of the user that it chose.
     """
     bare = replace(base, metadata=())
-    room = budget * 4 - len(render_context(bare, handoff_id, preamble=preamble)) - 8
+    room = (
+        budget * CHARACTERS_PER_TOKEN
+        - measure_text(render_context(bare, handoff_id, preamble=preamble))
+        - 8
+    )
     composer = DraftComposer(task, room, reasons, authored)
     draft = replace(bare, **composer.fill_sections())
     draft = replace(draft, left_out=tuple(composer.left_out[:MAX_LEFT_OUT]))
@@ -244,7 +249,7 @@ class DraftComposer:
         """Return the first items that fit into the remaining room."""
         fitting = _fit_room(items, self.room - HEADING_COST, self.left_out)
         if fitting:
-            self.room -= HEADING_COST + sum(len(_format_line(item)) + 1 for item in fitting)
+            self.room -= HEADING_COST + sum(map(_measure_line, fitting))
         return tuple(fitting)
 
     # -- sections ----------------------------------------------------------------------
@@ -265,7 +270,7 @@ class DraftComposer:
         These are the last message, and before it the last that concludes.
         """
         items = [*self._list_in_hand(), *self._list_unanswered(max(WHOLE, room * 2 // 3))]
-        room = min(room, MAX_STOPPED) - sum(len(_format_line(item)) + 1 for item in items)
+        room = min(room, MAX_STOPPED) - sum(map(_measure_line, items))
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
         spoken = [
@@ -401,7 +406,9 @@ class DraftComposer:
         )
         chosen: dict[str, list[guides.BindingLine]] = {}
         for line in scored:
-            cost = len(line.shown) + 3 + (0 if line.path in chosen else len(line.path) + 12)
+            cost = (
+                measure_text(line.shown) + 3 + (0 if line.path in chosen else len(line.path) + 12)
+            )
             if cost <= room:
                 room -= cost
                 chosen.setdefault(line.path, []).append(line)
@@ -465,7 +472,7 @@ class DraftComposer:
         written = _fit_room([*first, *self.authored.context], room, self.left_out)
         for item in written:
             self.picker.note_text(item.text)
-        room -= sum(len(_format_line(item)) + 1 for item in written)
+        room -= sum(map(_measure_line, written))
         worth = BlockWorth(self.task, self.turns, self.picker)
         picked, _ = self.picker.pick_blocks(range(len(self.blocks)), room, worth.weigh)
         return [*written, *self._build_quotes(picked)]
@@ -497,11 +504,15 @@ def _format_line(item: Any) -> str:
     return format_command(item) if isinstance(item, CommandItem) else format_item(item)
 
 
+def _measure_line(item: Any) -> int:
+    return measure_text(_format_line(item)) + 1
+
+
 def _fit_room(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
     """The first items that fit into some characters, and later ones that fit after a long one."""
     fitting = []
     for item in items:
-        cost = len(_format_line(item)) + 1
+        cost = _measure_line(item)
         if cost <= room:
             room -= cost
             fitting.append(item)

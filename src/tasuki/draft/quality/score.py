@@ -31,8 +31,9 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.model import Goal, Thread, tokens
+from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import count_tokens
 
 EXPECTED_SECTIONS = (
     "goal",
@@ -130,7 +131,7 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
     return _redact_quality(
         DocumentQuality(
             total=compute_total(sections, facts, claim_share, deducted) if document.lines else 0,
-            tokens=tokens(document.text),
+            tokens=count_tokens(document.text),
             has_goal=bool(goal.strip()) or bool(document.kinds & {"goal", "next"}),
             sections=sections,
             facts=facts,

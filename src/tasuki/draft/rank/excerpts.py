@@ -21,6 +21,7 @@ from tasuki.draft.text import language_cues
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import find_tokens, split_sentences, trim_name
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import measure_text
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
 _OTHER_LETTER = compile_pattern(r"[^\W\x00-\x7f]")
@@ -63,7 +64,7 @@ GAP = "[…]"
 
 def measure_block(text: str) -> int:
     """Return the characters that a quoted block takes in the brief."""
-    return len(text) + LINE_COST * (text.count("\n") + 1)
+    return measure_text(text) + LINE_COST * (text.count("\n") + 1)
 
 
 def weigh_telling_words(text: str) -> dict[str, float]:

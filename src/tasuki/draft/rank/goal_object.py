@@ -16,6 +16,7 @@ from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_narration
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import measure_text
 
 MAX_PASSAGE, MIN_PASSAGE = 1_100, 80
 """Characters of one passage that is quoted, and that is worth it."""
@@ -70,7 +71,7 @@ def find_goal_object(
         text = cut_passage(passage.text, min(MAX_PASSAGE, room))
         is_told = any(text[:200] in item.text or item.text[:200] in text for item in items)
         if len(text) >= MIN_PASSAGE and not is_told:
-            room -= len(text) + len(passage.origin) + 2 * text.count("\n") + 16
+            room -= measure_text(text) + len(passage.origin) + 2 * text.count("\n") + 16
             items.append(Item(text=text, refs=(passage.ref,), label=passage.origin))
     return items
 

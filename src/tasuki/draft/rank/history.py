@@ -24,6 +24,7 @@ from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, s
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import measure_text
 
 LAST_WHOLE = 3
 """Newest messages that are quoted whole."""
@@ -98,7 +99,7 @@ def quote_rulings(
         own, key=lambda s: (-worth[s] / max(len(s.text), MIN_LENGTH) ** LENGTH_POWER, -s.ref)
     ):
         cost = (
-            len(statement.quote.text)
+            measure_text(statement.quote.text)
             + len(statement.number)
             + len(statement.answers)
             + len(statement.refuses)

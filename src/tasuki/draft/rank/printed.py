@@ -7,6 +7,7 @@ from tasuki.draft.facts.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki.tokens import measure_text
 
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
 """Characters of an output that is worth quoting, and of it that are quoted."""
@@ -36,7 +37,7 @@ def list_printed(
     for _, entry, label in sorted(found.values(), key=lambda one: -one[0]):
         assert entry.tool
         text = cut_middle(clean_document(_CONTROL.sub("", entry.tool.output)), MAX_OUTPUT)
-        cost = len(text) + 2 * text.count("\n") + len(label) + 16
+        cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         if cost <= room and "\n" in text:
             room -= cost
             chosen.append(Item(text=text, refs=(entry.ref,), label=label))
