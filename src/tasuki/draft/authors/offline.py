@@ -66,22 +66,11 @@ ORDER = (
     "context",
     "printed",
 )
-AUTHORED_ORDER = (
-    "stopped",
-    "state",
-    "steps",
-    "decisions",
-    "questions",
-    "asked",
-    "about",
-    "rules",
-    "previous",
-    "files",
-    "commands",
-    "context",
-    "printed",
-)
 """Sections in the order in which they get their room."""
+AUTHORED = ("said", "decisions", "questions")
+"""What an author wrote, which gets its room before all others; `said` is its part of the context."""
+AUTHORED_SHARE = 0.7
+"""The maximum share of the room for what an author wrote."""
 MAX_STOPPED = 4_800
 """Maximum characters of the last messages that are quoted: 1,200 tokens."""
 MAX_SHARES = {
@@ -94,7 +83,8 @@ MAX_SHARES = {
     "files": 0.14,
     "commands": 0.14,
     "previous": 0.12,
-    "decisions": 0.15,
+    "said": 0.5,
+    "decisions": 0.2,
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
@@ -232,10 +222,11 @@ class DraftComposer:
     def fill_sections(self) -> dict[str, tuple[Any, ...]]:
         """Return all sections, filled in the order of worth."""
         filled: dict[str, tuple[Any, ...]] = {}
-        for section in AUTHORED_ORDER if self.is_authored else ORDER:
+        for section in (*AUTHORED, *ORDER) if self.is_authored else ORDER:
             if self._compute_share(section) > HEADING_COST:
                 items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
-                filled[section] = self._fit_items(section, items)
+                name = "context" if section == "said" else section
+                filled[name] = (*filled.get(name, ()), *self._fit_items(section, items))
         return filled
 
     def _compute_share(self, section: str) -> int:
@@ -243,6 +234,8 @@ class DraftComposer:
         share = MAX_SHARES.get(section, 1.0)
         if section == "previous":  # What the thread itself has to say needs no more than it has.
             share = max(share, 1.0 - sum(len(b.text) for b in self.blocks) / max(self.whole, 1))
+        if section in AUTHORED:
+            share = min(share, AUTHORED_SHARE - 1.0 + self.room / max(self.whole, 1))
         return min(self.room, int(self.whole * share))
 
     def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
@@ -394,7 +387,13 @@ class DraftComposer:
 
     def _about(self, room: int) -> list[Item]:
         goal, last = self.task.goal.text, self.task.relevance.last_spoken
-        found = find_goal_object(self.thread, self.task.relevance, goal, last, room)
+        seen = [
+            *state.find_goal_errors(self.thread, self.facts, goal),
+            *state.find_goal_quotes(self.thread, goal),
+        ]
+        found = _fit_room(seen, room, self.left_out)
+        room -= sum(map(_measure_line, found))
+        found += find_goal_object(self.thread, self.task.relevance, goal, last, room)
         for item in found:
             self.picker.note_text(item.text)
         return found
@@ -463,19 +462,18 @@ class DraftComposer:
         )
         return _fit_room([*chosen, *found], room, self.left_out)
 
-    def _context(self, room: int) -> list[Item]:
-        """Return what an author wrote, then the blocks of earlier turns that add most."""
-        first = [
-            *state.find_goal_errors(self.thread, self.facts, self.task.goal.text),
-            *state.find_goal_quotes(self.thread, self.task.goal.text),
-        ]
-        written = _fit_room([*first, *self.authored.context], room, self.left_out)
+    def _said(self, room: int) -> list[Item]:
+        """Return what an author wrote beside decisions and questions."""
+        written = _fit_room(self.authored.context, room, self.left_out)
         for item in written:
             self.picker.note_text(item.text)
-        room -= sum(map(_measure_line, written))
+        return written
+
+    def _context(self, room: int) -> list[Item]:
+        """Return the blocks of earlier turns that add most."""
         worth = BlockWorth(self.task, self.turns, self.picker)
         picked, _ = self.picker.pick_blocks(range(len(self.blocks)), room, worth.weigh)
-        return [*written, *self._build_quotes(picked)]
+        return self._build_quotes(picked)
 
     def _printed(self, room: int) -> list[Item]:
         names = find_short_names(f.path for f in self.facts.files)
