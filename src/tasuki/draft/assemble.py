@@ -91,11 +91,16 @@ def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
     Invisible characters are removed first, since one may be in the middle of a secret.
     """
     items = (item for s in (*_SECTIONS, "left_out", "dropped") for item in getattr(draft, s))
-    redactor.learn_document("\n".join(item.text for item in items))
+    redactor.learn_document(
+        "\n".join(f"{getattr(item, 'label', '')} {item.text}" for item in items)
+    )
     clean = redactor.redact_quote
 
     def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(_replace_texts(i, text=clean(i.text, i.refs)) for i in sources)
+        return tuple(
+            _replace_texts(i, text=clean(i.text, i.refs), label=clean(i.label, i.refs))
+            for i in sources
+        )
 
     changed: dict[str, Any] = {s: redact_items(getattr(draft, s)) for s in (*_SECTIONS, "left_out")}
     changed["files"] = tuple(

@@ -95,7 +95,7 @@ def format_item(item: Item) -> str:
     """Return one item as a line of the brief, or as a quoted block below a line that cites it."""
     if "\n" in item.text:
         return _format_quoted_block(item)
-    label = f"{item.label}: " if item.label else ""
+    label = f"{clean_line(item.label)}: " if item.label else ""
     limit = MOST_UNQUOTED if item.text == UNQUOTED else 5
     return f"- {label}{clean_line(item.text)}{format_refs(item.refs, limit)}"
 
@@ -105,7 +105,7 @@ def _format_quoted_block(item: Item) -> str:
 
     So none can open a heading or close the fence.
     """
-    head = f"- {f'{item.label}{format_refs(item.refs)}'.strip()}:"
+    head = f"- {f'{clean_line(item.label)}{format_refs(item.refs)}'.strip()}:"
     return "\n".join(
         [
             head,
