@@ -98,6 +98,26 @@ def test_a_handoff_holds_nothing_invisible(tmp_path: Path) -> None:
     assert EntryCleaner().clean_text(f"a{ORDER}b") == "ab"
 
 
+def test_what_stands_before_an_item_is_cleaned_too(tmp_path: Path) -> None:
+    """The user's denial labels the message that it denies: without secrets and invisible characters."""
+    token = "dtn_" + "0a1b2c3d" * 8
+    builder = (
+        ThreadBuilder("claude")
+        .user("Make the upload work with the new service, and keep the retries configurable.")
+        .assistant(
+            "Fixed: the upload client sends the header now, and all retries are configurable."
+        )
+        .user(f"still not working{ORDER} with {token}")
+        .assistant("The header was sent twice; the upload client sends it once now.")
+    )
+    one = made(builder.write(tmp_path / builder.file_name()))
+    kept = json.dumps(msgspec.to_builtins(one.handoff), ensure_ascii=False)
+
+    assert "Said before the user wrote" in one.context
+    assert token not in one.context + kept
+    assert [c for c in one.context + kept if 0xE0000 <= ord(c) <= 0x10FFFF] == []
+
+
 def test_a_secret_is_seen_through_invisible_characters(tmp_path: Path) -> None:
     """A token with zero-width characters inside it is redacted, not put together again."""
     token = "ghp_" + "a1B2c3D4e5" * 4
