@@ -80,6 +80,11 @@ class ToolCall(Struct, frozen=True, gc=False):
     """Id of the background command or sub-agent that the call started, if it did."""
     workdir: str = ""
 
+    @property
+    def was_done(self) -> bool:
+        """Whether it has a result of its own: neither refused, nor stopped, nor without any yet."""
+        return self.status not in ("refused", "aborted", "running")
+
 
 class Entry(Struct, frozen=True, gc=False):
     """One thing in a thread. `ref` is the n of `#n`.

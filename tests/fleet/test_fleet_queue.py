@@ -121,7 +121,7 @@ def test_an_agent_that_asks_gets_no_goal(world: World) -> None:
     waited = shown(world, slug)["goals"][0]["state"]
     world.api("POST", f"/api/agents/{agent}/keys", {"key": "y"})
     world.api("POST", f"/api/agents/{agent}/keys", {"key": "Enter"})
-    retry_until(lambda: typed(world, slug), 60)
+    retry_until(lambda: typed(world, slug) and world.prompts(GOALS[0]), 60)
 
     assert waited == "waiting"
     assert len(world.prompts(GOALS[0])) == 1
@@ -140,6 +140,7 @@ def test_the_queue_goes_on_with_the_successor(world: World) -> None:
     world.api("PATCH", f"/api/personas/{slug}/queue", {"paused": False})
     of = world.ends(id)
     retry_until(lambda: len(typed(world, slug)) == 2, 60)
+    retry_until(lambda: all(world.prompts(goal) for goal in GOALS[:2]))
     successor = world.agent(of["successor_id"])
     sessions = {x["session"] for goal in GOALS[:2] for x in world.prompts(goal)}
 

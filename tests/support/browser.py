@@ -44,6 +44,9 @@ PORTRAYED = (360, 1280)
 Scheme = Literal["light", "dark"]
 _AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.flatMap(
     rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`))"""
+_SETTLE = (
+    "for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish()"
+)
 _SIZE = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
 expect.set_options(timeout=SECONDS * 1000)
 _NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"  # other tests make networks of their own
@@ -169,8 +172,9 @@ def violations(page: Page) -> list[str]:
     """What axe-core finds in a page that runs scripts, as it stands: a rule, the element, what to do.
 
     The script is evaluated by the browser, not by the page, so that the page's own
-    Content-Security-Policy stays as it is.
+    Content-Security-Policy stays as it is. Colours are judged as they end, not on their way.
     """
+    page.evaluate(_SETTLE)
     page.evaluate(_axe())
     found: list[str] = page.evaluate(_AXE)
     return found

@@ -336,10 +336,12 @@ def own_network() -> Iterator[None]:
 
     Browsers of other tests would else see an interface come and go, and give up what they load.
     """
+    if os.getuid() != 0 or not shutil.which("ip"):
+        pytest.skip("needs root and ip")
     libc = ctypes.CDLL(None)
     with open("/proc/thread-self/ns/net") as before:
         if libc.unshare(CLONE_NEWNET):
-            pytest.skip("needs root")
+            pytest.skip("no network of its own can be made here")
         try:
             subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
             yield
@@ -350,8 +352,6 @@ def own_network() -> Iterator[None]:
 @contextmanager
 def other_machine(number: int) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
     """A network namespace with a cable to this one: its name, and both ends' addresses by family."""
-    if os.getuid() != 0 or not shutil.which("ip"):
-        pytest.skip("needs root and ip")
     name, here, there = f"tsk{number}", f"tskh{number}", f"tskt{number}"
     third, fourth = divmod(number % 16384 * 4, 256)
     net4, net6 = f"198.18.{third}", f"fd00:{number % 65536:x}:"

@@ -1,5 +1,6 @@
 """Files that a command removed or moved: which are a change that no commit holds."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -135,8 +136,6 @@ def test_git_lists_a_removed_file_itself(tmp_path: Path) -> None:
         ("git", "init", "-q"),
         ("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"),
     ):  # fmt: skip
-        import subprocess
-
         subprocess.run(words, cwd=folder, check=True)
     (folder / "new").mkdir()
     (folder / "new/b.py").write_text("x")

@@ -32,7 +32,7 @@ def list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
         if check.unseen:
             newer = next(c for c in facts.commands if check.unseen in c.refs)
             last = f"`{shorten_check(newer.command, kinds)}` was run last"
-            text = f"{last}; {describe_unknown_end(newer)}. Earlier, {text}"
+            text = f"{last}; {_describe_unknown_end(newer)}. Earlier, {text}"
         refs = (check.refs[-1], check.unseen) if check.unseen else check.refs[-1:]
         yield Item(text=text, refs=refs, label=label)
     if whole := find_whole_run(facts):
@@ -65,8 +65,6 @@ def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) 
     places += ["without the stashed changes"] if check.without_stashed else []
     where = f" ({', '.join(places)})" if places else ""
     since = _describe_changes_since(thread, facts, check)
-    if not check.known and since == UNCHANGED:
-        since = ""
     return f"{shown}{where} {_format_result(check)}{f'; {since}' if since else ''}"
 
 
@@ -104,7 +102,7 @@ def find_whole_run(facts: Facts) -> CommandFact | None:
 def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) -> str:
     """Return what changed after a check: files that a tool edited, a command that may have changed some, sub-agents.
 
-    Empty where nobody knows.
+    Empty where nobody knows, and where nothing did after a run of unknown end.
     """
     ref, command = check.refs[-1], check.changed_by or ""
     edits = (f for f in facts.files if f.edits and f.edits[-1] > ref)
@@ -128,7 +126,8 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
     if elsewhere and not since:
         paths = name_paths(shorten_paths(facts, elsewhere), 4)
         since.append(f"edited since, outside of the folder: {paths}")
-    return "; ".join(since) or ("" if check.changed_by is None else UNCHANGED)
+    is_unchanged = check.known and check.changed_by is not None
+    return "; ".join(since) or ("nothing edited since" if is_unchanged else "")
 
 
 def _find_shown_failure(thread: Thread, check: CommandFact) -> int:
@@ -140,10 +139,7 @@ def _find_shown_failure(thread: Thread, check: CommandFact) -> int:
     return next((e.ref for e in later if find_marked_line(kind, e.text)), 0)
 
 
-UNCHANGED = "nothing edited since"
-
-
-def describe_unknown_end(check: CommandFact) -> str:
+def _describe_unknown_end(check: CommandFact) -> str:
     """Return what is known of the end of a run whose result is not shown."""
     is_aborted = check.outcome == INTERRUPTED
     return "it was interrupted" if is_aborted else "tasuki cannot tell how it ended"
@@ -151,7 +147,7 @@ def describe_unknown_end(check: CommandFact) -> str:
 
 def _format_result(check: CommandFact) -> str:
     if check.result == "not shown":
-        return f"was run; {describe_unknown_end(check)}"
+        return f"was run; {_describe_unknown_end(check)}"
     if check.result == "did not run":
         return f"did not run: `{check.error}`" if check.error else "did not run"
     if check.ok and (check.outcome.startswith("ok in ") or check.outcome.endswith(" suites")):

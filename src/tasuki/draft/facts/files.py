@@ -279,7 +279,7 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
     by_ref = {run.ref: run for run in runs}
     for entry in thread.entries:
         call = entry.tool
-        if call is None or call.status in ("refused", "aborted", "running"):
+        if call is None or not call.was_done:
             continue
         if call.kind == "read":
             for path in call.paths:

@@ -334,7 +334,7 @@ def _build_step(
 def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str) -> Item | None:
     """Return an edit with the names that it touched."""
     changes = [c for c in call.changes if not is_noise(c.path)]
-    if not changes or call.status in ("refused", "aborted", "running"):
+    if not changes or not call.was_done:
         return None
     whole = dict.fromkeys(make_relative(c.path, cwd) for c in changes)
     paths = [f"`{names.get(path, path)}`" for path in whole]

@@ -157,11 +157,11 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
     now = facts.revision
     if newest:
         names = name_paths(shorten_paths(facts, newest))
-        staged = [p for p in now.staged_now if _is_any(thread, newest, p)]
+        whole = _list_whole(thread, newest)
+        staged = [p for p in now.staged_now if any(is_covered(path, p) for path in whole)]
         rest = f" ({len(staged)} of them staged)" if staged else ""
-        checkouts = facts.repository.checkouts
-        shown = (ref for c in checkouts for ref in (*c.complete, *(ref for ref, _ in c.listed)))
-        known = max((*edits.values(), *shown))
+        listed_refs = (ref for c in facts.repository.checkouts for ref, _ in c.listed)
+        known = max((*edits.values(), *listed_refs))
         if not now.repository and (formatter := find_formatter_since(facts, known)):
             rest = f", and what `{shorten_command(formatter, 60)}` changed"
         if unclear := len(facts.maybe_committed):
@@ -177,7 +177,12 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
     edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
-    others = [p for p in dict.fromkeys(listed) if not _is_any(thread, edited, p)]
+    whole = _list_whole(thread, edited)
+    others = [  # A folder that git does not know holds more than what was edited in it.
+        p
+        for p in dict.fromkeys(listed)
+        if p.endswith("/") or not any(is_covered(path, p) for path in whole)
+    ]
     if others:
         how = "as git listed it" if ref else "now"
         merging = facts.repository.merging_ref
@@ -187,16 +192,15 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
 
 
-def _is_any(thread: Thread, paths: Sequence[str], listed: str) -> bool:
-    """Return whether what git listed is one of some files; a folder that git does not know holds more."""
+def _list_whole(thread: Thread, paths: Sequence[str]) -> list[str]:
+    """Return paths of a thread with its folder."""
     folder = join_folder("", thread.cwd)
-    is_file = not listed.endswith("/")
-    return is_file and any(is_covered(locate(folder, path), listed) for path in paths)
+    return [locate(folder, path) for path in paths]
 
 
 def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
     """Return whether git listed a file behind its last edit; else somebody may have committed it unseen."""
-    whole = locate(join_folder("", thread.cwd), path)
+    (whole,) = _list_whole(thread, [path])
     lists = (one for c in facts.repository.checkouts for one in c.listed)
     return any(ref > edited and any(is_covered(whole, p) for p in paths) for ref, paths in lists)
 

@@ -283,30 +283,30 @@ _NO_PROGRAM = compile_pattern(
     r"|Cannot find (?:module|package) '(?P<g>[^'\n]+)'|Failed to spawn: `(?P<h>[^`\n]+)`|Command not found: (?P<i>\S+)"
 )
 _NO_TASK = {
-    "issing script": r".*\b[Mm]issing script:? .*",
-    " not found": r".*\berror Command \".*\" not found\.?.*|error: Script not found .*|.*\bTask '\S+' not found.*|ERROR: file or directory not found.*",
-    "ERR_PNPM_": r".*\bERR_PNPM_(?:NO_SCRIPT|RECURSIVE_EXEC_FIRST_FAIL|NO_IMPORTER_MANIFEST_FOUND).*",
-    "*** No ": r"make(?:\[\d+\])?: \*\*\* No (?:rule to make target|targets specified).*",
-    "error: ": r"error: (?:Justfile does not contain recipe|no such command:?|no such subcommand:?|unexpected argument|unknown option) .*|.*\berror: unrecognized arguments.*",
-    "task": r".*\b(?:unknown task|no task named|task: Task .* does not exist|Don't know how to build task).*",
-    " POM ": r".*\bthere is no POM in this directory.*",
-    "Cargo.toml": r".*could not find `Cargo\.toml`.*",
-    "go: ": r"go: (?:go\.mod file not found|cannot find main module).*",
-    "MSB100": r".*\bMSB100[39]: .*",
-    "no test specified": r".*\bno test specified.*",
-    "enoent": r".*\benoent\b.*package\.json.*",
-    "usage: ": r"ERROR: usage: .*",
-    ": unknown ": r"\S+: unknown (?:flag|option|argument)\b.*",
-    "cd: ": r"(?:\S+: (?:line \d+: )?)?cd: .*(?:[Nn]o such file|not a directory).*",
-    "Cannot find path ": r".*Cannot find path .*",
-    "docker: ": r"docker: .*",
-    "Docker daemon": r"Cannot connect to the Docker daemon.*",
-    "ssh: ": r"ssh: .*",
-    "No such container": r"Error: No such container.*",
-    "shell cwd recovered": r".*\bwas deleted; shell cwd recovered.*",
-}
-_NO_TASK_LINES = {
-    hint: compile_pattern(f"(?m)^(?:{pattern})$") for hint, pattern in _NO_TASK.items()
+    hint: compile_pattern(f"(?m)^(?:{line})$")
+    for hint, line in {
+        "issing script": r".*\b[Mm]issing script:? .*",
+        " not found": r".*\berror Command \".*\" not found\.?.*|error: Script not found .*|.*\bTask '\S+' not found.*|ERROR: file or directory not found.*",
+        "ERR_PNPM_": r".*\bERR_PNPM_(?:NO_SCRIPT|RECURSIVE_EXEC_FIRST_FAIL|NO_IMPORTER_MANIFEST_FOUND).*",
+        "*** No ": r"make(?:\[\d+\])?: \*\*\* No (?:rule to make target|targets specified).*",
+        "error: ": r"error: (?:Justfile does not contain recipe|no such command:?|no such subcommand:?|unexpected argument|unknown option) .*|.*\berror: unrecognized arguments.*",
+        "task": r".*\b(?:unknown task|no task named|task: Task .* does not exist|Don't know how to build task).*",
+        " POM ": r".*\bthere is no POM in this directory.*",
+        "Cargo.toml": r".*could not find `Cargo\.toml`.*",
+        "go: ": r"go: (?:go\.mod file not found|cannot find main module).*",
+        "MSB100": r".*\bMSB100[39]: .*",
+        "no test specified": r".*\bno test specified.*",
+        "enoent": r".*\benoent\b.*package\.json.*",
+        "usage: ": r"ERROR: usage: .*",
+        ": unknown ": r"\S+: unknown (?:flag|option|argument)\b.*",
+        "cd: ": r"(?:\S+: (?:line \d+: )?)?cd: .*(?:[Nn]o such file|not a directory).*",
+        "Cannot find path ": r".*Cannot find path .*",
+        "docker: ": r"docker: .*",
+        "Docker daemon": r"Cannot connect to the Docker daemon.*",
+        "ssh: ": r"ssh: .*",
+        "No such container": r"Error: No such container.*",
+        "shell cwd recovered": r".*\bwas deleted; shell cwd recovered.*",
+    }.items()
 }
 """Signs that a check was never started: no such target, wrong usage, no such folder; by a word that each has."""
 
@@ -335,7 +335,7 @@ def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
     is_task = step.runner.kind == "test" and step.runner.is_wrapper
     if is_task and (lacking := _NO_FILE.search(output)):
         return lacking[0].strip()
-    told = (line.search(output) for hint, line in _NO_TASK_LINES.items() if hint in output)
+    told = (line.search(output) for hint, line in _NO_TASK.items() if hint in output)
     return next((found[0].strip() for found in told if found), "")
 
 

@@ -27,7 +27,7 @@ _SENTENCE_END = compile_pattern(
     r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
 )
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
-_BEFORE_NUMBER = (" No.", " Nr.", "Fig.", "Sec.", " p.", " pp.")
+_BEFORE_NUMBER = (*_ABBREVIATIONS, " No.", " Nr.", "Fig.", "Sec.", " p.", " pp.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
 _TABLE = compile_pattern(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
@@ -180,7 +180,7 @@ def _split_line(text: str) -> tuple[str, ...]:
     start = 0
     for match in _SENTENCE_END.finditer(text):
         is_number = text[match.end() : match.end() + 1].isdigit()
-        marks = _ABBREVIATIONS + _BEFORE_NUMBER if is_number else _ABBREVIATIONS
+        marks = _BEFORE_NUMBER if is_number else _ABBREVIATIONS
         if not text.endswith(marks, start, match.start() + 1):
             sentences.append(text[start : match.end()].strip())
             start = match.end()
