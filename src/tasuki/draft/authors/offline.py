@@ -39,6 +39,7 @@ from tasuki.draft.rank.excerpts import (
 )
 from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
+from tasuki.draft.rank.names import rank_names
 from tasuki.draft.rank.printed import list_printed
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import (
@@ -88,6 +89,7 @@ MAX_SHARES = {
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
+NAMES_SHARE = 0.04
 MAX_STEPS = 9
 RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
@@ -449,7 +451,24 @@ class DraftComposer:
             for f in choices.choose_files(self.task, self.task.limits["files"])
             if f.path not in named
         )
-        return _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
+        fitting = _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
+        return self._add_names(fitting, int(self.whole * NAMES_SHARE))
+
+    def _add_names(self, files: list[FileItem], room: int) -> list[FileItem]:
+        """Return files with the names that the last calls used in them."""
+        places = {file.path: [] for file in files if not file.reason}
+        short = {}
+        for path in places:
+            short[path.rsplit("/", 1)[-1]] = path
+        for name, path in rank_names(self.thread, lambda name: False):
+            listed = short.get(path.rsplit("/", 1)[-1], "")
+            if listed and room > 0:
+                places[listed].append(name)
+                room -= len(name) + 4
+        return [
+            replace(f, reason=", ".join(f"`{n}`" for n in places[f.path])) if places.get(f.path) else f
+            for f in files
+        ]
 
     def _commands(self, room: int) -> list[CommandItem]:
         limit = self.task.limits["commands"]

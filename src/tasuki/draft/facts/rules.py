@@ -113,6 +113,23 @@ class UserRule(Struct, frozen=True):
     weight: float
     refuses: str = ""
 
+    @property
+    def is_binding(self) -> bool:
+        """Whether a word commands: a sentence that only tells how things are binds less surely."""
+        return bool(_COMMANDS.search(self.text)) and not _OF_ONESELF.search(self.text)
+
+
+_COMMANDS = compile_pattern(
+    r"(?i)(?:^|[,;:.!(–—-] ?|\b(?:and|but|please|pls|so|also|btw|then|ok|just|bitte) )"
+    r"(?:don'?t|do not|never|always|only|use|keep|leave|avoid|make sure|ensure|no|stick|ask|hands off|stay)\b(?! (?:worry|wonder|remember|know|see|think|idea|rush|you|we|the)\b)"
+    r"|\b(?:must|should|shall|may)(?:n'?t)? |\b(?:ha(?:s|ve)|needs?) to (?:stay|be|remain|keep|go|work|have|use|hold)\b"
+    r"|\b(?:from now on|going forward|under no circumstances|not allowed|off[- ]limits|at most|at least|instead of|rather than|belongs? in|stays)\b"
+    r"|^(?:und )?(?:muss|darf|nie|immer|kein\w*|nur)\b|\b(?:darf|muss|müssen|soll|bleibt) |不要|必须|禁止|必ず|絶対|\b(?:nunca|siempre|jamais|toujours|никогда|всегда)\b"
+)
+_OF_ONESELF = compile_pattern(
+    r"(?i)\bi (?:don'?t|never|always|must|can'?t|should|only) (?!want|like|accept|allow)"
+)
+
 
 def list_rules(thread: Thread, statements: Iterable[Statement]) -> list[UserRule]:
     """Return the standing rules of a thread, oldest first.

@@ -36,9 +36,13 @@ LONG_MESSAGE, ENDS = 6_000, 1_200
 """Characters of a message that is mostly pasted, and of its ends, which the user more likely wrote."""
 INSIDE_PENALTY = 2.0
 """What a sentence between the ends of such a message is worth less."""
-LATE_BONUS, FIRST_BONUS, RULE_BONUS = 3.0, 1.0, 2.0
-"""Additional worth of a sentence in the last messages, in the first one, and of one that holds for all later work."""
-MIN_LENGTH, LENGTH_POWER = 40, 0.3
+LATE_BONUS, FIRST_BONUS, RULE_BONUS, DECISION_BONUS = 3.0, 1.0, 2.0, 1.0
+"""Additional worth of a sentence in the last messages, in the first one, of one that holds for all
+later work, and of one that decides.
+"""
+DECIDES = 1.0
+"""Minimum weight of a decision that is more than "ok"."""
+MIN_LENGTH, LENGTH_POWER = 40, 0.5
 """Of two sentences that bind equally, the shorter one comes first."""
 ANSWERED_PENALTY = 0.8
 """What a question that the agent answered is worth less."""
@@ -86,6 +90,7 @@ def quote_rulings(
         s: relevance.score_statement(s)
         + LATE_BONUS * (s.ref in late)
         + RULE_BONUS * (s in standing)
+        + DECISION_BONUS * (s.kind == "decision" and s.weight >= DECIDES)
         + FIRST_BONUS * (s.ref == first)
         - INSIDE_PENALTY * (s in inside)
         - ANSWERED_PENALTY * (is_only_question(s) and bool(by_ref[s.ref].messages))
@@ -124,8 +129,9 @@ def quote_rulings(
 
 
 def _holds(statement: Statement, rule: UserRule) -> bool:
-    """Return whether a sentence holds a rule, or is a part of one."""
-    return statement.text[:40] in rule.text or rule.text[:40] in statement.text
+    """Return whether a sentence holds a rule that binds, or is a part of one."""
+    is_same = statement.text[:40] in rule.text or rule.text[:40] in statement.text
+    return is_same and rule.is_binding
 
 
 PASTED = "Pasted by the user"
