@@ -597,8 +597,10 @@ class Dropped(Struct, frozen=True):
     text: str
     reason: str
     kind: str = ""
-    """Of the reason: path, command, quote, value, user, uncited, unsupported, finished, repeated,
-    empty, cap."""
+    """Of the reason: path, command, quote, value, user, uncited, unsupported, refuted, finished,
+    repeated, empty, cap, room."""
+    refs: tuple[int, ...] = ()
+    """The entries that it cited."""
 
     @property
     def way(self) -> str:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.config import validation
+from tasuki.config.defaults import DEFAULT_BUDGET
 from tasuki.config.validation import convert_to_snake, convert_value, describe_unknown_key
 from tasuki.errors import ConfigInvalid
 from tasuki.files import expand_user
@@ -43,8 +44,8 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set, with its default."""
 
-    budget: int = 4000
-    """Tokens (characters / 4) of the brief without the goal; a hard bound."""
+    budget: int = DEFAULT_BUDGET
+    """Tokens of the brief without the goal, by script; a hard bound."""
     max_files: int = 20
     max_commands: int = 10
     max_information_items: int = 12

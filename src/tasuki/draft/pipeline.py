@@ -156,5 +156,9 @@ def analyze_thread(
         skill=derived.facts.skill,
     )
     return AnalyzedThread(
-        thread, derived, revision, base, AuthorTask(thread, derived, goal, settings.list_limits())
+        thread,
+        derived,
+        revision,
+        base,
+        AuthorTask(thread, derived, goal, settings.list_limits(), settings.budget),
     )

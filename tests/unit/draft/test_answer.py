@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tasuki.draft.authors import answer, document
-from tasuki.draft.authors.answer import ChosenFile, CitedSentence, UnusableAnswer
+from tasuki.draft.authors.answer import ChosenFile, CitedSentence, CorrectedFact, UnusableAnswer
 
 FULL = {
     "relevantFiles": [{"file": "F1", "reason": "holds it", "refs": [3]}],
@@ -15,20 +15,23 @@ FULL = {
     "openQuestions": [],
     "failedApproaches": [],
     "constraints": [{"text": "U1", "refs": [1]}],
+    "nextSteps": [{"text": "Write the test", "refs": [9]}],
+    "corrections": [{"fact": "S2", "text": "It is on main.", "refs": [9]}],
     "state": {"done": [], "inProgress": [{"text": "the test", "refs": [9]}], "notWanted": []},
 }
 
 
 def test_a_whole_answer_is_taken_as_it_is() -> None:
-    """Nothing is missing from an answer with all keys, and every item keeps its refs."""
+    """Every item of an answer keeps its refs."""
     parsed = answer.parse_answer(json.dumps(FULL))
 
-    assert parsed.missing == ()
     assert parsed.answer.relevant_files == (ChosenFile("F1", "holds it", (3,)),)
     assert parsed.answer.relevant_information == (
         CitedSentence("The cache is written twice.", (3, 4)),
     )
     assert parsed.answer.state.in_progress == (CitedSentence("the test", (9,)),)
+    assert parsed.answer.next_steps == (CitedSentence("Write the test", (9,)),)
+    assert parsed.answer.corrections == (CorrectedFact("S2", "It is on main.", (9,)),)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,6 @@ def test_small_liberties_are_forgiven() -> None:
     assert parsed.answer.relevant_information[0] == CitedSentence("Plain words.", (12, 15))
     assert [d.refs for d in parsed.answer.decisions] == [(7,), (9,)]
     assert parsed.answer.open_questions == ()
-    assert parsed.missing == ("relevantCommands", "failedApproaches", "constraints")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_the_markdown_document_is_read_section_by_section() -> None:
         CitedSentence("The server sends 429 without `retry-after`.", ()),
     )
     assert found.relevant_files == (ChosenFile("src/client.py", "holds `send`", ()),)
-    assert parsed.next_steps == (CitedSentence("Write the test", ()),)
+    assert found.next_steps == (CitedSentence("Write the test", ()),)
 
 
 def test_missing_sections_are_named() -> None:

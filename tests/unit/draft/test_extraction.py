@@ -163,6 +163,7 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
             item("Postgres migrations are applied by the nightly cron job.", 4),
             item("The session of the upload client leaks sockets.", 5),
         ],
+        nextSteps=[item("Write src/upload/jitter.py and run npm run jitter.", 2)],
     )
     draft, _ = bench.draft(invented, invented)
 
@@ -172,19 +173,22 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
         "F99": "path",
         "npm run deploy": "command",
         "npm run docs": "command",
-        "`MAX_JITTER` bounds the delay of the upload client.": "value",
         "The upload client is described in src/upload/README.md.": "path",
         "The user said “make the delay of the client two minutes”.": "user",
         "Deploy the upload client with npm run deploy --prod.": "command",
         "Postgres migrations are applied by the nightly cron job.": "unsupported",
     }
     assert len(draft.dropped) == len(kinds(draft)), "each once, though both answers said it"
-    assert [c.text for c in draft.context] == ["The session of the upload client leaks sockets."]
+    assert [c.text for c in draft.context] == [
+        "Write src/upload/jitter.py and run npm run jitter. (`npm run jitter` does not occur in the thread; unverified)",
+        "`MAX_JITTER` bounds the delay of the upload client. (`MAX_JITTER` does not occur in the thread; unverified)",
+        "The session of the upload client leaks sockets.",
+    ]
     assert [(f.path, f.reason) for f in draft.files] == [
-        ("src/upload/client.py", ""),
+        ("src/upload/client.py", "`RETRY_DELAY`"),
         ("tests/test_upload.py", ""),
     ]
-    assert draft.authorship.dropped["value"] == 2, "once in each of the two answers"
+    assert draft.authorship.dropped["path"] == 8, "once in each of the two answers"
 
 
 def test_what_falls_through_a_check_takes_no_place(bench: Bench) -> None:
@@ -194,26 +198,29 @@ def test_what_falls_through_a_check_takes_no_place(bench: Bench) -> None:
         said(relevantInformation=[*lies, item("The upload client retries three times.", 2)])
     )
 
-    assert [c.text for c in draft.context] == ["The upload client retries three times."]
-    assert set(kinds(draft).values()) == {"value"}
+    assert [c.text for c in draft.context][3:] == ["The upload client retries three times."]
+    assert (set(kinds(draft).values()), len(draft.dropped)) == ({"value"}, 9)
 
 
-def test_a_repair_is_shown_what_was_dropped_and_what_is_missing(bench: Bench) -> None:
-    """One more question names the drops and the user's ruling; its answer is added, not trusted."""
+def test_a_repair_is_shown_what_was_dropped_and_what_that_cites(bench: Bench) -> None:
+    """One more question holds the drops with their entries, and no thread; its answer is added, not trusted."""
     draft, _ = bench.draft(
-        said(relevantInformation=[item("`JITTER_SEED` is used by the upload client.", 2)]),
+        said(relevantInformation=[item("The upload client reads src/upload/seed.py.", 2)]),
         said(
             constraints=[item("U1")],
             relevantInformation=[
                 item("The delay of the upload client is fixed in `RETRY_DELAY`.", 2),
-                item("`ANOTHER_ONE` is used by the upload client.", 2),
+                item("The upload client reads src/upload/other.py.", 2),
             ],
         ),
     )
-    question = bench.asker.asked[1][-1].text
+    ((turn,),) = bench.asker.asked[1:]
+    question = turn.text
 
-    assert "`JITTER_SEED` does not occur in the thread" in question
-    assert 'constraints: U1 "Never change the public API' in question
+    assert "`src/upload/seed.py` does not occur in the thread" in question
+    assert "[#2 assistant] The upload client retries three times" in question
+    assert GOAL in question
+    assert "Never change the public API" not in question
     assert [c.text for c in draft.context] == [
         "The delay of the upload client is fixed in `RETRY_DELAY`."
     ]
@@ -315,17 +322,17 @@ def test_a_cancellation_further_down_is_none_either(bench: Bench) -> None:
 
 
 def test_the_markdown_shape_is_checked_and_repaired_the_same_way(bench: Bench) -> None:
-    """Items without refs are cited by what bears them; missing sections are asked for by name."""
-    first = "## Goal\n- x\n\n## Key Decisions\n- A global session was rejected: it leaks sockets under load.\n- We use `KafkaStream`."
+    """Items without refs are cited by what bears them."""
+    first = "## Goal\n- x\n\n## Key Decisions\n- A global session was rejected: it leaks sockets under load.\n- The client reads docs/kafka.md."
     second = "## Constraints & Preferences\n- U1\n\n## Critical Context\n- (none)\n"
     draft, _ = bench.draft(first, second, shape="markdown")
 
     assert [(d.text, d.refs) for d in draft.decisions] == [
         ("A global session was rejected: it leaks sockets under load.", (5,))
     ]
-    assert "- Critical Context" in bench.asker.asked[1][-1].text
+    assert "docs/kafka.md" in bench.asker.asked[1][-1].text
     assert [a.text for a in draft.asked] == [RULING, QUESTION]
-    assert kinds(draft)["We use `KafkaStream`."] == "value"
+    assert kinds(draft)["The client reads docs/kafka.md."] == "path"
 
 
 def test_facts_fill_what_the_author_left_out(bench: Bench) -> None:

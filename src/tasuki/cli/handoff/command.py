@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.config.defaults import DEFAULT_BUDGET
+
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
 
@@ -74,7 +76,7 @@ class AfterDashesCommand(click.Command):
     "--budget",
     type=int,
     metavar="TOKENS",
-    help="Hard bound of the brief without the goal.  [default: 2500]",
+    help=f"Hard bound of the brief without the goal.  [default: {DEFAULT_BUDGET}]",
 )
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")

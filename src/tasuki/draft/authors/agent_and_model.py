@@ -296,9 +296,11 @@ class AgentAsker:
         entries = format_entry_list(task.thread.entries, task.clean)
         variables = {"goal": task.clean(task.goal.text), "inventory": inventory, "entries": entries,
                  "fence": create_fence(inventory, entries)}  # fmt: skip
+        limits = task.get_prompt_limits()
         if self.shape == "markdown":
-            return render_prompt("agent_markdown", **variables)
-        return render_prompt("agent", **variables, **task.get_prompt_limits())
+            return render_prompt("agent_markdown", **variables, room=limits["room"])
+        parts = {"rules": render_prompt("rules"), "form": render_prompt("form", **limits)}
+        return render_prompt("agent", **variables, **parts)
 
     def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
         """Return the answer to the last turn.
@@ -352,7 +354,11 @@ class ModelAsker:
         self.client = ModelClient(endpoint, seconds)
         self.view: RequestView | None = None
         self._room_share = 1.0
-        self.system = render_prompt("system", **task.get_prompt_limits())
+        self.system = render_prompt(
+            "system",
+            rules=render_prompt("rules"),
+            form=render_prompt("form", **task.get_prompt_limits()),
+        )
 
     def build_opening(self) -> str:
         """Return the goal, and the facts and the thread in a fence, as far as the window allows."""

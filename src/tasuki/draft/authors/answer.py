@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask, FactInventory
+from tasuki.draft.checks.checker import DONE, NEXT_STEP
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.text.entries import strip_hidden
 from tasuki.draft.text.split import shorten
@@ -59,8 +60,16 @@ class StateOfWork(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     not_wanted: tuple[CitedSentence, ...]
 
 
+class CorrectedFact(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the derived state, `S2`, that the record refutes, and what holds instead."""
+
+    fact: str
+    text: str
+    refs: tuple[int, ...]
+
+
 class Answer(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an author extracted; the names are the seed's, with four more."""
+    """What an author extracted; the names are the seed's, with six more."""
 
     relevant_files: tuple[ChosenFile, ...] = ()
     relevant_commands: tuple[ChosenCommand, ...] = ()
@@ -70,15 +79,15 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     failed_approaches: tuple[CitedSentence, ...] = ()
     constraints: tuple[CitedSentence, ...] = ()
     state: StateOfWork = StateOfWork(done=(), in_progress=(), not_wanted=())
+    next_steps: tuple[CitedSentence, ...] = ()
+    corrections: tuple[CorrectedFact, ...] = ()
 
 
 class ParsedAnswer(Struct, frozen=True):
-    """An answer as far as it could be read, and the keys or headings that it lacks."""
+    """An answer as far as it could be read, and the headings that a document lacks."""
 
     answer: Answer
     missing: tuple[str, ...] = ()
-    next_steps: tuple[CitedSentence, ...] = ()
-    """Of the Markdown shape alone."""
 
 
 KEYS = msgspec.structs.fields(Answer)
@@ -124,7 +133,6 @@ def parse_answer(text: str) -> ParsedAnswer:
         raise UnusableAnswer(_explain_no_object(text, error))
     state = found.get("state")
     state = state if isinstance(state, dict) else {}
-    names = [field.encode_name for field in KEYS]
     answer = Answer(
         relevant_files=tuple(_parse_choices(found.get("relevantFiles"), "file", "path")),
         relevant_commands=tuple(
@@ -141,8 +149,13 @@ def parse_answer(text: str) -> ParsedAnswer:
             in_progress=_parse_sentences(state.get("inProgress")),
             not_wanted=_parse_sentences(state.get("notWanted")),
         ),
+        next_steps=_parse_sentences(found.get("nextSteps")),
+        corrections=tuple(
+            CorrectedFact(c.file, c.reason, c.refs)
+            for c in _parse_choices(found.get("corrections"), "fact", reason="text")
+        ),
     )
-    return ParsedAnswer(answer, tuple(name for name in names if name not in found))
+    return ParsedAnswer(answer)
 
 
 def find_last_object(text: str, keys: Collection[str]) -> tuple[dict[str, Any] | None, str]:
@@ -192,15 +205,15 @@ def _parse_sentence(item: object) -> CitedSentence | None:
     return None
 
 
-def _parse_choices(value: object, *names: str) -> Iterator[ChosenFile]:
+def _parse_choices(value: object, *names: str, reason: str = "reason") -> Iterator[ChosenFile]:
     for item in (value if isinstance(value, list) else [])[:MAX_ITEMS]:
         if isinstance(item, str):
             text, refs = cut_refs(item)
             yield ChosenFile(text, "", refs)
         elif isinstance(item, dict):
             name_or_path = next((_get_text(item[name]) for name in names if name in item), "")
-            reason = _get_text(item.get("reason"))
-            yield ChosenFile(name_or_path.strip(), reason.strip(), _parse_refs(item.get("refs")))
+            words = _get_text(item.get(reason))
+            yield ChosenFile(name_or_path.strip(), words.strip(), _parse_refs(item.get("refs")))
 
 
 def _get_text(value: object) -> str:
@@ -244,6 +257,8 @@ _BESIDE = compile_pattern(
     r" ?[(\[](?:(?:see|cf\.?|per|as in)\s+)?((?:U\d{1,3}(?:,\s*|\s+and\s+)?)+)[)\]]"
 )
 _LINE = compile_pattern(r"(?<=\w):\d+(?:[-:]\d+)?$")
+MAX_FACT = 100
+"""Characters of a corrected line that are repeated."""
 MAX_TEXT = 2_000
 """Characters of one item; longer ones do not belong in a brief."""
 
@@ -257,19 +272,30 @@ def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
         goal=task.goal,
         context=(
             *_build_items(state.in_progress, inventory, "Under way"),
-            *_build_items(parsed.next_steps, inventory, "Next step"),
+            *_build_items(answer.next_steps, inventory, NEXT_STEP),
             *_build_items(answer.failed_approaches, inventory, "Failed or rejected"),
             *_build_items(state.not_wanted, inventory, "Not wanted any more"),
             *_build_items(answer.relevant_information, inventory),
             *limits,
-            *_build_items(state.done, inventory, "Done"),
+            *_build_items(state.done, inventory, DONE),
         ),
         asked=tuple(asked),
+        state=tuple(_build_corrections(answer.corrections, inventory)),
         decisions=tuple(_build_items(answer.decisions, inventory)),
         questions=tuple(_build_items(answer.open_questions, inventory)),
         files=tuple(_build_files(answer.relevant_files, inventory)),
         commands=tuple(_build_commands(answer.relevant_commands, inventory)),
     )
+
+
+def _build_corrections(
+    corrections: Iterable[CorrectedFact], inventory: FactInventory
+) -> Iterator[Item]:
+    """Yield what holds instead of lines of the derived state; the label quotes the line."""
+    for one in corrections:
+        if (known := inventory.find_state(one.fact)) and one.text.strip():
+            line = shorten(f"{known.label}: {known.text}" if known.label else known.text, MAX_FACT)
+            yield Item(text=strip_hidden(one.text), refs=one.refs, label=f"Instead of “{line}”")
 
 
 def _build_files(chosen: Iterable[ChosenFile], inventory: FactInventory) -> Iterator[FileItem]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tasuki.config.defaults import DEFAULT_BUDGET
 from tasuki.draft.brief import format_refs
 from tasuki.draft.facts import state
 from tasuki.draft.facts.commands import is_runnable, normalize_command, shorten_command
@@ -34,7 +35,9 @@ MAX_CHARACTERS = 16_000
 """Characters of the whole list; for a small window the caller passes less."""
 LASTING_WEIGHT = 0.9
 """Weight from which a sentence of the user is a wish or ruling that must not be lost."""
-_NUMBER = compile_pattern(r"\s*#?([FCU])[\s#-]?(\d{1,3})(?![\w/]|[.-]\w)", re.IGNORECASE)
+AUTHORED_SHARE = 0.7
+"""The maximum share of a brief's room for what an author wrote."""
+_NUMBER = compile_pattern(r"\s*#?([FCUS])[\s#-]?(\d{1,3})(?![\w/]|[.-]\w)", re.IGNORECASE)
 _LIKE_A_NUMBER = compile_pattern(r"(?<![\w`/.-])[FCU]\d{1,3}(?![\w/]|[.-]\w)")
 _T = TypeVar("_T")
 
@@ -78,6 +81,10 @@ class FactInventory(Struct, frozen=True):
             if s.kind in ("constraint", "reversal") and s.weight >= LASTING_WEIGHT
         ]
 
+    def find_state(self, name: str) -> Item | None:
+        """Return the line of the derived state that a number means."""
+        return _find_numbered("S", name, self.state)
+
     def render_list(self, clean: Callable[[str], str], characters: int = MAX_CHARACTERS) -> str:
         """Return the list for a request; what does not fit is left out at the end of each part."""
         parts = (
@@ -92,7 +99,11 @@ class FactInventory(Struct, frozen=True):
                 [_format_command_line(n, c) for n, c in enumerate(self.commands, 1)],
                 0.2,
             ),
-            ("State, as derived", [f"- {_format_labelled(i)}" for i in self.state], 0.15),
+            (
+                "State, as derived (S)",
+                [f"S{n} {_format_labelled(i)}" for n, i in enumerate(self.state, 1)],
+                0.15,
+            ),
         )
         blocks = []
         for title, lines, share in parts:
@@ -218,6 +229,12 @@ class AuthorDialogue:
         self.turns: list[AuthorTurn] = []
         self.replies: list[AuthorReply] = []
 
+    def ask_alone(self, question: str) -> str:
+        """Ask a question that needs nothing of what was said before, and return the answer."""
+        reply = self.ask([AuthorTurn("user", self.redactor.redact(question))])
+        self.replies.append(reply)
+        return reply.text
+
     def ask_question(self, question: str) -> str:
         """Ask a question, without secrets, and return the answer.
 
@@ -298,11 +315,17 @@ class Asker(Protocol):
 
 
 class AuthorTask:
-    """One draft to be written. `limits` are the caps of its sections."""
+    """One draft to be written. `limits` are the caps of its sections, `budget` the tokens of its brief."""
 
     def __init__(
-        self, thread: Thread, derived: DerivedFacts, goal: Goal, limits: dict[str, int]
+        self,
+        thread: Thread,
+        derived: DerivedFacts,
+        goal: Goal,
+        limits: dict[str, int],
+        budget: int = DEFAULT_BUDGET,
     ) -> None:
+        self.budget = budget
         self.thread = thread
         self.derived = derived
         self.goal = goal
@@ -337,4 +360,5 @@ class AuthorTask:
             "max_information": limits["context"],
             "max_decisions": limits["decisions"],
             "max_questions": limits["questions"],
+            "room": int(self.budget * AUTHORED_SHARE),
         }

@@ -62,7 +62,6 @@ def parse_document(text: str) -> ParsedAnswer:
     return ParsedAnswer(
         _build_answer(items),
         tuple(name for name in SECTIONS if name not in seen),
-        next_steps=tuple(_build_sentence(i) for i in items if i.section == "Next Steps"),
     )
 
 
@@ -170,6 +169,7 @@ def _build_answer(items: list[_DocumentItem]) -> Answer:
             ),
             not_wanted=(),
         ),
+        next_steps=tuple(map(_build_sentence, select_section("Next Steps"))),
     )
 
 

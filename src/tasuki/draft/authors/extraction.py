@@ -1,6 +1,6 @@
 """Write a draft by asking an author: question, answer, checks, one repair.
 
-    ask → parse (one stricter retry) → check → ask for what was dropped or is missing → check
+    ask → parse (one stricter retry) → check → ask anew for what was dropped → check
 
 The steps are the same for every author and every shape of answer.
 """
@@ -14,16 +14,23 @@ from msgspec.structs import replace
 from tasuki.draft.authors import answer, document
 from tasuki.draft.authors.answer import ParsedAnswer, UnusableAnswer, build_proposal
 from tasuki.draft.authors.author import Asker, AuthorDialogue, AuthorTask
+from tasuki.draft.authors.thread_view import create_fence
+from tasuki.draft.brief import format_refs
 from tasuki.draft.checks.checker import DraftCheck
 from tasuki.draft.prompts import render_prompt
+from tasuki.draft.text.entries import format_entry
 from tasuki.errors import AuthorFailed
+from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Authorship, Draft, Dropped
+from tasuki.text_safety import clean_text
 
 RETRY_ITEMS = 30
 """Maximum number of items requested for a second answer."""
+MAX_CITED, CITED_CHARACTERS = 4, 2_000
+"""Entries that a repair shows of one item, and characters of each."""
 MAX_REPAIRED = 30
 """Dropped items that a repair request lists."""
-SECTIONS = ("context", "asked", "decisions", "questions", "files", "commands")
+SECTIONS = ("context", "asked", "state", "decisions", "questions", "files", "commands")
 """Sections that an author writes, or chooses for."""
 _BEYOND_REPAIR = frozenset(("repeated", "empty", "cap"))
 
@@ -62,25 +69,34 @@ class AuthorConversation(AuthorDialogue):
             return render_prompt("stricter_markdown", problem=problem)
         return render_prompt("stricter", problem=problem, items=RETRY_ITEMS)
 
-    def request_repair(
-        self, dropped: Sequence[Dropped], missing_items: Sequence[str]
-    ) -> ParsedAnswer | None:
-        """Ask for a repair of a draft; return None if no answer came or it could not be read.
+    def request_repair(self, dropped: Sequence[Dropped], task: AuthorTask) -> ParsedAnswer | None:
+        """Ask to put dropped items right, from the entries that they cite; None if that failed.
 
-        Without a repair the draft stays as it is.
+        The thread is not sent again. Without a repair the draft stays as it is.
         """
-        dropped_lines = [
-            f"- {d.section}: {d.text[:300]} — {d.reason}" for d in dropped[:MAX_REPAIRED]
-        ]
-        name = "repair_markdown" if self.asker.shape == "markdown" else "repair"
-        none = "- (none)"
+        is_markdown = self.asker.shape == "markdown"
+        listed = "\n\n".join(_describe_dropped(d, task) for d in dropped[:MAX_REPAIRED])
+        form = {} if is_markdown else {"form": render_prompt("form", **task.get_prompt_limits())}
         question = render_prompt(
-            name, dropped="\n".join(dropped_lines) or none, missing="\n".join(missing_items) or none
-        )
+            "repair_markdown" if is_markdown else "repair",
+            goal=task.clean(task.goal.text), dropped=listed, fence=create_fence(listed), **form,
+        )  # fmt: skip
+        parse = document.parse_document if is_markdown else answer.parse_answer
         try:
-            return self.request_answer(question)
+            return parse(self.ask_alone(question))
         except (UnusableAnswer, AuthorFailed):
             return None
+
+
+def _describe_dropped(dropped: Dropped, task: AuthorTask) -> str:
+    """Return a dropped item with the reason and the entries that it cites, as a repair shows them."""
+    wanted = set(dropped.refs[:MAX_CITED])
+    cited = (e for e in task.thread.entries if e.ref in wanted)
+    shown = [f"[#{e.ref} {e.kind}] {clip(format_entry(e), CITED_CHARACTERS)}" for e in cited]
+    head = (
+        f"- {dropped.section}: {dropped.text[:300]}{format_refs(dropped.refs)} — {dropped.reason}"
+    )
+    return task.clean(clean_text("\n".join((head, *shown))))
 
 
 class AuthoredDraft(Struct, frozen=True):
@@ -101,10 +117,7 @@ def extract_draft(talk: AuthorConversation, task: AuthorTask, check: DraftCheck)
     offered = Counter({section: len(getattr(draft, section)) for section in SECTIONS})
     draft = check(draft)
     mendable = [d for d in draft.dropped if d.kind not in _BEYOND_REPAIR]
-    missing_items = list_missing(draft, parsed, task)
-    if (mendable or missing_items) and (
-        more := talk.request_repair(mendable, missing_items)
-    ) is not None:
+    if mendable and (more := talk.request_repair(mendable, task)) is not None:
         addition = build_proposal(more, task)
         offered.update({s: len(getattr(addition, s)) for s in SECTIONS})
         draft = check(join_drafts(draft, addition))
@@ -120,18 +133,6 @@ def extract_draft(talk: AuthorConversation, task: AuthorTask, check: DraftCheck)
         replace(draft, authorship=authorship, dropped=_list_dropped_once(draft.dropped)),
         notes=[r.note for r in talk.replies if r.note],
     )
-
-
-def list_missing(draft: Draft, parsed: ParsedAnswer, task: AuthorTask) -> list[str]:
-    """Return what an answer lacks: keys or headings, and lasting wishes of the user."""
-    missing_items = [f"- {name}" for name in parsed.missing]
-    texts = {
-        item.text for section in (draft.asked, draft.decisions, draft.context) for item in section
-    }
-    for number, sentence in task.inventory.list_lasting_wishes():
-        if not any(sentence.text in text for text in texts):
-            missing_items.append(f'- constraints: U{number} "{task.clean(sentence.text)}"')
-    return missing_items[:12]
 
 
 def join_drafts(draft: Draft, addition: Draft) -> Draft:

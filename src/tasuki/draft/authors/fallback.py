@@ -4,7 +4,7 @@ If an author fails, the next one takes over with the reason, so no handoff is lo
 facts are the same for every author: they are derived from the thread.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,13 +17,15 @@ from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.checks.checker import DraftCheck, DraftChecker
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
 from tasuki.harness import registry as harnesses
-from tasuki.model import Authorship, CommandItem, Draft, FileItem, Item
+from tasuki.model import Authorship, CommandItem, Draft, Dropped, FileItem, Item
 
 if TYPE_CHECKING:
     from tasuki.draft.authors.author import Asker
     from tasuki.draft.authors.extraction import AuthoredDraft
 
 AUTHOR_ORDER = ("agent", "model", "offline")
+ROOM = "room"
+"""The kind of what the budget left out."""
 MAX_LEFT_OUT = 60
 """Maximum items in `left_out`."""
 SECTIONS = tuple(name for name in brief.SECTIONS if name not in ("drift", "metadata"))
@@ -58,9 +60,22 @@ def write_draft(
             continue
         draft = complete_draft(written, base, task, settings, handoff_id, check)
         authorship = replace(draft.authorship, fell=tuple(fallback_reasons))
+        notes += _describe_dropped(draft, name, handoff_id)
         return replace(draft, authorship=authorship), [*messages, *notes]
     draft = check(_build_draft(task, base, settings, handoff_id))
     return replace(draft, authorship=Authorship(fell=tuple(fallback_reasons))), messages
+
+
+def _describe_dropped(draft: Draft, name: str, handoff_id: str) -> Iterator[str]:
+    """Yield the line that says how much of an author's words is not in the brief, and where that is listed."""
+    without_room = sum(dropped.kind == ROOM for dropped in draft.dropped)
+    parts = (
+        (len(draft.dropped) - without_room, "the checks dropped {}"),
+        (without_room, "{} had no room"),
+    )
+    told = [words.format(f"{n} item{'s' if n > 1 else ''}") for n, words in parts if n]
+    if told:
+        yield f"Of what the {name} wrote {' and '.join(told)}; `tasuki show {handoff_id[:8]}` lists them."
 
 
 def _ask_author(
@@ -155,13 +170,27 @@ def complete_draft(
         for s in SECTIONS
     }
     filled = sum(len(getattr(passed, s)) for s in SECTIONS)
+    dropped = (*authored_draft.draft.dropped, *_list_without_room(authored, sections))
     return replace(
         draft,
         **sections,
         authorship=replace(authorship, filled=filled),
-        dropped=authored_draft.draft.dropped,
+        dropped=dropped,
         left_out=draft.left_out[:MAX_LEFT_OUT],
     )
+
+
+def _list_without_room(
+    authored: Draft, sections: Mapping[str, Sequence[Item | FileItem | CommandItem]]
+) -> Iterator[Dropped]:
+    """Yield what an author wrote and the budget left out."""
+    kept = {get_item_key(item) for items in sections.values() for item in items}
+    for section in ("state", "context", "decisions", "questions", "files", "commands"):
+        for item in getattr(authored, section):
+            if get_item_key(item) not in kept:
+                yield Dropped(
+                    section, get_item_key(item), "the budget had no room for it", ROOM, item.refs
+                )
 
 
 def _exclude_items(items: Sequence[_T], others: Collection[_T]) -> tuple[_T, ...]:

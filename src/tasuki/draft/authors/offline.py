@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.draft.authors import choices
-from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.authors.author import AUTHORED_SHARE, AuthorTask
 from tasuki.draft.brief import (
     count_context_tokens,
     format_command,
@@ -70,8 +70,6 @@ ORDER = (
 """Sections in the order in which they get their room."""
 AUTHORED = ("said", "decisions", "questions")
 """What an author wrote, which gets its room before all others; `said` is its part of the context."""
-AUTHORED_SHARE = 0.7
-"""The maximum share of the room for what an author wrote."""
 MAX_STOPPED = 4_800
 """Maximum characters of the last messages that are quoted: 1,200 tokens."""
 MAX_SHARES = {
@@ -89,7 +87,8 @@ MAX_SHARES = {
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
-NAMES_SHARE = 0.04
+NAMES_SHARE = 0.05
+"""Share of the room for the names at files."""
 MAX_STEPS = 9
 RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
@@ -360,7 +359,7 @@ class DraftComposer:
         return weigh_cue(block.text) * (1 + self.task.relevance.measure_overlap(block.text))
 
     def _state(self, room: int) -> list[Item]:
-        items = list(state.list_state_items(self.thread, self.facts))
+        items = [*self.authored.state, *state.list_state_items(self.thread, self.facts)]
         for item in items:
             self.picker.note_text(item.text)
         return _fit_room(items, room, self.left_out)
@@ -452,22 +451,18 @@ class DraftComposer:
             if f.path not in named
         )
         fitting = _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
-        return self._add_names(fitting, int(self.whole * NAMES_SHARE))
+        return self._add_names(fitting, int(self.whole * NAMES_SHARE)) if self.reasons else fitting
 
-    def _add_names(self, files: list[FileItem], room: int) -> list[FileItem]:
+    def _add_names(self, files: Sequence[FileItem], room: int) -> list[FileItem]:
         """Return files with the names that the last calls used in them."""
-        places = {file.path: [] for file in files if not file.reason}
-        short = {}
-        for path in places:
-            short[path.rsplit("/", 1)[-1]] = path
-        for name, path in rank_names(self.thread, lambda name: False):
-            listed = short.get(path.rsplit("/", 1)[-1], "")
-            if listed and room > 0:
-                places[listed].append(name)
+        names: dict[str, list[str]] = {f.path.rsplit("/", 1)[-1]: [] for f in files if not f.reason}
+        for name, path in rank_names(self.thread):
+            if (own := names.get(path.rsplit("/", 1)[-1])) is not None and len(name) + 4 <= room:
                 room -= len(name) + 4
+                own.append(f"`{name}`")
+        told = {f.path: names.get(f.path.rsplit("/", 1)[-1]) for f in files if not f.reason}
         return [
-            replace(f, reason=", ".join(f"`{n}`" for n in places[f.path])) if places.get(f.path) else f
-            for f in files
+            replace(f, reason=", ".join(own)) if (own := told.get(f.path)) else f for f in files
         ]
 
     def _commands(self, room: int) -> list[CommandItem]:

@@ -180,7 +180,7 @@ def _list_faults(draft: Draft, parsed: ParsedAnswer) -> list[Dropped]:
     A next step may name what does not exist yet. In it, only words attributed to the user are
     faults.
     """
-    planned = {said.text for said in parsed.next_steps}
+    planned = {said.text for said in parsed.answer.next_steps}
     found = {
         d.text: replace(d, section=DOCUMENT)
         for d in draft.dropped

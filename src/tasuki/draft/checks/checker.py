@@ -28,6 +28,7 @@ from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thre
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
+    from tasuki.draft.checks.statuses import StatusCheck
     from tasuki.draft.checks.support import SupportFinder
 
 CAPS = {
@@ -51,17 +52,19 @@ LOOKED_AT_FACTOR = 3
 """How many items of a section are looked at, as a multiple of its cap."""
 DROPPED_CHARACTERS = 1_000
 """Characters of a dropped text that are saved."""
-_UNDER_WAY, _NEXT_STEP, _STILL_FAILING = "under way", "next step", "failed, and did not pass"
-_PENDING = (_UNDER_WAY, _NEXT_STEP, _STILL_FAILING)
+NEXT_STEP, DONE = "Next step", "Done"
+"""The labels of what an author would do next, and of what it calls finished."""
+_UNDER_WAY, _STILL_FAILING = "under way", "failed, and did not pass"
+_PENDING = (_UNDER_WAY, NEXT_STEP.lower(), _STILL_FAILING)
 """How labels begin that call something open."""
-_ALL_PASS = compile_pattern(
-    r"\b(?:all|the|every)\b[^.;:]{0,40}\btests?\b[^.;:]{0,30}\b(?:pass|passes|passing|green|succeeds?)\b",
+_MARKED = frozenset(("value", "quote", "unsupported"))
+"""Kinds of faults with which an author's item is kept, and says so itself."""
+_AGENT_SPEAKS = compile_pattern(
+    r"\b(?:agent|assistant|model|claude|codex|gemini|copilot|reviewer|bot|program|server|output|log|error|tests?|compiler|linter"
+    r"|message|file|readme|docs?|page|comment|api)\b[^.]{0,60}$",
     re.IGNORECASE,
 )
-_QUALIFIED = compile_pattern(
-    r"\b(?:not|never|no longer|except|but|until|once|if|should|must|fail\w*|when|before|after)\b|n't",
-    re.IGNORECASE,
-)
+_SPEAKER = compile_pattern(r"\b(?:user|owner|operator|they|he|she)s?\b", re.IGNORECASE)
 _PROSE = ("context", "decisions", "questions", "state")
 _QUOTED_PROSE = ("context", "decisions", "questions")
 """The prose sections of a draft without an author. Its state is derived from what programs
@@ -79,8 +82,16 @@ class DropReason(Struct, frozen=True):
 
     kind: str
     text: str
+    claim: str = ""
+    """What of it was not found."""
 
 
+_MARK_END = "; unverified)"
+"""Ends the mark of an item that is kept although something of it was not found."""
+MAX_MARKED = 3
+"""Marked items of a section that are kept."""
+SPOKEN_SHARE = 0.5
+"""Share of a sentence's words that the thread must hold where the entries that it cites do not bear it."""
 NOT_BY_USER = DropReason("user", "the user did not write this")
 _ABSENT = " does not occur in the thread"
 
@@ -105,7 +116,10 @@ class DraftChecker:
         self.validate_files = validate_files
         self.lookup = ThreadLookup(thread, goal)
         self.dropped: list[Dropped] = []
+        self._marked: set[tuple[str, str]] = set()
+        """Section and text of the items that were kept with a mark."""
         self._runs = derived.runs
+        self._derived = derived
         self._has_author = False
         """Whether somebody wrote it: then every claim in its prose is looked up, and its refs too."""
         self._thread = thread
@@ -124,12 +138,19 @@ class DraftChecker:
 
         return SupportFinder(self._thread.entries)
 
+    @cached_property
+    def _statuses(self) -> "StatusCheck":
+        from tasuki.draft.checks.statuses import StatusCheck  # as above
+
+        return StatusCheck(self._thread, self._derived)
+
     def check_draft(self, draft: Draft) -> Draft:
         """Return the draft without what failed a check, with the reasons.
 
         In what is left, every path, command, quote and code span occurs in the thread.
         """
         self.dropped = []
+        self._marked.clear()
         self._has_author = draft.authorship.author != "offline"
         if self._has_author:
             self._look_up_claims(draft)
@@ -173,12 +194,13 @@ class DraftChecker:
         texts += [c.note for c in draft.commands[: caps["commands"] * LOOKED_AT_FACTOR]]
         self.lookup.look_up_claims(map(extract_claims, texts))
 
-    def _drop(self, section: str, text: str, reason: DropReason) -> None:
+    def _drop(self, section: str, text: str, reason: DropReason, refs: Sequence[int] = ()) -> None:
         dropped = Dropped(
             section,
             shorten(text, DROPPED_CHARACTERS),
             shorten(reason.text, DROPPED_CHARACTERS),
             kind=reason.kind,
+            refs=tuple(refs),
         )
         self.dropped.append(dropped)
 
@@ -200,7 +222,9 @@ class DraftChecker:
             if self._has_author and is_over:
                 self._drop(section, key(item), DropReason("cap", f"over the cap of {cap}"))
             elif (accepted := check(item)) is not None:
-                places[capped] += 1
+                places[capped] += not (
+                    isinstance(accepted, Item) and accepted.text.endswith(_MARK_END)
+                )
                 selected.append(accepted)
         return tuple(selected)
 
@@ -285,16 +309,60 @@ class DraftChecker:
     ) -> tuple[Item, ...]:
         def check_item(item: Item) -> Item | None:
             refs, why = self._filter_known_refs(item.refs), find_fault(item)
-            if why is None and self._has_author:
-                refs, complaint = self._find_support(item)
-                kind = "unsupported" if self._filter_known_refs(item.refs) else "uncited"
-                why = DropReason(kind, complaint) if complaint else None
+            if self._has_author and (why is None or self._is_marked(item, why)):
+                return self._check_support(section, item, why)
             if why is None:
                 return msgspec.structs.replace(item, refs=refs)
-            self._drop(section, item.text, why)
+            self._drop(section, item.text, why, item.refs)
             return None
 
         return self._select_within_cap(section, items, lambda i: f"{i.label} {i.text}", check_item)
+
+    def _is_marked(self, item: Item, why: DropReason) -> bool:
+        """Return whether an item with a fault is kept with a mark: a next step may name what is not there yet."""
+        if item.label.startswith(NEXT_STEP) and why.kind in ("path", "command", "value"):
+            return True
+        return why.kind in _MARKED and "://" not in why.text
+
+    def _check_support(self, section: str, item: Item, why: DropReason | None) -> Item | None:
+        """Return an author's item with the entries that bear it, marked with what is not found in the thread.
+
+        What nothing in the thread speaks of, what has two faults, and more than a few marked ones are dropped.
+        """
+        known = self._filter_known_refs(item.refs)
+        claim = why.claim if why else ""
+        rest = item.text.replace(f"`{claim}`", " ").replace(claim, " ") if claim else item.text
+        refs, complaint = self._find_support(msgspec.structs.replace(item, text=rest))
+        if item.label.startswith(NEXT_STEP):
+            complaint = ""
+        if refuted := self._statuses.find_refuted(item.text, item.refs):
+            why = DropReason("refuted", refuted)
+        elif complaint and why is None:
+            why = DropReason("unsupported" if known else "uncited", complaint)
+            is_kept = known and item.label != DONE and self._is_spoken_of(item.text)
+            complaint = "" if is_kept else complaint
+        elif why is None and (cause := self._statuses.find_missing_cause(item.text, known)):
+            why = DropReason(
+                "unsupported", f"the cause, {cause.strip()}, is not in the entries that it cites"
+            )
+        text = item.text
+        if why and not text.endswith(_MARK_END):
+            text = f"{text} ({why.text}{_MARK_END}"
+            is_over = sum(where == section for where, _ in self._marked) >= MAX_MARKED
+            if (section, text) in self._marked:
+                why = DropReason("repeated", "said twice")
+            if complaint or is_over or why.kind in ("refuted", "repeated"):
+                self._drop(section, item.text, why, item.refs)
+                return None
+        if text.endswith(_MARK_END):
+            self._marked.add((section, text))
+        return msgspec.structs.replace(item, refs=refs or known, text=text)
+
+    def _is_spoken_of(self, text: str) -> bool:
+        """Return whether the thread, without the goal, holds most of a sentence's words somewhere."""
+        from tasuki.draft.checks.support import measure_mentioned  # as above
+
+        return measure_mentioned(text, self.lookup.lower.partition("\n")[2])[0] >= SPOKEN_SHARE
 
     def _find_support(self, item: Item) -> tuple[tuple[int, ...], str]:
         """Return the entries that support an item, and a complaint if none do.
@@ -324,22 +392,7 @@ class DraftChecker:
             return why
         if item.label.lower().startswith(_PENDING) and self._is_finished(item):
             return DropReason("finished", "it succeeded later in the thread")
-        if self._has_author and self._is_refuted_by_tests(item):
-            return DropReason("unsupported", "the last test run of the thread failed")
         return None
-
-    def _is_refuted_by_tests(self, item: Item) -> bool:
-        """Return whether an item says that tests pass although the last run failed.
-
-        An item that cites a run that passed is not refuted.
-        """
-        tests = [c for c in self.facts.last_check if c.check == "test"]
-        if not any(c.result == "failed" and not c.unseen for c in tests):
-            return False
-        if not _ALL_PASS.search(item.text) or _QUALIFIED.search(item.text):
-            return False
-        passed = (c for c in self.facts.commands if c.check == "test" and c.ok)
-        return not any(set(c.refs) & set(item.refs) for c in passed)
 
     def _check_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:
         """Return the first claim of a text that is not in the thread, as a reason to drop it."""
@@ -358,15 +411,15 @@ class DraftChecker:
             return DropReason("empty", "it is an example of the prompt")
         of_user = is_attributed_to_user(text)
         for claim in extract_claims(text):
-            if claim.kind == "quote" and of_user:
+            if claim.kind == "quote" and of_user and not _is_said_by_another(claim.text, text):
                 if not self.lookup.is_user_quote(claim.text):
                     return NOT_BY_USER
             elif not self._is_claim_known(claim, refs) and not self._is_known_in_other_case(
                 claim, text
             ):
-                return DropReason(claim.kind, f"`{claim.text}`{_ABSENT}")
+                return DropReason(claim.kind, f"`{claim.text}`{_ABSENT}", claim.text)
         unknown = (name for name in extract_names(text) if not self.lookup.has_name(name))
-        return next((DropReason("value", f"`{name}`{_ABSENT}") for name in unknown), None)
+        return next((DropReason("value", f"`{name}`{_ABSENT}", name) for name in unknown), None)
 
     def _is_claim_known(self, claim: TextClaim, refs: Sequence[int]) -> bool:
         """Return whether a claim is among the facts or in the thread."""
@@ -396,7 +449,7 @@ class DraftChecker:
         for lesson in self.facts.lessons:
             if lesson.failed in item.refs and lesson.passed > last:
                 return True
-        if not item.label.lower().startswith(_NEXT_STEP) or not extract_terms(item.text):
+        if not item.label.startswith(NEXT_STEP) or not extract_terms(item.text):
             return False
         return state.is_done_since(item.text, last, self.facts)
 
@@ -423,6 +476,13 @@ def _choose_cap(section: str, item: Item | FileItem | CommandItem) -> str:
     """
     is_labelled = section == "context" and isinstance(item, Item) and bool(item.label)
     return "state" if is_labelled else section
+
+
+def _is_said_by_another(words: str, text: str) -> bool:
+    """Return whether the nearest speaker before quoted words is not the user."""
+    before = text[: max(text.find(words), 0)]
+    match = _AGENT_SPEAKS.search(before)
+    return bool(match) and not _SPEAKER.search(before, match.start() if match else 0)
 
 
 def normalize_path(path: str) -> str:

@@ -115,6 +115,11 @@ def is_attributed_to_user(text: str) -> bool:
     return bool(_ATTRIBUTES.search(_QUOTE.sub("“”", strip_hidden(text))))
 
 
+def strip_attribution(text: str) -> str:
+    """Return a sentence without the words that say whose it is."""
+    return _ATTRIBUTES.sub(" ", text)
+
+
 def extract_names(text: str) -> Iterator[str]:
     """Yield proper names in an English sentence: `Redis` in “cached in Redis”.
 

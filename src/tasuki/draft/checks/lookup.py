@@ -18,6 +18,7 @@ from tasuki.draft.text.entries import (
     contains_verbatim,
     extract_user_words,
     join_entry_text,
+    strip_colours,
     strip_hidden,
 )
 from tasuki.draft.text.pasted import PASTED
@@ -50,6 +51,12 @@ is there.
 _LINE_END = "\x00"
 """Represents a line's end while a message is folded; no text of a thread contains it then."""
 _ENDS = " .,;:!?。！？"
+_LAYOUT = compile_pattern(r" ?([()\[\]{}<>,;:=+*/|&]) ?")
+_LAST_COMMA = compile_pattern(r",(?=[)\]}])")
+_PLACE = compile_pattern(r"([\w-]+(?:\.[\w-]+)*):(\d{2,5})")
+"""A host and a port, which commands give apart."""
+_DECIMAL = compile_pattern(r"\d+(?:\.(\d+))")
+_FRACTION = compile_pattern(r"(?<![\w.])\d+\.\d+(?![\w.])")
 MIN_SEARCHED = 5
 """Minimum characters of what is looked for in the files: shorter texts occur in ids and times."""
 
@@ -89,7 +96,7 @@ class ThreadLookup:
         """Return everything in an entry, or an empty string for an unknown ref."""
         if ref not in self._texts:
             entry = self.find_entry(ref)
-            self._texts[ref] = join_entry_text(entry) if entry else ""
+            self._texts[ref] = strip_colours(join_entry_text(entry)) if entry else ""
         return self._texts[ref]
 
     @cached_property
@@ -104,6 +111,11 @@ class ThreadLookup:
     def lower(self) -> str:
         """The same without case, quote marks and emphasis."""
         return _strip_marks(self.folded).lower()
+
+    @cached_property
+    def code(self) -> str:
+        """The same without the white space and the commas that only lay code out."""
+        return _fold_code(self.folded)
 
     @cached_property
     def user_text(self) -> str:
@@ -163,11 +175,23 @@ class ThreadLookup:
             return int(claim.text[1:]) in self.entries or contains_verbatim(
                 claim.text[1:], self.folded
             )
-        if self._is_in_texts(claim):
+        if self._is_in_texts(claim) or self._is_rounded(claim, refs):
             return True
         if claim.text in self.folded or not (_is_searchable(claim) or self._is_cut(refs)):
             return False
         return self._are_in_files([claim.text])
+
+    def _is_rounded(self, claim: TextClaim, refs: Sequence[int]) -> bool:
+        """Return whether a number is one of a cited entry, rounded to fewer digits."""
+        match = _DECIMAL.fullmatch(claim.text) if claim.kind == "value" else None
+        if match is None:
+            return False
+        digits = len(match[1])
+        return any(
+            abs(float(found) - float(claim.text)) <= 0.5 * 10**-digits + 1e-9
+            for ref in refs
+            for found in _FRACTION.findall(self.get_text(ref))
+        )
 
     def _is_in_texts(self, claim: TextClaim) -> bool:
         if claim not in self._text_matches:
@@ -187,6 +211,10 @@ class ThreadLookup:
             return True
         if " " in text and contains_verbatim(_strip_marks(text).lower(), self.lower):
             return True
+        if claim.kind in ("value", "command") and _fold_code(text) in self.code:
+            return True
+        if place := _PLACE.fullmatch(text):
+            return self._has_together(list(place.groups()))
         if claim.kind == "value" and _MEMBER.fullmatch(text):
             return self._has_together([part for part in _JOINTS.split(text) if part])
         if claim.kind == "path" and _WORDS.fullmatch(text):
@@ -319,6 +347,11 @@ def _fold_quote_lines(text: str) -> list[str]:
     marked = f" {_LINE_END} ".join(filter(None, map(strip_hidden, text.split("\n"))))
     lines = _strip_marks(fold_for_comparison(marked)).lower().split(_LINE_END)
     return [line.strip() for line in lines if line.strip()]
+
+
+def _fold_code(text: str) -> str:
+    """Return code without white space at signs, and without commas before a closing one."""
+    return _LAST_COMMA.sub("", _LAYOUT.sub(r"\1", text))
 
 
 def _strip_marks(text: str) -> str:

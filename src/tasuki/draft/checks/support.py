@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tasuki.draft.text.entries import join_entry_text
+from tasuki.draft.text.entries import join_entry_text, strip_colours
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import WORD, find_identifiers
 from tasuki.model import Entry
@@ -125,11 +125,11 @@ class SupportFinder:
         return self._holding[stem]
 
     def _get_whole_text(self, n: int) -> str:
-        return join_entry_text(self.entries[n]).lower()
+        return strip_colours(join_entry_text(self.entries[n])).lower()
 
     def _get_cut_text(self, n: int) -> str:
         if n not in self._texts:
-            text = join_entry_text(self.entries[n])
+            text = strip_colours(join_entry_text(self.entries[n]))
             half = ENTRY_CHARACTERS // 2
             text = text if len(text) <= ENTRY_CHARACTERS else f"{text[:half]}\n{text[-half:]}"
             self._texts[n] = text.lower()
@@ -142,6 +142,17 @@ def is_supported_by(text: str, source: str) -> bool:
     if _is_other_language(text, source):
         return _has_names(weights, source.lower())
     return _is_mentioned(weights, source.lower())
+
+
+def measure_mentioned(text: str, source: str) -> tuple[float, float]:
+    """Return the share of a text's telling words that a lower-case source holds, and their weight.
+
+    1.0 where the two differ in language and share some name: then words cannot be compared.
+    """
+    weights = weigh_stems(text)
+    if _is_other_language(text, source):
+        return float(_has_names(weights, source)), sum(weights.values())
+    return _measure_share(weights, source), sum(weights.values())
 
 
 def _is_mentioned(weights: Mapping[str, float], source: str) -> bool:

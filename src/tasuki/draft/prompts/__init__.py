@@ -37,9 +37,7 @@ def list_examples() -> frozenset[str]:
 
     No answer may contain them.
     """
-    shown = (
-        m for name in ("system", "agent") for m in _EXAMPLE.finditer(read_prompt_text(HERE, name))
-    )
+    shown = (m for m in _EXAMPLE.finditer(read_prompt_text(HERE, "form")))
     return frozenset(match[1].lower() for match in shown)
 
 

@@ -1,7 +1,7 @@
 """The names that the last calls of a thread used, with the file that each was last used in."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tasuki.draft.text.split import find_identifiers, find_paths
 from tasuki.model import Thread, ToolCall
@@ -12,17 +12,21 @@ FADING = 15.0
 """Calls after which a use counts a third."""
 MAX_INPUT = 8_000
 """Characters of a call's input in which names are looked for."""
-_TELLING = compile_pattern(r"(?=.{4,60}$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$")
+_TELLING = compile_pattern(
+    r"(?=.{4,60}$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$"
+)
 
 
-def rank_names(thread: Thread, is_shown: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
     """Yield names and the file of each, empty where a call names none; the likeliest to be used next first.
 
     What counts is how often and how lately the agent itself wrote a name: in a change, a command or a search.
     """
     worth: dict[str, float] = {}
     files: dict[str, str] = {}
-    calls = [entry.tool for entry in thread.entries if entry.tool and entry.tool.status != "refused"]
+    calls = [
+        entry.tool for entry in thread.entries if entry.tool and entry.tool.status != "refused"
+    ]
     for age, call in enumerate(reversed(calls[-NEWEST_CALLS:])):
         path, text = _find_place(call), _join_input(call)
         for name in set(find_identifiers(text)):
@@ -31,8 +35,7 @@ def rank_names(thread: Thread, is_shown: Callable[[str], bool]) -> Iterator[tupl
                 if path:
                     files.setdefault(name, path)
     for name in sorted(worth, key=lambda name: (-worth[name], name)):
-        if not is_shown(name):
-            yield name, files.get(name, "")
+        yield name, files.get(name, "")
 
 
 def _find_place(call: ToolCall) -> str:

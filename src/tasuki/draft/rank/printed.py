@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.facts.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
+from tasuki.draft.text.entries import strip_colours
 from tasuki.model import Entry, Item, Thread, ToolCall
-from tasuki.patterns import compile_pattern
 from tasuki.tokens import measure_text
 
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
@@ -15,7 +15,6 @@ NEWEST_CALLS = 60
 GOAL_WEIGHT = 1.0
 """What an output that holds the goal's words is worth besides a newer one."""
 MARK = "[…]"
-_CONTROL = compile_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def list_printed(
@@ -36,7 +35,7 @@ def list_printed(
     chosen: list[Item] = []
     for _, entry, label in sorted(found.values(), key=lambda one: -one[0]):
         assert entry.tool
-        text = cut_middle(clean_document(_CONTROL.sub("", entry.tool.output)), MAX_OUTPUT)
+        text = cut_middle(clean_document(strip_colours(entry.tool.output)), MAX_OUTPUT)
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         if cost <= room and "\n" in text:
             room -= cost

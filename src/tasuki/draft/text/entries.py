@@ -53,6 +53,14 @@ def join_entry_text(entry: Entry) -> str:
     )
 
 
+_COLOUR = compile_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def strip_colours(text: str) -> str:
+    """Return what a program printed without what sets colours and moves the cursor."""
+    return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
 def format_entry(entry: Entry) -> str:
     """Return an entry in readable form: words, or the call with its changes and result."""
     call = entry.tool
