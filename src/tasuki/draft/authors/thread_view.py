@@ -5,6 +5,7 @@ does not fit, is included as the summary that the agent itself worked from and a
 excerpts.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,10 +18,11 @@ from tasuki.draft.text.entries import format_entry
 from tasuki.draft.text.split import shorten
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Entry
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
-MAX_RESULT = 1_600
-"""Characters of one tool call with its result."""
+RESULT_LIMITS = (16_000, 8_000, 4_000, 2_400, 1_600)
+"""Characters of one tool call with its result: the most with which all entries fit, else the fewest."""
 MAX_MESSAGE = 12_000
 """Characters of one message."""
 MAX_SUMMARY = 16_000
@@ -28,6 +30,10 @@ EXCERPT_SHARE = 0.3
 """Share of the room for excerpts of older entries, if not all entries fit whole."""
 MAX_LISTED = 160
 """Entries in the list that an agent gets, the newest of those with words."""
+
+
+_REMINDER = compile_pattern(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+"""What a program says to its agent inside results, again and again."""
 
 
 class RequestView(Struct, frozen=True):
@@ -45,7 +51,10 @@ def build_view(task: AuthorTask, room: int) -> RequestView:
     """
     entries = task.thread.entries
     since = _select_in_view(entries)
-    newest, size = _collect_newest(since, room, task.clean)
+    for limit in RESULT_LIMITS:
+        newest, size = _collect_newest(since, room, limit, task.clean)
+        if len(newest) == len(since):
+            break
     whole = len(newest) == len(entries)
     if not whole and len(newest) < len(since):  # Older ones get their part of the room.
         while len(newest) > 1 and size > room * (1 - EXCERPT_SHARE):
@@ -67,13 +76,13 @@ def _select_in_view(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _collect_newest(
-    entries: Sequence[Entry], room: int, clean: Callable[[str], str]
+    entries: Sequence[Entry], room: int, limit: int, clean: Callable[[str], str]
 ) -> tuple[list[tuple[int, str]], int]:
     """Return ref and text of the newest entries that fit, newest first, and their size."""
     collected: list[tuple[int, str]] = []
     size = 0
     for entry in reversed(entries):
-        text = clean(_format_entry(entry))
+        text = clean(_format_entry(entry, limit))
         if not collected:  # The newest one is always included, without its middle if necessary.
             text = clip(text, max(200, room - 80))
         if size + len(text) + 1 > room and collected:
@@ -83,10 +92,10 @@ def _collect_newest(
     return collected, size
 
 
-def _format_entry(entry: Entry) -> str:
+def _format_entry(entry: Entry, result_limit: int) -> str:
     """Return one entry as a request shows it."""
     if entry.kind == "tool":
-        body = clip(format_entry(entry), MAX_RESULT)
+        body = clip(_REMINDER.sub("", format_entry(entry)), result_limit)
         return f"[#{entry.ref} tool] {clean_text(body)}"
     speaker = (
         entry.kind if entry.kind != "user" or entry.origin == "typed" else f"user, {entry.origin}"
@@ -111,12 +120,23 @@ def _list_older(task: AuthorTask, first: int, room: int) -> Iterator[str]:
 
 
 def format_entry_list(entries: Sequence[Entry], clean: Callable[[str], str]) -> str:
-    """Return a line for each entry with words, so that an agent can cite it by number."""
-    spoken = [e for e in entries if e.kind in ("user", "assistant") and len(e.text.strip()) > 20]
+    """Return a line for each entry with words, or with a call that did something, so that an agent can cite it."""
+    heads = [(e, head) for e in entries if (head := _find_head(e))]
     lines = [
-        f"#{e.ref} {e.kind}: {shorten(on_one_line(e.text[:400]), 90)}" for e in spoken[-MAX_LISTED:]
+        f"#{e.ref} {e.kind}: {shorten(on_one_line(h[:400]), 90)}" for e, h in heads[-MAX_LISTED:]
     ]
     return clean("\n".join(lines)) or "(none)"
+
+
+def _find_head(entry: Entry) -> str:
+    """Return what an entry says first, or what its call did; empty for what nobody cites."""
+    call = entry.tool
+    if call is None:
+        is_telling = entry.kind in ("user", "assistant") and len(entry.text.strip()) > 20
+        return entry.text if is_telling else ""
+    if call.changes:
+        return f"edited {', '.join(dict.fromkeys(c.path for c in call.changes))}"
+    return call.command if call.kind == "shell" else ""
 
 
 def create_fence(*texts: str) -> str:
