@@ -113,11 +113,13 @@ def list_closed_failures(facts: Facts) -> set[int]:
 
 
 def _is_lasting(step: str) -> bool:
-    """Return whether a step may be needed again: no bookkeeping of git, no stream edit."""
-    return not (is_bookkeeping(step) or _EDITS.match(step))
+    """Return whether a step may be needed again: no bookkeeping of git, no stream edit, nothing that ends or waits."""
+    return not (is_bookkeeping(step) or _LEAVES_NOTHING.match(step))
 
 
-_EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
+_LEAVES_NOTHING = compile_pattern(
+    r"(?:sed|perl)\b.*\s-\w*i|(?:true|false|break|continue|exit|return|test|\[\[?|open|xdg-open|sleep|wait|kill|pkill|clear|set)(?:\s|$)"
+)
 
 
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:

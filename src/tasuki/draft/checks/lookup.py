@@ -5,6 +5,7 @@ is still missing, since long results are cut in memory.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -50,6 +51,8 @@ is there.
 """
 _LINE_END = "\x00"
 """Represents a line's end while a message is folded; no text of a thread contains it then."""
+_TEXT_PREFIX = compile_pattern(r"(?<=\b[fbru])(?=[\"'][^\"'\s])", re.IGNORECASE)
+"""Where the text of a literal begins, `f"Hello"`: without its mark the two are no word."""
 _ENDS = " .,;:!?。！？"
 _LAYOUT = compile_pattern(r" ?([()\[\]{}<>,;:=+*/|&]) ?")
 _LAST_COMMA = compile_pattern(r",(?=[)\]}])")
@@ -356,6 +359,7 @@ def _fold_code(text: str) -> str:
 
 def _strip_marks(text: str) -> str:
     """Return a text without quote marks and emphasis, and without the double blanks they leave."""
+    text = _TEXT_PREFIX.sub(" ", text)
     for mark in _QUOTE_MARKS:
         text = text.replace(mark, "")
     while "  " in text:

@@ -109,10 +109,11 @@ class BlockWorth:
         if self._sizes[block.ref] >= REPORT_BLOCKS:
             turns = len(self._prompt_refs) - bisect_right(self._prompt_refs, block.ref)
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
-        if language_cues.is_narration(block.text) and len(block.text) < SHORT_CHARACTERS:
-            worth *= ANNOUNCEMENT_WORTH
-        if block.ref not in self.concluding and self._is_passing(block.text):
-            worth *= PASSING_WORTH
+        if self._kinds[block.ref] == "assistant":
+            if language_cues.is_narration(block.text) and len(block.text) < SHORT_CHARACTERS:
+                worth *= ANNOUNCEMENT_WORTH
+            if block.ref not in self.concluding and self._is_passing(block.text):
+                worth *= PASSING_WORTH
         if self._is_overtaken(block):
             worth *= OVERTAKEN_WORTH
         if self._is_worked_off(block):

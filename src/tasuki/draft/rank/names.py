@@ -13,7 +13,7 @@ FADING = 15.0
 MAX_INPUT = 8_000
 """Characters of a call's input in which names are looked for."""
 _TELLING = compile_pattern(
-    r"(?=.{4,60}$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$"
+    r"(?=.{4,60}$)(?!__\w+__$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$"
 )
 
 
