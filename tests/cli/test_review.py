@@ -125,12 +125,12 @@ async def test_decisions(keys: list[str], action: str) -> None:
 
 
 async def test_edits_come_back() -> None:
-    """What was typed is in the result, and can be undone."""
+    """What was typed is in the result, where the record's first section begins, and can be undone."""
     screen = app()
     async with screen.run_test() as pilot:
         await pilot.press("x", "ctrl+z", "y", "ctrl+s")
 
-    assert screen.result == ReviewResult("start", "y" + BRIEF)
+    assert screen.result == ReviewResult("start", BRIEF.replace("## ", "y## ", 1))
 
 
 async def test_cancel_asks_when_edited() -> None:
@@ -211,16 +211,16 @@ async def test_tabs() -> None:
 
 async def test_the_size_is_shown() -> None:
     """The title tells the size without the goal, and when it is over the budget."""
-    screen = app(budget=113)
+    screen = app(budget=114)
     async with screen.run_test() as pilot:
         title = screen.query_one("#title", Static)
-        assert "Brief: 112 of 113 tokens without the goal  " in str(title.content)
+        assert "Brief: 113 of 114 tokens without the goal  " in str(title.content)
         screen.query_one(TextArea).move_cursor((row_of("Fix the"), 0))
         await pilot.press(*"a longer goal")
-        assert "Brief: 112 of 113" in str(title.content)
+        assert "Brief: 113 of 114" in str(title.content)
         screen.query_one(TextArea).move_cursor((0, 0))
         await pilot.press(*"longer past")
-        assert "Brief: 115 of 113 tokens without the goal  OVER BUDGET  edited" in str(
+        assert "Brief: 115 of 114 tokens without the goal  OVER BUDGET  edited" in str(
             title.content
         )
 
@@ -266,11 +266,12 @@ def test_in_a_real_terminal(terminal: Terminal, tmp_path: Path, colour: str) -> 
     terminal.shows(pane, "^S start")
     screen = wait_until_settled(terminal, pane, 5.0)
 
-    assert "# Handoff Context" in screen
+    assert "Goal: Fix the login timeout" in screen.split("\n")[1]
+    assert "# Handoff Context" not in screen, "the first section comes first"
     assert "Left out (2)  Warnings (2)" in screen
     coloured = terminal.run(("capture-pane", "-p", "-e", "-t", pane))
     assert not re.search(r"\x1b\[(?:[\d;]*;)?[34]8;[25]", coloured)
-    terminal.keys(pane, *["Down"] * 6)
+    terminal.keys(pane, *["Down"] * (6 - row_of("## ")))
     terminal.shows(pane, "#3 assistant")
     terminal.keys(pane, "ä", "C-s")
 

@@ -160,7 +160,7 @@ class ReviewApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
     CSS = """
-    #title { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+    #title { height: 2; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
     #sides { height: 1fr; }
     #keys { height: 1; padding: 0 1; }
     TextArea, #about { border: round $foreground 50%; height: 1fr; width: 1fr; padding: 0; }
@@ -234,7 +234,13 @@ class ReviewApp(App[None]):
             if theme in self.available_themes:
                 self.theme = theme
                 break
-        self.query_one(TextArea).focus()
+        brief = self.query_one(TextArea)
+        brief.focus()
+        first = next(
+            (n for n, line in enumerate(brief.document.lines) if line.startswith("## ")), 0
+        )
+        brief.move_cursor((first, 0))
+        self.call_after_refresh(brief.scroll_to, 0, first, animate=False)
         self._show_size()
         self._show_entries()
 
@@ -257,7 +263,8 @@ class ReviewApp(App[None]):
     @on(TextArea.Changed)
     def _show_size(self) -> None:
         text = self.query_one(TextArea).text
-        size = count_tokens(split_brief(text)[0])
+        past, goal = split_brief(text)
+        size = count_tokens(past)
         budget_note = f" of {self.budget:,}" if self.budget else ""
         over_note = "  OVER BUDGET" if self.budget and size > self.budget else ""
         edited_note = "  edited" if text != self.shown_brief else ""
@@ -266,7 +273,8 @@ class ReviewApp(App[None]):
             f"{self.thread.harness} {self.thread.id[:8]} {name}"
         ).strip()
         self.query_one("#title", Static).update(
-            f"Brief: {size:,}{budget_note} tokens without the goal{over_note}{edited_note}   {thread_title}"
+            f"Brief: {size:,}{budget_note} tokens without the goal{over_note}{edited_note}   {thread_title}\n"
+            f"Goal: {clean_for_display(' '.join(goal.split())) or '(none)'}"
         )
 
     @on(TextArea.SelectionChanged)
