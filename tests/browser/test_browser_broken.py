@@ -115,6 +115,27 @@ def test_a_stream_without_news_is_kept(
     assert first == served.pages.streams
 
 
+DEAF = """(() => { const Real = window.SharedWorker; let isFirst = true;
+  window.SharedWorker = function (address) {
+    if (!isFirst) return new Real(address);
+    isFirst = false;
+    return { port: { postMessage: () => {}, onmessage: null } };
+  }; })();"""
+"""The first worker of a page is one that is just ending: it answers nothing."""
+
+
+def test_a_worker_that_never_answers_is_asked_again(served: Served, browsing: Browsing) -> None:
+    """A page that came while the worker of the last one ended is connected, and what it missed is shown."""
+    page = browsing.page(served.origin)
+    page.add_init_script(DEAF)
+    operator(page, served.link)
+    add(served, 10)
+    touch(served, 10)
+
+    expect(page.locator("#live-word")).to_have_text("Live")
+    expect(page.locator("#agent-10")).to_be_visible()
+
+
 def without_shared_worker(served: Served, browsing: Browsing) -> tuple[Page, list[str]]:
     """A page of a browser that has none, and the streams that it opens; its clock is the test's."""
     page = browsing.page(served.origin)

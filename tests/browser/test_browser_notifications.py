@@ -217,9 +217,8 @@ def test_what_is_pushed_is_shown(served: Served, page: Page) -> None:
     (worker,) = page.context.service_workers
     alert = {"id": 7, "title": "developer-con-1 waits for you", "text": "", "path": "/agents/1"}
 
-    def push() -> (
-        bool
-    ):  # again until both stand there: the worker may still take the page for looked at
+    def push() -> bool:
+        """Push both; the worker shows none as long as it takes the page for looked at."""
         for data in (json.dumps(alert), "{"):
             worker.evaluate(
                 "(data) => { self.dispatchEvent(new PushEvent('push', {data})); }", data

@@ -387,12 +387,15 @@ def test_it_is_no_key_where_single_letters_are_none(seen: Page) -> None:
 def answer(peek: Locator, choice: str) -> None:
     """Press the first choice that is called so, once more where it is said that the question changed just now."""
     changed = peek.get_by_text("It changed just now")
-    while True:
+
+    def press() -> bool:
+        if changed.count():
+            changed.evaluate("(note) => { note.textContent = ''; }")
+            peek.page.wait_for_timeout(500)
         peek.get_by_role("button", name=choice, exact=False).first.click()
-        if not changed.count():
-            return
-        changed.evaluate("(note) => { note.textContent = ''; }")
-        peek.page.wait_for_timeout(500)
+        return not changed.count()
+
+    retry_until(press)
 
 
 @ON_SQLITE

@@ -17,6 +17,7 @@ from tasuki.draft.text.split import (
     fold_for_comparison,
     shorten,
     split_sentences,
+    strip_emphasis,
 )
 
 
@@ -43,6 +44,17 @@ def test_emphasis_marks_go_but_operators_stay() -> None:
     assert list(split_sentences(text)) == [
         "wait 2 ** attempt seconds, pass **kwargs to __init__ and really mean it"
     ]
+
+
+def test_patterns_of_paths_are_no_emphasis() -> None:
+    """The `**` of two patterns on one line enclose nothing that is bold."""
+    for text in (
+        "let `packages/**/examples` and `packages/**/storybook` share it",
+        "`**/*.ts` and `**/*.js` are left out",
+        "run `src/**` and `lib/**`",
+    ):
+        assert strip_emphasis(text) == text
+    assert strip_emphasis("**all** of `src/**/a`, and **src/**") == "all of `src/**/a`, and src/"
 
 
 def test_comparable_texts_ignore_white_space_emphasis_and_quote_marks() -> None:

@@ -13,6 +13,7 @@ from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.model import (
+    CheckoutState,
     Entry,
     FileFact,
     RepositoryState,
@@ -98,18 +99,15 @@ def _judge_file(
         if not 0 < merged <= ref  # What it brings is listed, too.
         and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
     ]
-    later = [paths for ref, paths in checkout.listed if ref > file.edits[-1]]
-    is_listed = any(locate(checkout.root, p) == path for paths in later for p in paths)
-    if file.deleted and later and not is_listed:
+    if file.deleted and _is_unlisted(path, file.edits[-1], checkout):
         return "committed"  # Git lists what is gone, if it was in a commit before.
     last = max(file.edits[-1], *listed, 0)
     if file.is_scrap and last == file.edits[-1]:
         held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
         if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
             return "committed"  # Nobody knows that any commit held it.
-    since = last - (
-        last == file.edits[-1] and not by_tools[-1]
-    )  # One line may commit what it moved.
+    is_moved = last == file.edits[-1] and not by_tools[-1]
+    since = last - 1 if is_moved else last  # The line that moved it may also commit it.
     complete = (ref for ref in checkout.complete if ref not in listed)
     if any(ref > since and not 0 < merged <= ref for ref in complete):
         return "committed"
@@ -123,6 +121,14 @@ def _judge_file(
     is_changed_before = any(ref < file.edits[0] for ref in listed)
     takes_back = is_changed_before and last == file.edits[-1] and _only_removes(tools, file)
     return "unclear" if takes_back else "left"
+
+
+def _is_unlisted(path: str, edited: int, checkout: CheckoutState) -> bool:
+    """Return whether git listed changes of a checkout behind an edit, and not this file."""
+    later = [paths for ref, paths in checkout.listed if ref > edited]
+    return bool(later) and not any(
+        locate(checkout.root, p) == path for paths in later for p in paths
+    )
 
 
 def _only_removes(tools: Mapping[int, ToolCall], file: FileFact) -> bool:

@@ -30,7 +30,8 @@ _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BEFORE_NUMBER = (*_ABBREVIATIONS, " No.", " Nr.", "Fig.", "Sec.", " p.", " pp.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
 _TABLE = compile_pattern(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
-_EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
+_EMPHASIS = compile_pattern(r"(?<![*\w/])\*\*(?=[^\s*/])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w/])")
+"""Not the `**` of two patterns of paths, `src/**/a` and `lib/**/b`."""
 _WHOLLY_BOLD = compile_pattern(r"^\s*\*\*[^*]+\*\*:?\s*$")
 _LETTER = compile_pattern(r"[^\W\d_]")
 

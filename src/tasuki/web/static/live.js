@@ -14,6 +14,7 @@
   const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
   const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
   const SILENCE = 40000; // ms; as in stream.js
+  const UNANSWERED = 2000; // ms; the worker greets at once
   const LONGEST_FETCH = 30000; // ms
   const READING = 4000; // ms for which a pointer that rests counts as reading
 
@@ -309,9 +310,16 @@
   let leave = () => {};
   const connectShared = () => {
     const worker = new SharedWorker(body.dataset.stream);
-    worker.port.onmessage = (event) => receive(event.data);
+    const own = () => worker.port.postMessage("leave");
+    let isHeard = false;
+    worker.port.onmessage = (event) => { isHeard = true; receive(event.data); };
     worker.port.postMessage({ newest: Number(body.dataset.newest) });
-    leave = () => worker.port.postMessage("leave");
+    leave = own;
+    window.setTimeout(() => { // one that was ending with the page before this one never says a word
+      if (isHeard || leave !== own) return;
+      leave();
+      connectShared();
+    }, UNANSWERED);
   };
   const prepareAlone = () => { // a browser without SharedWorker: while the page is shown
     let source = null;
