@@ -1,4 +1,4 @@
-"""How well `tasuki.tokens` estimates: its counts beside those of public tokenisers, by kind of text.
+"""How well `tasuki.draft.text.tokens` estimates: its counts beside those of public tokenisers, by kind of text.
 
     npm install gpt-tokenizer @anthropic-ai/tokenizer       in FOLDER, which the registry reaches
     python bench/tokens.py FOLDER TEXT…                     files of text, each a row
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tasuki.tokens import count_tokens  # noqa: E402
+from tasuki.draft.text.tokens import count_tokens  # noqa: E402
 
 SAMPLES = {
     "English": "All tests pass, but the build still fails. Leave the configuration alone and never push without my permission. ",

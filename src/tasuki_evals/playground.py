@@ -29,7 +29,7 @@ from tasuki.draft.text.split import fold_whitespace
 from tasuki.errors import StoreFailed, UsageError
 from tasuki.files import get_data_folder
 from tasuki.model import CommandFact, Draft, FileFact, Lesson
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 CandidateFact = Statement | FileFact | CommandFact | Lesson
 CandidatePlace = Literal["brief", "left out", "taken back", ""]

@@ -14,7 +14,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.harness import registry as harnesses
 from tasuki.session.hook import answer_hook
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 HARNESSES = ("claude", "codex", "pi", "omp", "gemini", "copilot", "opencode")
 

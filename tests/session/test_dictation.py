@@ -12,7 +12,7 @@ from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.errors import AuthorFailed
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff
 
 SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))

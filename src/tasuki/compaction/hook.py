@@ -23,7 +23,7 @@ from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
 from tasuki.model import Thread
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 
 def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:

@@ -31,7 +31,7 @@ from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Goal, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 INTRODUCTION = (
     "This is the record of this session so far, made from its thread. Go on with the work where it stopped; do not mention this record.\n"

@@ -25,7 +25,7 @@ from tasuki.model import (
     Revision,
     Thread,
 )
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 

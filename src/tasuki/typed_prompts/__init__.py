@@ -56,8 +56,8 @@ OPENINGS = (
     "Your last answer held no text. Answer now with the handoff document itself",
     "Your handoff document was checked against the record of this conversation.",
     "This conversation is about to be handed to a fresh thread. Do not go on with the work, and use no tools:",
-    "Your answer was checked against the thread. What was dropped, and why:",
-    "Your document was checked against the thread. What was dropped, and why:",
+    "Your answer was checked against the record of the thread.",
+    "Your document was checked against the record of the thread.",
     "Your answer could not be used: {{problem}} Answer again with valid JSON only:",
     "Your answer could not be used: {{problem}} Write the document again as Markdown with exactly these headings",
 )

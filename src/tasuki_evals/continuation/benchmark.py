@@ -25,7 +25,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Authorship, Goal
 from tasuki.text_safety import shorten_to_line
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.baselines import BASELINES, create_random
 from tasuki_evals.continuation.cuts import (

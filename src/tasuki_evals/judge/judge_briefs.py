@@ -22,7 +22,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Authorship, Entry, Facts, Goal, Thread
 from tasuki.threads.passages import EntryCleaner
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.continuation import metric

@@ -25,9 +25,9 @@ from tasuki.typed_prompts import (
 
 PATH = Path("/home/dev/fleet/data/personas/developer-con-1/handoffs/20260714T120000-5e55104d.md")
 WISH = "Never use port 80, the proxy of the customer owns it."
-NOT_TYPED = {"system", "extract", "coverage_part", "coverage_whole", "question", "question_again",
+NOT_TYPED = {"system", "extract", "coverage_part", "coverage_whole", "form", "rules", "question", "question_again",
              "question_dropped", "question_later", "question_system"}  # fmt: skip
-"""Prompts of models alone: they stand in no thread."""
+"""Prompts of models alone, and parts of others: they stand in no thread."""
 
 
 def filled(folder: Path, name: str) -> str:

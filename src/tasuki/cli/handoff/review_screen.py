@@ -21,7 +21,7 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.model import Entry, Item, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 ReviewAction = Literal["start", "save", "cancel"]
 

@@ -23,9 +23,10 @@ from tasuki.draft.brief import (
     render_context,
     trim_to_budget,
 )
-from tasuki.draft.facts import guides, state
+from tasuki.draft.facts import state
 from tasuki.draft.facts.files import find_short_names
 from tasuki.draft.facts.rules import list_rules
+from tasuki.draft.rank import guides
 from tasuki.draft.rank.block_worth import BlockWorth
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
@@ -52,7 +53,7 @@ from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_senten
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
-from tasuki.tokens import CHARACTERS_PER_TOKEN, measure_text
+from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
 
 ORDER = (
     "stopped",

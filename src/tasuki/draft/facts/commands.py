@@ -5,7 +5,7 @@ from functools import lru_cache, reduce
 
 from msgspec.structs import replace
 
-from tasuki.draft.facts.run_places import RunPlaces
+from tasuki.draft.runs.run_places import RunPlaces
 from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,

@@ -33,7 +33,7 @@ from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens
 
 EXPECTED_SECTIONS = (
     "goal",

@@ -24,7 +24,7 @@ from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, s
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
-from tasuki.tokens import measure_text
+from tasuki.draft.text.tokens import measure_text
 
 LAST_WHOLE = 3
 """Newest messages that are quoted whole."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from tasuki.draft.facts.commands import shorten_command
-from tasuki.draft.facts.guides import clean_document
+from tasuki.draft.rank.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import strip_colours
 from tasuki.model import Entry, Item, Thread, ToolCall
-from tasuki.tokens import measure_text
+from tasuki.draft.text.tokens import measure_text
 
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
 """Characters of an output that is worth quoting, and of it that are quoted."""
