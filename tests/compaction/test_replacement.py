@@ -12,9 +12,9 @@ from tasuki.compaction.memory import read_report
 from tasuki.compaction.replacement import write_summary
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.brief import FENCE_CLOSE
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.harness import registry as harnesses
 from tasuki.session.hook import answer_hook
-from tasuki.draft.text.tokens import count_tokens
 
 HARNESSES = ("claude", "codex", "pi", "omp", "gemini", "copilot", "opencode")
 

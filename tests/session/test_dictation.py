@@ -10,9 +10,9 @@ from tasuki.config import settings
 from tasuki.draft.authors import session_document
 from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.errors import AuthorFailed
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
-from tasuki.draft.text.tokens import count_tokens
 from tasuki.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff
 
 SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))

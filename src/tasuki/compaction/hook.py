@@ -19,11 +19,11 @@ from tasuki.compaction.memory import CompactionMemory, CompactionReport, write_r
 from tasuki.compaction.moment import Compaction, build_coming_compaction, find_last_compaction
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.facts.git import GitProbe
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
 from tasuki.model import Thread
-from tasuki.draft.text.tokens import count_tokens
 
 
 def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:

@@ -28,10 +28,10 @@ from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.pasted import extract_own_words
 from tasuki.draft.text.split import fold_whitespace, shorten
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Goal, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.draft.text.tokens import count_tokens
 
 INTRODUCTION = (
     "This is the record of this session so far, made from its thread. Go on with the work where it stopped; do not mention this record.\n"

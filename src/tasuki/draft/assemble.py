@@ -11,6 +11,7 @@ from tasuki.draft.brief import ITEM_SECTIONS, render_context, trim_to_budget
 from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import join_entry_text
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import (
     Citation,
@@ -25,7 +26,6 @@ from tasuki.model import (
     Revision,
     Thread,
 )
-from tasuki.draft.text.tokens import count_tokens
 
 T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 

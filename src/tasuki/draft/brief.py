@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
-from tasuki.draft.text.tokens import count_tokens
 
 TITLE = "# Handoff Context"
 FENCE_OPEN = "<record-of-the-past>"

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 import tasuki
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Authorship, Goal
 from tasuki.text_safety import shorten_to_line
-from tasuki.draft.text.tokens import count_tokens
 from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.baselines import BASELINES, create_random
 from tasuki_evals.continuation.cuts import (

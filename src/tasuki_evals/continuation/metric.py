@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Sequence, Set
 
 from msgspec import Struct
 
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
-from tasuki.draft.text.tokens import count_tokens
 
 VERSION = 2
 """Version 1 split commands without a lexer, so lines of quotes and here-documents counted

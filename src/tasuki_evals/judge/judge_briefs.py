@@ -17,12 +17,12 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
 from tasuki.draft.pipeline import HandoffResult
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Authorship, Entry, Facts, Goal, Thread
 from tasuki.threads.passages import EntryCleaner
-from tasuki.draft.text.tokens import count_tokens
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.continuation import metric

@@ -188,7 +188,9 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
         ("src/upload/client.py", "`RETRY_DELAY`"),
         ("tests/test_upload.py", ""),
     ]
-    assert draft.authorship.dropped["path"] == 7, "in both answers, but for F1, which was chosen already"
+    assert draft.authorship.dropped["path"] == 7, (
+        "in both answers, but for F1, which was chosen already"
+    )
 
 
 def test_what_falls_through_a_check_takes_no_place(bench: Bench) -> None:

@@ -50,10 +50,10 @@ from tasuki.draft.text.entries import (
     split_turns,
 )
 from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_sentences
+from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
-from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
 
 ORDER = (
     "stopped",

@@ -5,7 +5,6 @@ from functools import lru_cache, reduce
 
 from msgspec.structs import replace
 
-from tasuki.draft.runs.run_places import RunPlaces
 from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
@@ -33,6 +32,7 @@ from tasuki.draft.runs.outcomes import (
 )
 from tasuki.draft.runs.own_lines import sum_up_suites
 from tasuki.draft.runs.reasons import find_reason
+from tasuki.draft.runs.run_places import RunPlaces
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import (
     CheckScope,

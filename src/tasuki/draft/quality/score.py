@@ -31,9 +31,9 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
+from tasuki.draft.text.tokens import count_tokens
 from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.draft.text.tokens import count_tokens
 
 EXPECTED_SECTIONS = (
     "goal",

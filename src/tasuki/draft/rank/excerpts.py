@@ -20,8 +20,8 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import find_tokens, split_sentences, trim_name
-from tasuki.patterns import compile_pattern
 from tasuki.draft.text.tokens import measure_text
+from tasuki.patterns import compile_pattern
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
 _OTHER_LETTER = compile_pattern(r"[^\W\x00-\x7f]")

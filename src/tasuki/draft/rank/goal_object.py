@@ -14,9 +14,9 @@ from tasuki.draft.rank.guides import clean_document, list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_narration
+from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
-from tasuki.draft.text.tokens import measure_text
 
 MAX_PASSAGE, MIN_PASSAGE = 1_100, 80
 """Characters of one passage that is quoted, and that is worth it."""

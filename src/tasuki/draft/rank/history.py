@@ -21,10 +21,10 @@ from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, strip_emphasis
+from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
-from tasuki.draft.text.tokens import measure_text
 
 LAST_WHOLE = 3
 """Newest messages that are quoted whole."""

@@ -6,8 +6,8 @@ from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import strip_colours
-from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.draft.text.tokens import measure_text
+from tasuki.model import Entry, Item, Thread, ToolCall
 
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
 """Characters of an output that is worth quoting, and of it that are quoted."""
