@@ -68,7 +68,6 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "sub-agents' reports kept beside what followed from them": ((block_worth, "USED_REPORT_WORTH", 0.8),),
     "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF_WORTH", 1.0), (block_worth, "OVERTAKEN_WORTH", 1.0)),
     "remarks on how far the work is keep their worth": ((block_worth, "PASSING_WORTH", 1.0),),
-    "with offers that were answered": ((offline, "drop_offers", list),),
     "with what a message announces": ((language_cues, "strip_announcement", lambda text: text), (block_worth, "ANNOUNCEMENT_WORTH", 1.0)),
     "without what the goal shares": ((relevance.Relevance, "measure_overlap", lambda self, text: 0.0),),
     "without the topic of the last messages": ((block_worth, "TOPIC_WEIGHT", 0.0),),

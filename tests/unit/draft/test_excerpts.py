@@ -12,7 +12,6 @@ from tasuki.draft.rank.excerpts import (
     NAME_WEIGHT,
     WORD_WEIGHT,
     ExcerptPicker,
-    drop_offers,
     join_lists,
     measure_block,
     quote_blocks,
@@ -252,32 +251,6 @@ def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
 # -- what is never quoted ----------------------------------------------------------------
 
 
-def test_an_offer_goes_with_the_options_it_introduces() -> None:
-    """What was offered before the user's last message was answered by it."""
-    text = "The cause is the cache.\n\nWould you like me to:\n\n1. Drop it\n2. Keep it"
-    (blocks, other) = (blocks_of(text), blocks_of("Options:\n\n1. Drop it\n2. Keep it"))
-
-    assert [b.text for b in drop_offers(blocks)] == ["The cause is the cache."]
-    assert drop_offers(other) == other
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The importer merges by tenant now and the index `ix_7` must stay. Want me to commit it?",
-        "I decided to keep Redis; let me know if that is wrong.",
-        "If you want the old behaviour, set `LEGACY_MODE=1`.",
-        "The queue is ready to start only after migration 14 was applied",
-        "If you want to reproduce it, these are the findings so far:\n\n- one\n- two",
-        "To deploy, run this and let me know if it fails:\n\n```sh\nmake deploy\n```",
-        "- The cap stays at 7 attempts\n- If you want, I add jitter",
-    ],
-)  # fmt: skip
-def test_what_says_more_than_an_offer_stays(text: str) -> None:
-    """A conclusion beside the offer, a condition, findings and code are no offers."""
-    assert drop_offers(blocks_of(text)) == blocks_of(text)
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -348,12 +321,3 @@ def test_a_paragraph_that_ends_in_a_colon_is_not_quoted_without_its_list() -> No
 
     assert picked(blocks) == [b.text for b in blocks]
     assert claim not in picked(blocks, measure_block(claim) + MESSAGE_COST)
-
-
-def test_a_short_question_that_was_answered_is_no_conclusion() -> None:
-    """In any language; a question that gives its reasons stays."""
-    answered = "`a` is slow.\n\n어떤 방식으로 진행할까요?"
-    reasons = "Is it `a`, since `b` is quick, or `c`, which was changed last week by the same person who changed `d` and `e` as well, or both of them?"
-
-    assert [b.text for b in drop_offers(split_blocks(answered, 1))] == ["`a` is slow."]
-    assert [b.text for b in drop_offers(split_blocks(reasons, 1))] == [reasons]

@@ -32,7 +32,6 @@ from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
     MESSAGE_COST,
     ExcerptPicker,
-    drop_offers,
     join_lists,
     measure_block,
     quote_blocks,
@@ -173,9 +172,6 @@ class DraftComposer:
         self.reasons = reasons
         self.left_out: list[Item] = []
         self.turns = split_turns(self.thread.entries)
-        self.last_answered = max(
-            (t.prompt.ref for t in self.turns if t.prompt and t.messages), default=0
-        )
         self.concluding = find_concluding_refs(self.turns)
         self._denied = {
             turn.conclusion.ref: after.prompt
@@ -218,7 +214,7 @@ class DraftComposer:
                 ):
                     text = language_cues.strip_announcement(text)
                 blocks = join_lists(split_blocks(text[:EXCERPT_CHARACTERS], entry.ref), whole_list)
-                newest.append(blocks if entry.ref > self.last_answered else drop_offers(blocks))
+                newest.append(blocks)
         return [block for blocks in reversed(newest) for block in blocks]
 
     def fill_sections(self) -> dict[str, tuple[Any, ...]]:

@@ -17,6 +17,7 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.rank.excerpts import ExcerptPicker, weigh_cue, weigh_telling_words
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import ThreadTurn, extract_user_words, find_concluding_refs
+from tasuki.draft.text.split import find_identifiers, split_sentences
 from tasuki.patterns import compile_pattern
 
 WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
@@ -25,6 +26,8 @@ USED_REPORT_WORTH = 0.1
 """Worth of a sub-agent's report after the agent said what follows from it."""
 PASSING_WORTH, PASSING_CHARACTERS = 0.0, 400
 """Factor for a remark in the middle of a turn on how far the work is, and its maximum length."""
+BARE_CHARACTERS = 160
+"""Maximum length of a remark in the middle of a turn that is worth nothing without a name, a number or a reason."""
 OVERTAKEN_WORTH, OVERTAKEN_AFTER = 0.5, 10
 """Factor for a block whose files were edited this many entries later, or whose offer was
 answered.
@@ -50,8 +53,12 @@ and characters.
 """
 
 _PASSING = compile_pattern(
-    r"(?i)\b(?:now|still|currently|so far|not yet|no \w+ yet|pending|waiting|awaiting|in progress|is running|are running|in a moment|about to|(?:one|two|three|\d+) (?:of|left|to go|more to)|remaining)\b"
+    r"(?i)\b(?:so far|not yet|no \w+ yet|pending|waiting|awaiting|in progress|is running|are running|in a moment|about to|(?:one|two|three|\d+) (?:of|left|to go|more to)|remaining)\b"
 )
+_TELLS = compile_pattern(
+    r"(?i)[\d`\":：]|\b(?:because|since|instead|rather|so that|never|not|no|without|but|n't)\b|n't\b|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]"
+)
+"""A number, a quotation, a reason or a contrast; scripts without spaces are not judged."""
 _OFFERS = compile_pattern(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
@@ -110,7 +117,7 @@ class BlockWorth:
             turns = len(self._prompt_refs) - bisect_right(self._prompt_refs, block.ref)
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
         if self._kinds[block.ref] == "assistant":
-            if language_cues.is_narration(block.text) and len(block.text) < SHORT_CHARACTERS:
+            if len(block.text) < SHORT_CHARACTERS and _only_announces(block.text):
                 worth *= ANNOUNCEMENT_WORTH
             if block.ref not in self.concluding and self._is_passing(block.text):
                 worth *= PASSING_WORTH
@@ -144,8 +151,9 @@ class BlockWorth:
         return is_done and bool(_FINDING.search(block.text))
 
     def _is_passing(self, text: str) -> bool:
-        """Return whether a remark in the middle of a turn tells how far the work is: it has gone on since."""
-        return len(text) < PASSING_CHARACTERS and bool(_PASSING.search(text))
+        """Return whether a remark in the middle of a turn tells nothing, or how far the work was."""
+        is_bare = len(text) < BARE_CHARACTERS and not _tells(text)
+        return is_bare or (len(text) < PASSING_CHARACTERS and bool(_PASSING.search(text)))
 
     @cached_property
     def _last_edit_by_file(self) -> dict[str, int]:
@@ -185,3 +193,13 @@ class BlockWorth:
         return frozenset(
             word for text in (*asked, *concluded) for word in weigh_telling_words(text[:TOPIC_TEXT])
         )
+
+
+def _tells(text: str) -> bool:
+    """Return whether a text holds a name, a number, a quotation or a reason."""
+    return bool(_TELLS.search(text) or find_identifiers(text))
+
+
+def _only_announces(text: str) -> bool:
+    """Return whether a text announces or celebrates a step, and says no more after that."""
+    return language_cues.is_narration(text) and not any(map(_tells, split_sentences(text)[1:]))

@@ -256,37 +256,6 @@ def is_offer(text: str) -> bool:
     return any(hint in low for hint in _OFFER_HINTS) and bool(_OFFER.search(begins))
 
 
-_ONLY_OFFERS = compile_pattern(
-    r"(?:(?:so|ok(?:ay)?|now|or|and)\b[, ]+)*(?:do you )?(?:want me to|shall i|should i|would you like(?: me)?)\b[^?？\n]*[?？:：]$",
-    re.IGNORECASE,
-)
-
-
-SHORT_QUESTION = 120
-_ASKS = compile_pattern(r"[?？][\"')*\s]*$")
-
-
-def drop_offers(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
-    """Return the blocks of an answered message without paragraphs that only offer or ask.
-
-    With `Would you like me to:` its options are dropped too. Code, and questions that say more,
-    stay.
-    """
-    offers = {
-        b.place
-        for b in blocks
-        if _ONLY_OFFERS.fullmatch(b.text)
-        or (
-            b.kind == "paragraph"
-            and len(b.text) < SHORT_QUESTION
-            and all(map(_ASKS.search, split_sentences(b.text) or [""]))
-        )
-    }
-    return [
-        b for b in blocks if b.place not in offers and not (b.kind == "item" and b.lead in offers)
-    ]
-
-
 @lru_cache(maxsize=20_000)
 def weigh_cue(text: str) -> float:
     """Return how likely a block states something learnt or decided, by its best sentence.
