@@ -139,16 +139,16 @@ def format_code(text: str) -> str:
 
 
 SECTIONS = {
-    "previous": "Previous handoff",
     "stopped": "Where the thread stopped",
     "state": "State of the work",
     "asked": "What the user asked for and ruled",
-    "rules": "Rules of the project that bind",
     "about": "What the goal speaks of",
+    "rules": "Rules of the project that bind",
+    "steps": "The last steps",
     "context": "Context (from previous thread)",
     "decisions": "Key Decisions",
     "questions": "Open Questions / Risks",
-    "steps": "The last steps",
+    "previous": "Previous handoff",
     "drift": "Changed since the thread",
     "files": "Relevant Files",
     "commands": "Relevant Commands",

@@ -42,14 +42,14 @@ def test_sections_stand_in_the_seeds_order_with_its_headings() -> None:
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
         "# Handoff Context",
-        "## Previous handoff",
         "## Where the thread stopped",
         "## State of the work",
         "## What the user asked for and ruled",
+        "## The last steps",
         "## Context (from previous thread)",
         "## Key Decisions",
         "## Open Questions / Risks",
-        "## The last steps",
+        "## Previous handoff",
         "## Changed since the thread",
         "## Relevant Files",
         "## Relevant Commands",

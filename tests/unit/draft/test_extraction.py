@@ -433,8 +433,8 @@ def test_a_next_step_stands_in_the_context_with_its_label(bench: Bench) -> None:
     offline, _ = bench.with_author("offline")
 
     assert [(c.label, c.text, c.refs) for c in draft.context] == [
-        ("Under way", "The delay in `RETRY_DELAY` is being changed.", (3,)),
         ("Next step", "Make the delay of the upload client configurable.", (2,)),
+        ("Under way", "The delay in `RETRY_DELAY` is being changed.", (3,)),
         ("", "The upload client retries three times.", (2,)),
     ]
     assert draft.state == offline.state

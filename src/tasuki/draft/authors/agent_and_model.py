@@ -337,8 +337,8 @@ class AgentAsker:
 
 CHARACTERS_PER_TOKEN = 3
 """Fewer than the usual four: code and paths take more tokens than prose."""
-RETRY_SHARE = 0.4
-"""Share of the room for the retry of a request that the endpoint found too long."""
+RETRY_SHARES = (0.4, 0.15)
+"""Shares of the room for the retries of a request that the endpoint found too long."""
 FRAME_CHARACTERS = 1_000
 """Characters of a request around the goal, the facts and the thread."""
 
@@ -386,15 +386,16 @@ class ModelAsker:
         )
 
     def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
-        """The answer to the last turn; retry with less of the thread if that was too long."""
-        try:
-            return self.client.ask(self.system, turns, answer.build_schema())
-        except RequestTooLong:
-            if self._room_share < 1.0:
-                raise
-        self._room_share = RETRY_SHARE
-        shorter = [AuthorTurn("user", self.build_opening()), *turns[1:]]
-        return self.client.ask(self.system, shorter, answer.build_schema())
+        """The answer to the last turn; retry with less of the thread while that was too long."""
+        for share in RETRY_SHARES:
+            try:
+                return self.client.ask(self.system, turns, answer.build_schema())
+            except RequestTooLong:
+                if self._room_share <= share:
+                    continue
+                self._room_share = share
+                turns = [AuthorTurn("user", self.build_opening()), *turns[1:]]
+        return self.client.ask(self.system, turns, answer.build_schema())
 
     def close(self) -> None:
         """End the connections."""

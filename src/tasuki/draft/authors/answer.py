@@ -271,8 +271,8 @@ def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
     return Draft(
         goal=task.goal,
         context=(
-            *_build_items(state.in_progress, inventory, "Under way"),
             *_build_items(answer.next_steps, inventory, NEXT_STEP),
+            *_build_items(state.in_progress, inventory, "Under way"),
             *_build_items(answer.failed_approaches, inventory, "Failed or rejected"),
             *_build_items(state.not_wanted, inventory, "Not wanted any more"),
             *_build_items(answer.relevant_information, inventory),
