@@ -35,7 +35,6 @@ from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft import assemble, pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
 from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa: E402
-from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
 from tasuki_evals import question_runs, question_sets  # noqa: E402
@@ -64,13 +63,8 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "without the metadata": ((assemble, "build_metadata_lines", lambda thread, revision: []),),
     "without the wording of a block (sentence weights)": ((block_worth, "weigh_cue", lambda text: 1.0), (offline, "weigh_cue", lambda text: 1.0)),
     "plans and reports keep their worth": ((block_worth, "REPORT_MIN_WORTH", 1.0),),
-    "code and tables of earlier turns as worth as text": ((block_worth, "CODE_WORTH", 1.0),),
     "sub-agents' reports kept beside what followed from them": ((block_worth, "USED_REPORT_WORTH", 0.8),),
-    "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF_WORTH", 1.0), (block_worth, "OVERTAKEN_WORTH", 1.0)),
-    "remarks on how far the work is keep their worth": ((block_worth, "PASSING_WORTH", 1.0),),
-    "with what a message announces": ((language_cues, "strip_announcement", lambda text: text), (block_worth, "ANNOUNCEMENT_WORTH", 1.0)),
     "without what the goal shares": ((relevance.Relevance, "measure_overlap", lambda self, text: 0.0),),
-    "without the topic of the last messages": ((block_worth, "TOPIC_WEIGHT", 0.0),),
     "without `told once`": ((excerpts, "REPEAT_FACTOR", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
     "user: without the last messages first": ((history, "LATE_BONUS", 0.0),),
@@ -81,7 +75,6 @@ PARTS: dict[str, tuple[Change, ...]] = {
         (relevance.FileRanks, "compute_terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
     ),
     "files: without what is only spoken of": ((choices, "MAX_MENTIONED", 0),),
-    "files: without those in hand": ((offline, "MAX_IN_HAND", 0),),
 }  # fmt: skip
 COLUMNS = ("edit", "file", "cmd", "id", "p5")
 

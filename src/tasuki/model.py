@@ -532,18 +532,8 @@ class Facts(Struct, frozen=True):
     """Edited files of which the thread does not tell whether a commit holds them."""
     todos: tuple[Todo, ...] = ()
     todos_ref: int = 0
-    requests: tuple[Quote, ...] = ()
-    constraints: tuple[Quote, ...] = ()
-    decisions: tuple[Quote, ...] = ()
-    questions: tuple[Quote, ...] = ()
-    findings: tuple[Quote, ...] = ()
-    next_steps: tuple[Quote, ...] = ()
-    rejected: tuple[Quote, ...] = ()
     lessons: tuple[Lesson, ...] = ()
-    values: tuple[Quote, ...] = ()
-    """Values and identifiers that occur nowhere in the working tree."""
     running: tuple[Background, ...] = ()
-    artifacts: tuple[Quote, ...] = ()
     previous: tuple[Quote, ...] = ()
     """Items of earlier handoffs found in the thread, folded."""
     revision: Revision = Revision()

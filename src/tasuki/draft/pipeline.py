@@ -19,7 +19,7 @@ from tasuki.draft import assemble
 from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
-from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
+from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.earlier_handoffs import quote_before_plan
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
@@ -142,8 +142,6 @@ def analyze_thread(
 
     report(EXTRACTING)
     derived = derive_facts(thread, revision, goal.text)
-    if revision.repository:
-        derived = add_values(derived, thread.cwd)
     if (before := _read_planning(harness, thread)) is not None:
         previous = (*derived.facts.previous, *quote_before_plan(thread, before))
         derived = replace(derived, facts=replace(derived.facts, previous=previous))

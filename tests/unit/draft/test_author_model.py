@@ -291,7 +291,7 @@ def test_a_schema_that_is_turned_down_is_left_out(task: AuthorTask) -> None:
     assert modes == ["native", "text"]
 
 
-def test_a_request_that_is_too_long_is_made_shorter_once(tmp_path: Path) -> None:
+def test_a_request_that_is_too_long_is_made_shorter_twice(tmp_path: Path) -> None:
     """Whatever the settings say of the window, the endpoint knows better."""
     sizes = []
 
@@ -302,5 +302,5 @@ def test_a_request_that_is_too_long_is_made_shorter_once(tmp_path: Path) -> None
 
     with pytest.raises(AuthorFailed, match="maximum context length"):
         ask(task_of(long_thread(200), tmp_path), answer)
-    assert len(sizes) == 2
-    assert sizes[1] < sizes[0] * 0.5
+    assert len(sizes) == 3
+    assert sizes[2] < sizes[1] * 0.5 < sizes[0] * 0.25

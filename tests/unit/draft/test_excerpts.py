@@ -12,7 +12,6 @@ from tasuki.draft.rank.excerpts import (
     NAME_WEIGHT,
     WORD_WEIGHT,
     ExcerptPicker,
-    join_lists,
     measure_block,
     quote_blocks,
     weigh_cue,
@@ -37,10 +36,9 @@ def picked(
     blocks: list[MessageBlock],
     room: int = ROOM,
     worth: Callable[[MessageBlock], float] = alike,
-    least: float = 0.0,
 ) -> list[str]:
     """The texts that are picked, in the order of the thread."""
-    chosen, _ = ExcerptPicker(blocks).pick_blocks(range(len(blocks)), room, worth, least)
+    chosen, _ = ExcerptPicker(blocks).pick_blocks(range(len(blocks)), room, worth)
     return [blocks[i].text for i in chosen]
 
 
@@ -135,14 +133,13 @@ def test_what_is_picked_fits_into_the_room(room: int) -> None:
 
 
 def test_worth_decides_between_equals_and_nothing_without_worth_is_picked() -> None:
-    """Of two alike the one of more worth; none of worth 0, and none below the least."""
+    """Of two alike the one of more worth, and none of worth 0."""
     blocks = blocks_of("The importer drops some rows", "The importer drops other rows")
     room = MESSAGE_COST + measure_block(blocks[1].text)
 
     assert picked(blocks, room, lambda b: 2.0 if b.ref == 2 else 1.0) == [blocks[1].text]
     assert picked(blocks, room, lambda b: 2.0 if b.ref == 1 else 1.0) == [blocks[0].text]
     assert picked(blocks, ROOM, lambda b: 0.0) == []
-    assert picked(blocks, ROOM, alike, least=1e9) == []
 
 
 def test_an_introduction_goes_with_its_list() -> None:
@@ -182,13 +179,12 @@ def test_a_heading_is_paid_once_a_message() -> None:
 # -- cues ------------------------------------------------------------------------------
 
 
-def test_a_narration_and_an_offer_lose_against_what_was_learnt() -> None:
-    """An announcement counts least, then an offer, then plain words; a cause counts most."""
-    narration, offer = "Let me check the queue first.", "Want me to add a test for the queue?"
+def test_a_narration_loses_against_what_was_learnt() -> None:
+    """An announcement counts least, then plain words; a cause counts most."""
+    narration = "Let me check the queue first."
     plain = "The queue is a list of rows and the worker reads it."
     cause = "The root cause is that the worker never releases its lock, because `flush` is skipped."
 
-    assert weigh_cue(narration) < weigh_cue(offer) < weigh_cue(cause)
     assert weigh_cue(narration) < weigh_cue(plain) < weigh_cue(cause)
     assert picked(blocks_of(narration, cause), MESSAGE_COST + measure_block(cause), lambda b: weigh_cue(b.text)) == [cause]  # fmt: skip
 
@@ -202,20 +198,6 @@ def test_every_block_has_some_worth(text: str) -> None:
 
 
 # -- lists -----------------------------------------------------------------------------
-
-
-def test_a_short_list_is_one_block_and_a_long_one_is_not() -> None:
-    """Items below one heading are joined up to a length; places and introductions follow."""
-    blocks = blocks_of("These:\n- one\n- two\n- three\n## Else\n- four\n\nIntro:\n```\nx\n```")
-    joined = join_lists(blocks, 30)
-
-    assert [b.text for b in joined] == [
-        "These:", "- one\n- two\n- three", "- four", "Intro:", "```\nx\n```",
-    ]  # fmt: skip
-    assert [b.place for b in joined] == [0, 1, 2, 3, 4]
-    assert [b.lead for b in joined] == [-1, 0, -1, -1, 3]
-    assert [b.text for b in join_lists(blocks, 14)][1:3] == ["- one\n- two", "- three"]
-    assert join_lists(blocks, 0) == blocks
 
 
 # -- quoting ---------------------------------------------------------------------------

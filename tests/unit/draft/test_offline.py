@@ -74,7 +74,7 @@ def test_a_message_that_nobody_answered_stands_first(tmp_path: Path) -> None:
     assert [(i.text, i.refs) for i in waiting.stopped if i.label == label] == [
         ('"Now do the same for the importer, but never in one transaction."', (17,))
     ]
-    assert [i.label for i in waiting.stopped if i.label][:2] == ["Files in hand", label]
+    assert next(i.label for i in waiting.stopped) == label
     assert label not in {i.label for i in answered.stopped}
 
 
@@ -137,17 +137,6 @@ def test_advice_that_the_goal_overrules_is_marked(tmp_path: Path) -> None:
     assert [i.refs for i in against if i.label == label] == [(18,)]
     assert label not in {i.label for i in other}
     assert "Redis cache" in texts(other)
-
-
-def test_the_files_in_hand_were_touched_and_are_still_there(tmp_path: Path) -> None:
-    """At most three; none that was deleted, and none that was only spoken of."""
-    builder = (
-        talk().edit("src/gone.py", "a", "b").shell("rm src/gone.py").shell("rg x", "src/said.py")
-    )
-    (hand,) = [i.text for i in draft_of(builder, tmp_path).stopped if i.label == "Files in hand"]
-
-    assert len(hand.split(", ")) == offline.MAX_IN_HAND
-    assert set(re.findall(r"`([^`]+)`", hand)) <= {f"src/{n}.py" for n in ("importer", "exporter", "scheduler", "mailer")}  # fmt: skip
 
 
 # -- conclusions -------------------------------------------------------------------------
@@ -372,13 +361,3 @@ def test_what_was_said_after_an_aborted_call_is_marked() -> None:
     )  # fmt: skip
 
     assert find_said_after_abort(entries, {5}) == {3: 2}
-
-
-def test_files_that_were_read_long_ago_are_not_in_hand(tmp_path: Path) -> None:
-    """Read once at the start, a file is none in which the work goes on; one that was edited lately is."""
-    thread = ThreadBuilder("claude").user("go").read("old.py", "x = 1")
-    for n in range(60):
-        thread = thread.shell(f"python run.py {n}", "fine")
-    thread = thread.edit("new.py", "a", "b")
-
-    assert "Files in hand: `new.py`\n" in built(thread, tmp_path)

@@ -8,7 +8,6 @@ from tasuki.draft.facts.commands import (
     normalize_command,
     split_steps,
 )
-from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.runs.changes import find_change
 from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
@@ -59,21 +58,6 @@ def _rank_goal_files_first(files: FileRanks) -> list[tuple[float, FileFact]]:
     late = [pair for pair in named if pair in ranked[GOAL_FILE_PLACE:]]
     rest = [pair for pair in ranked if pair not in late]
     return [*rest[:GOAL_FILE_PLACE], *late, *rest[GOAL_FILE_PLACE:]]
-
-
-def list_files_in_hand(task: AuthorTask, limit: int) -> list[str]:
-    """Return the files in which the work will most likely continue: edited ones, and those read last."""
-    if has_unnamed_edits(task.thread):
-        return []
-    ranked = rank_existing_files(task)
-    last = task.relevance.last
-    recent = [
-        f
-        for f in ranked
-        if (f.edits and last - f.edits[-1] <= RECENT_EDITS)
-        or (f.reads and last - f.reads[-1] <= RECENT and not is_outside(f.path))
-    ]
-    return [f.path for f in recent[:limit]]
 
 
 def choose_commands(

@@ -32,7 +32,6 @@ from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
     MESSAGE_COST,
     ExcerptPicker,
-    join_lists,
     measure_block,
     quote_blocks,
     weigh_cue,
@@ -47,10 +46,12 @@ from tasuki.draft.text.entries import (
     find_concluding_refs,
     find_said_after_abort,
     split_turns,
+    strip_frame,
 )
 from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_sentences
 from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
 from tasuki.harness.reading.jsonl import drop_torn_sentences
+from tasuki.harness.tool_table.calls import LAUNCHED
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
@@ -94,15 +95,11 @@ RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
 ENOUGH_ROOM = 0.8
 """Share of its room under which no earlier message is quoted."""
-WHOLE_LIST, ROOM_PER_LIST_CHARACTER = 320, 45
-"""Maximum characters of a list that is quoted whole or not at all, and the room needed for
-each character.
-"""
 EXCERPT_CHARACTERS = 150_000
 """Characters of the agent's newest messages for excerpts; a harness's summaries are extra."""
 STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
-MAX_IN_HAND, MAX_MID_TURN = 3, 3
+MAX_MID_TURN = 3
 WHOLE, SHORT, TELLING = 700, 160, 120
 _NO_ANSWER = "No response requested."
 """What Claude Code writes where no model answered."""
@@ -199,7 +196,6 @@ class DraftComposer:
         return self.task.derived.own_words.get(prompt.ref) or extract_user_words(prompt)
 
     def _collect_blocks(self) -> list[MessageBlock]:
-        whole_list = min(WHOLE_LIST, self.whole // ROOM_PER_LIST_CHARACTER)
         newest: list[list[MessageBlock]] = []
         left = EXCERPT_CHARACTERS
         last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
@@ -213,8 +209,7 @@ class DraftComposer:
                     and entry.ref != last
                 ):
                     text = language_cues.strip_announcement(text)
-                blocks = join_lists(split_blocks(text[:EXCERPT_CHARACTERS], entry.ref), whole_list)
-                newest.append(blocks)
+                newest.append(split_blocks(text[:EXCERPT_CHARACTERS], entry.ref))
         return [block for blocks in reversed(newest) for block in blocks]
 
     def fill_sections(self) -> dict[str, tuple[Any, ...]]:
@@ -256,11 +251,8 @@ class DraftComposer:
         return list(self.authored.questions)
 
     def _stopped(self, room: int) -> list[Item]:
-        """Return the files in hand, and the newest messages.
-
-        These are the last message, and before it the last that concludes.
-        """
-        items = [*self._list_in_hand(), *self._list_unanswered(max(WHOLE, room * 2 // 3))]
+        """Return the newest messages: the last one, and before it the last that concludes."""
+        items = list(self._list_unanswered(max(WHOLE, room * 2 // 3)))
         room = min(room, MAX_STOPPED) - sum(map(_measure_line, items))
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
@@ -323,11 +315,6 @@ class DraftComposer:
                 label, refs = "Said after a call was aborted", [ref, call]
             items.append(Item(text=text, refs=tuple(refs), label=label))
         return items
-
-    def _list_in_hand(self) -> Iterator[Item]:
-        """Yield the files in which the work will most likely continue."""
-        if paths := choices.list_files_in_hand(self.task, MAX_IN_HAND):
-            yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
     def _list_unanswered(self, limit: int) -> Iterator[Item]:
         """Yield the user's last message if the agent did not answer it, whole if it fits `limit`."""
@@ -482,7 +469,7 @@ class DraftComposer:
 
     def _context(self, room: int) -> list[Item]:
         """Return the blocks of earlier turns that add most."""
-        worth = BlockWorth(self.task, self.turns, self.picker)
+        worth = BlockWorth(self.task, self.turns, self.blocks)
         picked, _ = self.picker.pick_blocks(range(len(self.blocks)), room, worth.weigh)
         return self._build_quotes(picked)
 
@@ -501,8 +488,11 @@ def _extract_message(entry: Entry) -> str:
     if call is None:
         is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
         is_said = is_said and entry.text.strip() != _NO_ANSWER
+        if entry.kind == "compaction":
+            return strip_frame(entry.text)
         return entry.text if is_said else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
+    is_report = is_report and not call.output.startswith(LAUNCHED)
     is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.
     return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""
 

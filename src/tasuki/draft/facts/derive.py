@@ -12,9 +12,6 @@ from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlie
 from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import (
     build_file_facts,
-    find_values,
-    is_noise,
-    select_only_in_thread,
 )
 from tasuki.draft.facts.mentions import add_mentions
 from tasuki.draft.facts.run_logs import join_looks
@@ -107,16 +104,8 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         maybe_committed=unclear,
         todos=todos,
         todos_ref=todos_ref,
-        requests=_select_quotes(stated, "request", by_user=True),
-        constraints=_select_quotes(stated, "constraint"),
-        decisions=_select_quotes(stated, "decision"),
-        questions=_select_quotes(stated, "question"),
-        findings=_select_quotes(stated, "finding"),
-        next_steps=_select_quotes(stated, "next"),
-        rejected=(*_select_quotes(stated, "rejected"), *_select_quotes(stated, "reversal")),
         lessons=_find_lessons(entries, all_runs),
         running=tuple(b for b in thread.background if b.state == "running"),
-        artifacts=_list_artifacts(thread),
         previous=tuple(q for q in folded if not _is_done(q, subjects)),
         subjects=subjects,
         repository=repository,
@@ -127,22 +116,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     return DerivedFacts(facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent)
 
 
-def add_values(derived: DerivedFacts, cwd: str) -> DerivedFacts:
-    """Return the facts with the values that occur nowhere in the working tree. Runs git."""
-    value_candidates = find_values(derived.statements, derived.facts.revision.commits)
-    facts = replace(derived.facts, values=select_only_in_thread(cwd, value_candidates))
-    return replace(derived, facts=facts)
-
-
 def _list_focus_names(goal: str) -> list[str]:
     """Return identifiers of a goal that are long enough to mean something."""
     return [name for name in dict.fromkeys(find_identifiers(goal[:20_000])) if len(name) >= 5][:8]
-
-
-def _select_quotes(
-    stated: Iterable[Statement], kind: str, by_user: bool = False
-) -> tuple[Quote, ...]:
-    return tuple(s.quote for s in stated if s.kind == kind and (s.by_user or not by_user))
 
 
 def _find_todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
@@ -151,16 +127,6 @@ def _find_todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
         if entry.tool and entry.tool.todos is not None and entry.tool.status != "error":
             return entry.tool.todos, entry.ref
     return (), 0
-
-
-def _list_artifacts(thread: Thread) -> tuple[Quote, ...]:
-    """Return plans and scratch files with their paths."""
-    found: dict[str, int] = dict.fromkeys(thread.artifacts, 0)
-    for entry in thread.entries:
-        for change in entry.tool.changes if entry.tool else ():
-            if is_noise(change.path) or "/plans/" in change.path:
-                found[change.path] = entry.ref
-    return tuple(Quote(text=path, ref=ref) for path, ref in found.items())
 
 
 def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:

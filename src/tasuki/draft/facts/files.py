@@ -1,7 +1,4 @@
-"""Files of a thread: which were read, edited and removed, how often.
-
-Also the values that only the thread knows.
-"""
+"""Files of a thread: which were read, edited and removed, how often."""
 
 import re
 from collections import Counter, deque
@@ -10,63 +7,14 @@ from functools import lru_cache
 
 from tasuki.draft.facts.commands import LEADING_CD, CommandRun
 from tasuki.draft.facts.file_commands import list_displaced
-from tasuki.draft.facts.git import find_in_tree
-from tasuki.draft.facts.statements import Statement
 from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.repository.checkouts import expand_home
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
-from tasuki.model import FileChange, FileFact, Quote, Thread
+from tasuki.model import FileChange, FileFact, Thread
 from tasuki.paths import is_on_drive, is_outside, make_relative
 from tasuki.patterns import compile_pattern
-
-MAX_LOOKED_UP = 48
-"""Newest values that git is asked about at once."""
-MIN_VALUE = 4
-
-_VALUE = compile_pattern(
-    r"https?://[^\s)>\]\"'`,;]+"
-    r"|\b[A-Z][A-Z0-9]{1,9}-\d+\b"
-    r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
-    r"|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b"
-    r"|(?<=`)[^`\s]{4,60}(?=`)"
-    r"|\b(?:localhost|\d{1,3}(?:\.\d{1,3}){3}):\d{2,5}\b"
-    r"|\bv?\d+\.\d+\.\d+(?:[-+.][\w.]+)?\b"
-)
-_TRIVIAL = compile_pattern(
-    r"^[\W\d_]+$|^(?:true|false|null|none|nil|undefined|main|master)$", re.IGNORECASE
-)
-
-
-def find_values(statements: Iterable[Statement], finished: Iterable[Quote] = ()) -> list[Quote]:
-    """Return values in what was said, each with the newest entry that names it, newest first.
-
-    Hashes of the thread's own commits are left out: the state of the work names those.
-    """
-    known = {q.text.split()[0] for q in finished}
-    found: dict[str, int] = {}
-    for statement in statements:
-        for value in _VALUE.findall(statement.text):
-            value = value.rstrip(".:")
-            if len(value) >= MIN_VALUE and not _TRIVIAL.match(value) and value not in known:
-                found.pop(value, None)
-                found[value] = statement.ref
-    return [Quote(text=v, ref=r) for v, r in reversed(found.items())]
-
-
-def select_only_in_thread(cwd: str, values: Sequence[Quote]) -> tuple[Quote, ...]:
-    """Return those of some values that occur in no tracked file of the repository.
-
-    Return nothing without a repository or if git does not answer in time: absence must be
-    certain.
-    """
-    asked = list(values[:MAX_LOOKED_UP])
-    present = find_in_tree(cwd, [q.text for q in asked])
-    if present is None:
-        return ()
-    return tuple(q for q in asked if not any(q.text in line for line in present))
-
 
 _READER = compile_pattern(
     r"(?:^|[|;&(\n]\s*)(?:sed\s+-n\w*\s+(?:-e\s+)?(?:'[^']*'|\"[^\"]*\"|\S+)|cat|nl|head|tail|less|bat|wc)\s+([^|;&><\n]+)"

@@ -158,29 +158,6 @@ _PATH_PLACES = {"1 ": 8, "2 ": 9, "u ": 10, "? ": 1}
 """Which word of a line of `git status` is the path."""
 
 
-def find_in_tree(cwd: str, candidates: list[str]) -> set[str] | None:
-    """Return which texts occur in tracked files of a repository; None if git takes too long."""
-    if not candidates:
-        return set()
-    import subprocess
-
-    arguments = [a for c in candidates for a in ("-e", c)]
-    try:
-        result = subprocess.run(
-            (*_GIT, "-C", cwd, "grep", "-ohIF", "--max-count=2", *arguments),
-            capture_output=True,
-            timeout=0.4,
-            env=_build_environment(),
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None
-    if result.returncode not in (0, 1):
-        return None
-    return set(result.stdout.decode("utf-8", "replace").split("\n")) - {""}
-
-
 MAX_BYTES = 4 << 20
 """Larger files are compared by size and time alone."""
 

@@ -204,8 +204,8 @@ def _is_required(kind: str, task: AuthorTask) -> bool:
     return {
         "state": bool(facts.uncommitted or facts.todos or facts.last_check or facts.revision.commits),
         "wishes": bool(task.inventory.list_lasting_wishes()),
-        "decisions": bool(facts.decisions),
-        "questions": bool(facts.questions),
+        "decisions": any(s.kind == "decision" for s in task.derived.statements),
+        "questions": any(s.kind == "question" for s in task.derived.statements),
         "files": any(f.edits or f.reads for f in facts.files),
         "commands": bool(facts.commands),
     }.get(kind, True)  # fmt: skip

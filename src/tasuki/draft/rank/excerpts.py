@@ -8,13 +8,10 @@ once, in the words of the later one.
 
 import heapq
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import groupby
-
-from msgspec.structs import replace
 
 from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
@@ -25,15 +22,6 @@ from tasuki.patterns import compile_pattern
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
 _OTHER_LETTER = compile_pattern(r"[^\W\x00-\x7f]")
-_OFFER = compile_pattern(
-    r"(?:want me to|shall i|should i (?:go|proceed|start|also)|would you like|let me know|if you(?:'d| would)? (?:want|like)|"
-    r"do you want me|happy to|ready to (?:go|start|proceed))\b",
-    re.IGNORECASE,
-)
-_OFFER_HINTS = (
-    "want me", "shall i", "should i ", "would you ", "let me know", "if you", "happy to", "ready to",
-)  # fmt: skip
-"""Words of which an offer holds one; they are found faster than the pattern."""
 NAME_WEIGHT, WORD_WEIGHT = 2.0, 1.0
 REPEAT_FACTOR = 0.25
 """Factor for a word's worth each time it was quoted."""
@@ -146,25 +134,16 @@ class ExcerptPicker:
             ]
         )
 
-    def measure_likeness(self, index: int, words: Collection[str]) -> float:
-        """Return how much of a block some words cover, 0 to 1; rare words count more."""
-        own, rarity = self._words[index], self._rarity
-        whole = sum([weight * rarity[word] for word, weight in own.items()])
-        shared = sum([own[word] * rarity[word] for word in own if word in words])
-        return shared / whole if whole else 0.0
-
     def pick_blocks(
         self,
         indexes: Iterable[int],
         room: int,
         worth: Callable[[MessageBlock], float],
-        min_density: float = 0.0,
     ) -> tuple[list[int], int]:
         """Return blocks that fit into `room` characters, and the room left.
 
         The best for their length come first. A block brings its heading along, and, if there is
-        room, the paragraph that introduces it. Stops at blocks whose worth for their length is
-        below `min_density`.
+        room, the paragraph that introduces it.
         """
         fixed = {i: worth(self.blocks[i]) for i in indexes if i not in self.taken}
         by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in fixed}
@@ -180,8 +159,6 @@ class ExcerptPicker:
             if queue and density < -queue[0][0] - 1e-12:
                 heapq.heappush(queue, (-density, index))
                 continue
-            if density < min_density:
-                break
             for group in self._list_groups(index, by_place):
                 cost = self._measure_cost(group, printed)
                 if cost <= room:
@@ -247,46 +224,17 @@ class ExcerptPicker:
         return worth * self.measure_novelty(index) / math.pow(length, LENGTH_POWER)
 
 
-def is_offer(text: str) -> bool:
-    """Return whether a block offers what the agent might do next."""
-    if len(text) >= 240:
-        return False
-    begins = text[:120]
-    low = begins.lower()
-    return any(hint in low for hint in _OFFER_HINTS) and bool(_OFFER.search(begins))
-
-
 @lru_cache(maxsize=20_000)
 def weigh_cue(text: str) -> float:
     """Return how likely a block states something learnt or decided, by its best sentence.
 
-    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to 2.
+    0.35 for one that only announces a step, else 0.2 to 2.
     """
     first = text[:1_500]
     if language_cues.is_narration(first) and len(first) < SHORT_MESSAGE:
         return 0.35
-    if is_offer(first):
-        return 0.5
     weights = [language_cues.weigh_assistant_sentence(s) for s in split_sentences(first)]
     return 0.2 + 0.6 * min(max(weights, default=NO_SENTENCE_WEIGHT), 3.0)
-
-
-def join_lists(blocks: Sequence[MessageBlock], max_length: int) -> list[MessageBlock]:
-    """Return the blocks of one message, with lists of up to `max_length` characters joined.
-
-    An item alone says only half of it.
-    """
-    joined: list[MessageBlock] = []
-    places: dict[int, int] = {}
-    for block in blocks:
-        last = joined[-1] if joined else None
-        goes_on = last and last.kind == block.kind == "item" and last.heading == block.heading
-        if last and goes_on and len(last.text) + len(block.text) < max_length:
-            joined[-1] = replace(last, text=f"{last.text}\n{block.text}")
-        else:
-            joined.append(replace(block, place=len(joined), lead=places.get(block.lead, -1)))
-        places[block.place] = len(joined) - 1
-    return joined
 
 
 def quote_blocks(

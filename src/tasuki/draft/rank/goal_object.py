@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tasuki.draft.rank.guides import clean_document, list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
-from tasuki.draft.text.language_cues import is_narration
+from tasuki.draft.text.language_cues import is_narration, orders_agents
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
@@ -94,6 +94,8 @@ def _list_texts(thread: Thread) -> Iterator[Passage]:
             yield Passage(entry.ref, "", entry.text[:MAX_TEXT], SPEAKS)
         elif entry.kind == "user" and len(words := extract_user_words(entry)) > LONG_MESSAGE:
             yield Passage(entry.ref, "The user wrote", words[:MAX_TEXT], SPEAKS)
+        elif call and orders_agents(call.output):
+            continue
         elif call and call.status == "ok" and call.kind == "agent":
             yield Passage(entry.ref, "A sub-agent reported", call.output[:MAX_TEXT], REPORTS)
         elif call and call.status == "ok" and call.kind == "shell" and _TALK.search(call.command):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
+from tasuki.draft.text.language_cues import orders_agents
 from tasuki.draft.text.split import fold_whitespace, split_sentences
 from tasuki.model import FIRST_DOCUMENT, Thread
 from tasuki.paths import make_relative
@@ -70,16 +71,17 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
     """
     found: dict[str, tuple[int, str]] = {}
     for number, document in enumerate(thread.documents):
-        if _DOCUMENT.search(document.path):
+        if _DOCUMENT.search(document.path) and not orders_agents(document.text):
             path = make_relative(document.path, thread.cwd)
             found[path] = (FIRST_DOCUMENT + number, document.text)
     for entry in thread.entries:
         call = entry.tool
-        if call is None or call.status in ("error", "refused", "aborted"):
+        if call is None or call.status == "error" or not call.was_done:
             continue
         if call.kind == "read" and len(call.paths) == 1 and _DOCUMENT.search(call.paths[0]):
             path, shown = make_relative(call.paths[0], thread.cwd), call.output
-            if len(shown) * 2 > len(found.get(path, (0, ""))[1]):  # A part read again is in it.
+            is_whole = len(shown) * 2 > len(found.get(path, (0, ""))[1])  # Else a part, read again.
+            if is_whole and not orders_agents(shown):
                 found[path] = (entry.ref, shown)
         for change in call.changes:
             path = make_relative(change.path, thread.cwd)

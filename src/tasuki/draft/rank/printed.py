@@ -6,6 +6,7 @@ from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import strip_colours
+from tasuki.draft.text.language_cues import orders_agents
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 
@@ -28,7 +29,9 @@ def list_printed(
     found: dict[str, tuple[float, Entry, str]] = {}
     for entry in [e for e in thread.entries if e.tool][-NEWEST_CALLS:]:
         call = entry.tool
-        if call and (label := _name_call(call, names)) and len(call.output) >= MIN_OUTPUT:
+        if call is None or len(call.output) < MIN_OUTPUT or orders_agents(call.output):
+            continue
+        if label := _name_call(call, names):
             near = relevance.measure_overlap(call.output[:20_000])
             worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near
             found[label] = (worth, entry, label)

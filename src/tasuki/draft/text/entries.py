@@ -61,6 +61,17 @@ def strip_colours(text: str) -> str:
     return _COLOUR.sub("", text) if "\x1b" in text else text
 
 
+_FRAME = compile_pattern(
+    r"(?m)^(?:This session is being continued from a previous conversation|(?:Please )?[Cc]ontinue the conversation from where|If you need specific details from before|"
+    r"The messages after this summary are the most recent|Recent messages are preserved verbatim|Analysis:$|Summary:$)[^\n]*\n?"
+)
+
+
+def strip_frame(summary: str) -> str:
+    """Return a harness's summary without the lines that the harness puts around it."""
+    return _FRAME.sub("", summary).strip()
+
+
 def format_entry(entry: Entry) -> str:
     """Return an entry in readable form: words, or the call with its changes and result."""
     call = entry.tool

@@ -117,6 +117,17 @@ def _detect_east_asian_cues(low: str) -> int:
     return cues
 
 
+_ORDERS_AGENTS = compile_pattern(
+    r"(?i)\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|every\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding|other)\s+(?:instruction|prompt|rule|order|direction|message)"
+    r"|\b(?:ai|llm|language model|coding)[ -](?:agent|assistant|model)s?[^.\n]{0,30}\b(?:reading|who reads?|that reads?|processing) this\b|\byour (?:new|real) instructions\b|\b(?:system|operator|developer|admin)\b[^\n]{0,30}\b(?:wants|asks|orders|instructs|requires) you to\b"
+)
+
+
+def orders_agents(text: str) -> bool:
+    """Return whether what was read or printed gives orders to agents, as injected prompts do."""
+    return bool(_ORDERS_AGENTS.search(text))
+
+
 def is_narration(sentence: str) -> bool:
     """Return whether a sentence only announces or celebrates a step."""
     return sentence[:24].lower().startswith(lexicon.NARRATION_STARTS)
