@@ -88,8 +88,8 @@ MAX_SHARES = {
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
-NAMES_SHARE = 0.05
-"""Share of the room for the names at files."""
+NAMES_SHARE, NAMES_FROM = 0.1, 2_000
+"""Share of the characters beyond some for the names at files."""
 MAX_STEPS = 9
 RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
@@ -386,7 +386,9 @@ class DraftComposer:
     def _rules(self, room: int) -> list[Item]:
         """Return the lines of guides that bind hardest and are nearest to the goal, by guide."""
         scored = sorted(
-            guides.list_binding_lines(self.thread), key=self._score_binding_line, reverse=True
+            guides.list_binding_lines(self.thread, max(guides.MAX_LINE, room // 8)),
+            key=self._score_binding_line,
+            reverse=True,
         )
         chosen: dict[str, list[guides.BindingLine]] = {}
         for line in scored:
@@ -435,7 +437,11 @@ class DraftComposer:
             if f.path not in named
         )
         fitting = _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
-        return self._add_names(fitting, int(self.whole * NAMES_SHARE)) if self.reasons else fitting
+        return (
+            self._add_names(fitting, int((self.whole - NAMES_FROM) * NAMES_SHARE))
+            if self.reasons
+            else fitting
+        )
 
     def _add_names(self, files: Sequence[FileItem], room: int) -> list[FileItem]:
         """Return files with the names that the last calls used in them."""

@@ -44,7 +44,7 @@ _GENERAL = compile_pattern(
 )
 """Headings under which rules stand that hold for any work."""
 MIN_LINE, MAX_LINE, MAX_HEADING = 15, 300, 40
-"""Characters of a line that binds; a longer one is left out."""
+"""Characters of a line that binds; a longer one is left out where there is little room."""
 
 
 class BindingLine(Struct, frozen=True):
@@ -103,15 +103,15 @@ def clean_document(text: str) -> str:
     return _REMINDER.sub("", _LINE_NUMBER.sub("", text))
 
 
-def list_binding_lines(thread: Thread) -> list[BindingLine]:
-    """Return the lines that bind in all guides, each once, in their order."""
+def list_binding_lines(thread: Thread, max_line: int = MAX_LINE) -> list[BindingLine]:
+    """Return the lines up to a length that bind in all guides, each once, in their order."""
     found: dict[str, BindingLine] = {}
     for path, (ref, text) in list_documents(thread).items():
         blocks = split_blocks(clean_document(text), ref) if is_guide(path) else []
         for block in blocks:
             for line in _list_lines(block, blocks):
                 weight = weigh_line(line, block)
-                if weight and MIN_LINE <= len(line) <= MAX_LINE:
+                if weight and MIN_LINE <= len(line) <= max_line:
                     key = re.sub(r"\W+", "", line.lower())[:80]
                     found.setdefault(
                         key, BindingLine(path, ref, block.heading, line, weight, len(found))

@@ -36,7 +36,7 @@ LONG_MESSAGE, ENDS = 6_000, 1_200
 """Characters of a message that is mostly pasted, and of its ends, which the user more likely wrote."""
 INSIDE_PENALTY = 2.0
 """What a sentence between the ends of such a message is worth less."""
-LATE_BONUS, FIRST_BONUS, RULE_BONUS, DECISION_BONUS = 3.0, 1.0, 2.0, 1.0
+LATE_BONUS, FIRST_BONUS, RULE_BONUS, DECISION_BONUS = 3.0, 2.0, 2.0, 1.0
 """Additional worth of a sentence in the last messages, in the first one, of one that holds for all
 later work, and of one that decides.
 """

@@ -9,13 +9,20 @@ from tasuki.draft.text.entries import strip_colours
 from tasuki.draft.text.language_cues import orders_agents
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
+from tasuki.paths import make_relative
+from tasuki.patterns import compile_pattern
 
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
-"""Characters of an output that is worth quoting, and of it that are quoted."""
+"""Characters of an output that is worth quoting, and of it that are quoted where there is no more room."""
 NEWEST_CALLS = 60
+NOTE_WORTH = 1.0
+"""What a plan or a note for later that the agent wrote is worth more, however old."""
+_NOTE = compile_pattern(
+    r"(?i)(?:^|/)(?:[\w.-]*[_-])?(?:resume|next|todos?|plan|notes?|progress|handoff|status|roadmap|tasks?|findings)(?:[_.-][\w.-]*)?\.(?:md|txt)$|/plans/[^/]+\.md$"
+)
 GOAL_WEIGHT = 1.0
 """What an output that holds the goal's words is worth besides a newer one."""
-MARK = "[…]"
+MARK, WRITTEN = "[…]", "Written into"
 
 
 def list_printed(
@@ -26,19 +33,22 @@ def list_printed(
     The newest ones and those that hold the goal's words are chosen; of a file that was read
     several times, the last reading. `names` are short names of paths.
     """
-    found: dict[str, tuple[float, Entry, str]] = {}
-    for entry in [e for e in thread.entries if e.tool][-NEWEST_CALLS:]:
-        call = entry.tool
-        if call is None or len(call.output) < MIN_OUTPUT or orders_agents(call.output):
-            continue
-        if label := _name_call(call, names):
-            near = relevance.measure_overlap(call.output[:20_000])
-            worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near
-            found[label] = (worth, entry, label)
-    chosen: list[Item] = []
-    for _, entry, label in sorted(found.values(), key=lambda one: -one[0]):
+    found: dict[str, tuple[float, Entry, str, str]] = {}
+    calls = [entry for entry in thread.entries if entry.tool]
+    for age, entry in enumerate(calls, NEWEST_CALLS - len(calls)):
         assert entry.tool
-        text = cut_middle(clean_document(strip_colours(entry.tool.output)), MAX_OUTPUT)
+        shown, label, text = _describe_output(entry.tool, thread.cwd, names)
+        found.pop(shown, None)  # It is out of date.
+        is_note = label.startswith(WRITTEN) and bool(_NOTE.search(shown))
+        if (age < 0 and not is_note) or len(text) < MIN_OUTPUT or orders_agents(text):
+            continue
+        near = relevance.measure_overlap(text[:20_000])
+        worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
+        found[shown] = (worth, entry, label, text)
+    longest = max(MAX_OUTPUT, room // 4)
+    chosen: list[Item] = []
+    for _, entry, label, whole in sorted(found.values(), key=lambda one: -one[0]):
+        text = cut_middle(clean_document(strip_colours(whole)), longest)
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         if cost <= room and "\n" in text:
             room -= cost
@@ -46,15 +56,23 @@ def list_printed(
     return sorted(chosen, key=lambda item: item.refs)
 
 
-def _name_call(call: ToolCall, names: Mapping[str, str]) -> str:
-    """Return what a call read or ran; empty for what tells nothing by its output."""
-    if call.status in ("refused", "aborted", "running"):
-        return ""
+def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the file or command that a call shows, a label and the text; no text where it shows nothing."""
+    text = call.output if call.was_done else ""
+    if call.changes:
+        change = call.changes[-1]
+        path = make_relative(change.path, cwd)
+        return (
+            path,
+            f"{WRITTEN} `{names.get(path, path)}`",
+            change.new if call.status == "ok" else "",
+        )
     if call.kind == "read" and call.paths:
-        return f"Read `{names.get(call.paths[0], call.paths[0])}`"
-    if call.kind in ("shell", "search") and call.command:
-        return f"Printed by `{shorten_command(call.command, 100).replace('`', '')}`"
-    return ""
+        path = make_relative(call.paths[0], cwd)
+        return path, f"Read `{names.get(path, path)}`", text
+    command = shorten_command(call.command, 100).replace("`", "")
+    is_shown = call.kind in ("shell", "search") and command
+    return command, f"Printed by `{command}`", text if is_shown else ""
 
 
 def cut_middle(text: str, limit: int) -> str:

@@ -200,7 +200,7 @@ _SEEKS = compile_pattern(
     re.IGNORECASE,
 )
 _DENIES = compile_pattern(
-    r"\b(?:still (?:not|fail\w*|broken|get\w*|see\w*|the same|doesn|isn|shows?|there|stuck|freez\w*|crash\w*|hangs?|wrong|happen\w*)|nope|not (?:fixed|working|true|solved|there|right)|(?:it|that|this)(?: still)? (?:fails|isn'?t|doesn'?t|does not|didn'?t|did not)|doesn'?t work|didn'?t (?:work|help|fix)|wrong|same (?:error|problem|issue|result))\b"
+    r"\b(?:still (?:not|fail\w*|broken|get\w*|see\w*|the same|doesn|isn|shows?|stuck|freez\w*|crash\w*|hangs?|wrong|happen\w*)|nope|not (?:fixed|working|true|solved|there|right)|(?:it|that|this)(?: still)? (?:fails|isn'?t|doesn'?t|does not|didn'?t|did not)|doesn'?t work|didn'?t (?:work|help|fix)|wrong|same (?:error|problem|issue|result))\b"
     r"|\b(?:immer noch|geht nicht|ging nicht|funktioniert nicht|funktioniert immer|klappt nicht|stimmt nicht|falsch|nicht behoben)\b"
     r"|\b(?:toujours|ne (?:marche|fonctionne)|pas corrigé|sigue|todavía|aún no|no funciona|no sirve|mismo error|ainda|não funciona|não funcionou|mesmo erro|ancora|non funziona|stesso errore)\b"
     r"|\b[45]\d\d (?:bad|un|for|not|method|internal|service|gateway)\w*|\w*(?:error|exception): |\bfailed to compile\b"
