@@ -20,6 +20,7 @@ from tasuki.draft.text.entries import TextClaim, contains_claim
         ("Commit 9e08903 closes ABC-123 for v2.1.4", {("value", "9e08903"), ("value", "ABC-123"), ("value", "v2.1.4")}),
         ("Call parse_args() or os.path.join", {("value", "parse_args"), ("value", "os.path.join")}),
         ("e.g. read/write access and 3/4 of the input/output, i.e. both", set()),
+        ("They take 48 kB, 3 MiB and 2 GHz in all.", set()),
         ("This decision is well-known and makes 2 things easier.", set()),
     ],
 )  # fmt: skip

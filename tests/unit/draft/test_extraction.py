@@ -149,6 +149,7 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
         relevantFiles=[
             {"file": "src/upload/retry.py", "reason": "", "refs": [3]},
             {"file": "F1", "reason": "see docs/upload/notes.md", "refs": []},
+            {"file": "F2", "reason": "was committed with the retries", "refs": []},
             {"file": "F99", "reason": "", "refs": []},
         ],
         relevantCommands=[
@@ -170,6 +171,7 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
     assert kinds(draft) == {
         "src/upload/retry.py": "path",
         "see docs/upload/notes.md": "path",
+        "was committed with the retries": "refuted",
         "F99": "path",
         "npm run deploy": "command",
         "npm run docs": "command",
@@ -455,10 +457,12 @@ def test_the_budget_holds_whoever_writes(bench: Bench) -> None:
     """An author's words are cut to the budget like all others, and what went is shown as left out."""
     sentence = "The upload client retries three times; the delay is fixed, number {}."
     long = said(relevantInformation=[item(sentence.format("x" * n), 2) for n in range(12)])
-    draft, _ = bench.draft(long, said(), budget=400)
+    chosen = said(relevantInformation=json.loads(long)["relevantInformation"], constraints=["U1"])
+    draft, _ = bench.draft(chosen, said(), budget=400)
 
     assert brief.count_context_tokens(brief.render_context(draft, ID)) <= 400
     assert draft.left_out
+    assert RULING in [a.text for a in draft.asked], "it was chosen"
 
 
 def test_the_way_leads_down_agent_model_offline(

@@ -205,6 +205,25 @@ def test_a_goal_is_not_handed_on_as_done(bench: Bench) -> None:
     assert list(kinds(draft).values()) == ["unsupported"]
 
 
+def test_what_no_entry_can_bear_is_kept_with_a_mark(bench: Bench) -> None:
+    """That something was not done; and marked next steps take no place of marked statements."""
+    steps = [item(f"Add `JITTER_{n}` to the upload client.", 2) for n in range(4)]
+    state = {
+        "done": [
+            item("Nothing of the upload client was deployed.", 8),
+            item("Only reading happened; no invoices were exported.", 8),
+        ],
+        "inProgress": [],
+        "notWanted": [],
+    }
+    draft, _ = bench.draft(said(nextSteps=steps, state=state))
+
+    assert [(c.label, c.text.endswith("; unverified)")) for c in draft.context] == [
+        *[("Next step", True)] * 4,
+        *[("Done", True)] * 2,
+    ]
+
+
 @pytest.fixture
 def failing(tmp_path: Path):  # type: ignore[no-untyped-def]
     """Checks one sentence of an author against a thread whose last test run failed."""

@@ -165,7 +165,12 @@ class DraftComposer:
         self.is_authored = authored is not None
         self.thread, self.facts = task.thread, task.derived.facts
         self.whole = max(room, 0)
-        self.room = self.whole
+        chosen = sum(map(_measure_line, self.authored.asked))
+        self.reserved = min(
+            chosen + HEADING_COST * bool(chosen), int(self.whole * MAX_SHARES["asked"])
+        )
+        """Characters that are kept for the words of the user that an author chose."""
+        self.room = self.whole - self.reserved
         self.reasons = reasons
         self.left_out: list[Item] = []
         self.turns = split_turns(self.thread.entries)
@@ -216,6 +221,8 @@ class DraftComposer:
         """Return all sections, filled in the order of worth."""
         filled: dict[str, tuple[Any, ...]] = {}
         for section in (*AUTHORED, *ORDER) if self.is_authored else ORDER:
+            if section == "asked":
+                self.room += self.reserved
             if self._compute_share(section) > HEADING_COST:
                 items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
                 name = "context" if section == "said" else section
@@ -354,7 +361,7 @@ class DraftComposer:
             self.turns,
             task.open_statements,
             task.relevance,
-            room,
+            room - self.reserved,
             task.goal.text,
             list_rules(self.thread, task.derived.statements),
         )

@@ -47,6 +47,8 @@ PLACEHOLDERS = frozenset(
     "no open questions no decisions not applicable nothing undefined string".split()
 ) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
 _CODE = compile_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
+_DENIALS = frozenset(("no", "not", "never", "none", "nothing"))
+"""Words of a sentence that no entry can bear: something was not done."""
 _QUOTED = compile_pattern(r'^"(.*?)"(?: — (?:answering: (.*)|refusing: .*))?$', re.DOTALL)
 LOOKED_AT_FACTOR = 3
 """How many items of a section are looked at, as a multiple of its cap."""
@@ -333,29 +335,26 @@ class DraftChecker:
         claim = why.claim if why else ""
         rest = item.text.replace(f"`{claim}`", " ").replace(claim, " ") if claim else item.text
         refs, complaint = self._find_support(msgspec.structs.replace(item, text=rest))
-        if item.label.startswith(NEXT_STEP):
+        if is_next := item.label.startswith(NEXT_STEP):
             complaint = ""
-        if refuted := self._statuses.find_refuted(item.text, item.refs):
-            why = DropReason("refuted", refuted)
-        elif complaint and why is None:
+        if complaint and why is None:
             why = DropReason("unsupported" if known else "uncited", complaint)
-            is_kept = known and item.label != DONE and self._is_spoken_of(item.text)
-            complaint = "" if is_kept else complaint
-        elif why is None and (cause := self._statuses.find_missing_cause(item.text, known)):
-            why = DropReason(
-                "unsupported", f"the cause, {cause.strip()}, is not in the entries that it cites"
-            )
-        text = item.text
+            is_denial = bool(_DENIALS & {*item.text.lower().split()})
+            is_kept = is_denial or (item.label != DONE and self._is_spoken_of(item.text))
+            complaint = "" if known and is_kept else complaint
+        gap = "" if why or is_next else self._statuses.find_unproven(item.text, {*known, *refs})
+        why = DropReason("unsupported", gap) if gap else why
+        text, place = item.text, "" if is_next or gap else section
         if why and not text.endswith(_MARK_END):
             text = f"{text} ({why.text}{_MARK_END}"
-            is_over = sum(where == section for where, _ in self._marked) >= MAX_MARKED
-            if (section, text) in self._marked:
+            is_over = place and sum(where == place for where, _ in self._marked) >= MAX_MARKED
+            if (place, text) in self._marked:
                 why = DropReason("repeated", "said twice")
-            if complaint or is_over or why.kind in ("refuted", "repeated"):
+            if complaint or is_over or why.kind == "repeated":
                 self._drop(section, item.text, why, item.refs)
                 return None
         if text.endswith(_MARK_END):
-            self._marked.add((section, text))
+            self._marked.add((place, text))
         return msgspec.structs.replace(item, refs=refs or known, text=text)
 
     def _is_spoken_of(self, text: str) -> bool:
@@ -400,7 +399,10 @@ class DraftChecker:
             codes = (code.removesuffix(" …") for code in _CODE.findall(text))
             missing = (code for code in codes if not self._is_in_thread(code, refs))
             return next((DropReason("value", f"`{code}`{_ABSENT}") for code in missing), None)
-        return self._check_authored_claims(text, refs)
+        why = self._check_authored_claims(text, refs)
+        is_open = why is None or why.kind in _MARKED
+        refuted = self._statuses.find_refuted(text, refs) if is_open else ""
+        return DropReason("refuted", refuted) if refuted else why
 
     def _check_authored_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:
         """The same for what an author wrote: every claim is looked up, in code marks or not."""
@@ -427,8 +429,12 @@ class DraftChecker:
         if text in self._paths or is_unique_tail(text, self._known_paths):
             return True
         if claim.kind == "command":
-            head = fold_whitespace(text)
-            if any(contains_command(c, head, is_cut=True) for c in self._known_commands):
+            head, words = fold_whitespace(text), text.split()
+            if any(
+                contains_command(c, head, is_cut=True)
+                or (" ".join(words[:2]) in c and {*words} <= {*c.replace(",", " ").split()})
+                for c in self._known_commands
+            ):  # Some arguments may be left out.
                 return True
         return self.lookup.has_claim(claim, refs)
 

@@ -74,7 +74,9 @@ _FOLDERS = frozenset(
     "client core utils util components pages packages web public static assets data db models views routes services "
     "modules include dist build tools examples migrations hooks etc var usr home tmp opt".split()
 )
-_ABBREVIATION = compile_pattern(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.|etc\.", re.IGNORECASE)
+_ABBREVIATION = compile_pattern(
+    r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.|etc\.|[kMGT]i?B|[kMG]Hz", re.IGNORECASE
+)
 _USER = r"users?|owner|maintainer|developer|customer|boss|human"
 _SPEAKS = (
     r"sa(?:id|ys?)|ask(?:s|ed)?|want(?:s|ed)?|wish(?:e[sd])?|told|tells?|wr(?:ote|ites?)|typed?|answer(?:s|ed)?|repl(?:y|ies|ied)"

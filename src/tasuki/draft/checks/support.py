@@ -89,7 +89,7 @@ class SupportFinder:
             self._get_whole_text(n) for n in sorted(beside) if 0 <= n < len(self.entries)
         )
         own = "\n".join(self._get_whole_text(self.index_by_ref[r]) for r in refs)
-        if _is_other_language(text, own):
+        if is_other_language(text, own):
             return _has_names(weights, hay)
         return (
             _is_mentioned(weights, hay)
@@ -139,7 +139,7 @@ class SupportFinder:
 def is_supported_by(text: str, source: str) -> bool:
     """Return whether `source` speaks of what a sentence, `text`, says."""
     weights = weigh_stems(text)
-    if _is_other_language(text, source):
+    if is_other_language(text, source):
         return _has_names(weights, source.lower())
     return _is_mentioned(weights, source.lower())
 
@@ -150,7 +150,7 @@ def measure_mentioned(text: str, source: str) -> tuple[float, float]:
     1.0 where the two differ in language and share some name: then words cannot be compared.
     """
     weights = weigh_stems(text)
-    if _is_other_language(text, source):
+    if is_other_language(text, source):
         return float(_has_names(weights, source)), sum(weights.values())
     return _measure_share(weights, source), sum(weights.values())
 
@@ -173,7 +173,7 @@ def _has_names(weights: Mapping[str, float], source: str) -> bool:
     return not named or sum(name in source for name in named) * 3 >= len(named)
 
 
-def _is_other_language(text: str, source: str) -> bool:
+def is_other_language(text: str, source: str) -> bool:
     """Return whether a sentence and its entries differ in language.
 
     Then their words cannot be compared.
