@@ -452,14 +452,13 @@ class DraftComposer:
 
     def _add_names(self, files: Sequence[FileItem], room: int) -> list[FileItem]:
         """Return files with the names that the last calls used in them."""
-        names: dict[str, list[str]] = {f.path.rsplit("/", 1)[-1]: [] for f in files if not f.reason}
+        names: dict[str, list[str]] = {f.path: [] for f in files if not f.reason}
         for name, path in rank_names(self.thread):
-            if (own := names.get(path.rsplit("/", 1)[-1])) is not None and len(name) + 4 <= room:
+            if (own := names.get(path)) is not None and len(name) + 4 <= room:
                 room -= len(name) + 4
                 own.append(f"`{name}`")
-        told = {f.path: names.get(f.path.rsplit("/", 1)[-1]) for f in files if not f.reason}
         return [
-            replace(f, reason=", ".join(own)) if (own := told.get(f.path)) else f for f in files
+            replace(f, reason=", ".join(own)) if (own := names.get(f.path)) else f for f in files
         ]
 
     def _commands(self, room: int) -> list[CommandItem]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tasuki.draft.text.split import find_identifiers, find_paths
 from tasuki.model import Thread, ToolCall
+from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 NEWEST_CALLS = 60
@@ -33,15 +34,15 @@ def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
             if _TELLING.match(name):
                 worth[name] = worth.get(name, 0.0) + math.exp(-age / FADING)
                 if path:
-                    files.setdefault(name, path)
+                    files.setdefault(name, make_relative(path, thread.cwd))
     for name in sorted(worth, key=lambda name: (-worth[name], name)):
         yield name, files.get(name, "")
 
 
 def _find_place(call: ToolCall) -> str:
-    if call.changes:
-        return call.changes[-1].path
-    return call.paths[0] if call.paths else next(iter(find_paths(call.command)), "")
+    """Return the one file that a call is about, empty where there are several."""
+    paths = [change.path for change in call.changes] or call.paths or find_paths(call.command)
+    return paths[0] if len(set(paths)) == 1 else ""
 
 
 def _join_input(call: ToolCall) -> str:
