@@ -120,7 +120,7 @@ for hard in HARD:
     "user": """
 for hard in HARD:
     stated = statements.extract_user_statements([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
-    open_statements.find_superseded(stated), said.is_approval(hard), said.strip_announcement(hard), list(map(statements._SentenceNumbers(hard).take_number, (hard, hard)))
+    open_statements.find_superseded(stated), said.is_approval(hard), said.strip_talk(hard, said.is_announcement, said.is_offer), list(map(statements._SentenceNumbers(hard).take_number, (hard, hard)))
     said.is_order(hard), said.is_small_talk(hard), statements.find_answered("1.", hard), statements.find_answered(hard, hard)
 """,
     "agent": """

@@ -241,13 +241,20 @@ def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
         ("Update the index to export SessionStats:", ""),
         ("Let me look. I'll start with the parser.", ""),
         ("Two findings. I need to know whether it is on. Let me verify.", "Two findings."),
+        ("I found the socket. I’m checking how it is named now.", "I found the socket."),
+        ("Implementing the layout: full width, no header.", ""),
+        ("Now fix the `unparam` issue.", ""),
+        ("The matcher is in place. I'm adding tests around it. The index is done.", "The matcher is in place. The index is done."),
         ("But `checkout` reverted my edit. Let me re-apply it:", "But `checkout` reverted my edit. Let me re-apply it:"),
-        ("The count is right.\n\nThe mark leaked somewhere. Let me find where:", "The count is right."),
+        ("Pinning to core 1 is worse, it starves the radio.", "Pinning to core 1 is worse, it starves the radio."),
+        ("I'll leave the cap at 7, because the tests need it.", "I'll leave the cap at 7, because the tests need it."),
+        ("I'm not sure whether `a` holds.", "I'm not sure whether `a` holds."),
+        ("```\nLet me run this\n```\n- Let me be", "```\nLet me run this\n```\n- Let me be"),
     ],
 )  # fmt: skip
-def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -> None:
-    """What it announced was done since; a turn of things stays with it, an alarm that is looked into goes with it."""
-    assert language_cues.strip_announcement(text) == left
+def test_what_a_message_only_announces_is_left_off(text: str, left: str) -> None:
+    """Wherever it stands in a paragraph; reasons, states, code and lists stay."""
+    assert language_cues.strip_talk(text, language_cues.is_announcement) == left
 
 
 @pytest.mark.parametrize(
@@ -266,15 +273,17 @@ def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -
 )  # fmt: skip
 def test_what_is_decided_or_found_is_no_announcement(text: str) -> None:
     """Neither a decision in the future tense, nor a cause behind a colon, nor half a sentence."""
-    assert language_cues.strip_announcement(text) == text
+    assert language_cues.strip_talk(text, language_cues.is_announcement) == text
 
 
-def test_a_message_without_end_is_looked_at_only_at_its_end() -> None:
-    """A million sentences on one line cost no more than a few."""
-    text = "It is so. " * 300_000
+def test_an_offer_that_was_answered_is_left_off() -> None:
+    """A question that asks for more than leave to go on stays."""
+    text = "The cause is the cache. Want me to drop it?\n\nHow long are articles kept?"
 
-    assert language_cues.strip_announcement(text + "Let me see.") == text.rstrip()
-    assert language_cues.strip_announcement("let me " * 300_000) == "let me " * 300_000
+    assert language_cues.strip_talk(text, language_cues.is_offer) == (
+        "The cause is the cache.\n\nHow long are articles kept?"
+    )
+    assert language_cues.strip_talk("let me " * 300_000) == ("let me " * 300_000).strip()
 
 
 def test_of_options_none_is_quoted_without_the_others() -> None:

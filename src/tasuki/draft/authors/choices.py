@@ -21,8 +21,8 @@ RECENT, RECENT_EDITS = 40, 150
 """Newest entries in which a file that was read, or edited, is still in hand."""
 MAX_MENTIONED = 12
 """Untouched files that the newest entries name, listed after all others."""
-SHORT_COMMAND = 120
-"""Maximum characters of a command that is listed."""
+SHORT_COMMAND, MAX_MINOR = 120, 30
+"""Maximum characters of a command that is listed, and commands that share the last line."""
 
 
 def choose_files(task: AuthorTask, limit: int) -> Iterator[FileItem]:
@@ -63,7 +63,7 @@ def _rank_goal_files_first(files: FileRanks) -> list[tuple[float, FileFact]]:
 def choose_commands(
     facts: Sequence[CommandFact], relevance: Relevance, limit: int, excluded: Iterable[str] = ()
 ) -> Iterator[CommandItem]:
-    """Yield `limit` short commands that can be run again; not the steps of those in `excluded`."""
+    """Yield short commands that can be run again, those after `limit` as minor ones; not the steps of those in `excluded`."""
     seen = {
         strip_assignments(step)
         for line in excluded
@@ -76,10 +76,10 @@ def choose_commands(
             if len(step) <= SHORT_COMMAND and bare not in seen and _is_lasting(bare):
                 worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
     for step in sorted(worth, key=lambda s: -worth[s]):
-        if (bare := strip_assignments(step)) not in seen and limit > 0:
+        if (bare := strip_assignments(step)) not in seen and limit > -MAX_MINOR:
             seen.add(bare)
             limit -= 1
-            yield CommandItem(command=step, minor=True)
+            yield CommandItem(command=step, minor=limit < 0)
 
 
 def list_closed_failures(facts: Facts) -> set[int]:

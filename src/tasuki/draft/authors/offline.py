@@ -174,6 +174,7 @@ class DraftComposer:
         self.reasons = reasons
         self.left_out: list[Item] = []
         self.turns = split_turns(self.thread.entries)
+        self.last_asked = max((t.prompt.ref for t in self.turns if t.prompt), default=0)
         self.concluding = find_concluding_refs(self.turns)
         self._denied = {
             turn.conclusion.ref: after.prompt
@@ -208,12 +209,10 @@ class DraftComposer:
             if (text := _extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
                 self._kinds[entry.ref] = entry.kind
-                if (
-                    entry.kind == "assistant"
-                    and entry.ref not in self.concluding
-                    and entry.ref != last
-                ):
-                    text = language_cues.strip_announcement(text)
+                if entry.kind == "assistant" and entry.ref != last:
+                    talk = [language_cues.is_offer] * (entry.ref < self.last_asked)
+                    talk += [language_cues.is_announcement] * (entry.ref not in self.concluding)
+                    text = language_cues.strip_talk(text, *talk)
                 newest.append(split_blocks(text[:EXCERPT_CHARACTERS], entry.ref))
         return [block for blocks in reversed(newest) for block in blocks]
 
@@ -500,9 +499,7 @@ def _extract_message(entry: Entry) -> str:
     if call is None:
         is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
         is_said = is_said and entry.text.strip() != _NO_ANSWER
-        if entry.kind == "compaction":
-            return strip_frame(entry.text)
-        return entry.text if is_said else ""
+        return strip_frame(entry.text) if is_said else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
     is_report = is_report and not call.output.startswith(LAUNCHED)
     is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.

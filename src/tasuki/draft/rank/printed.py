@@ -6,7 +6,7 @@ from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import strip_colours
-from tasuki.draft.text.language_cues import orders_agents
+from tasuki.draft.text.language_cues import orders_agents, speaks_for_user
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
@@ -93,4 +93,6 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def _list_lines(text: str) -> Iterator[str]:
-    yield from (line.rstrip()[:300] for line in text.split("\n") if line.strip())
+    for line in text.split("\n"):
+        if line.strip() and not speaks_for_user(line):
+            yield line.rstrip()[:300]

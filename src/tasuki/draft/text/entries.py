@@ -63,13 +63,15 @@ def strip_colours(text: str) -> str:
 
 _FRAME = compile_pattern(
     r"(?m)^(?:This session is being continued from a previous conversation|(?:Please )?[Cc]ontinue the conversation from where|If you need specific details from before|"
-    r"The messages after this summary are the most recent|Recent messages are preserved verbatim|Analysis:$|Summary:$)[^\n]*\n?"
+    r"The messages after this summary are the most recent|Recent messages are preserved verbatim|Analysis:$|Summary:$"
+    r"|::[a-z][\w-]*\{)[^\n]*\n?"
 )
+"""What harnesses put around a summary, and the orders to the harness's window in a message."""
 
 
-def strip_frame(summary: str) -> str:
-    """Return a harness's summary without the lines that the harness puts around it."""
-    return _FRAME.sub("", summary).strip()
+def strip_frame(text: str) -> str:
+    """Return a message or a summary without the lines that are meant for the harness."""
+    return _FRAME.sub("", text).strip()
 
 
 def format_entry(entry: Entry) -> str:

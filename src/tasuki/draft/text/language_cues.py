@@ -7,10 +7,12 @@ looked up instead of matched by patterns, since a long thread has a hundred thou
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from tasuki.draft.text import lexicon
 from tasuki.draft.text.lexicon import DECISION, FAILED, FINDING, NEXT, NUMBER, OPEN, REVERSAL, WISH
+from tasuki.draft.text.split import split_sentences
 from tasuki.patterns import compile_pattern
 
 _SETTLING_STARTS = ("i", "we", "so ", "the", "instead")
@@ -128,20 +130,31 @@ def orders_agents(text: str) -> bool:
     return bool(_ORDERS_AGENTS.search(text))
 
 
+_SPEAKS_FOR_USER = compile_pattern(
+    r"(?i)\bthe (?:user|operator|human) (?:wants?|wanted|has|had|prefers?|asked|asks|said|says|decided|requires?|approved?|agreed|insists?|confirmed|requested)\b"
+)
+
+
+def speaks_for_user(line: str) -> bool:
+    """Return whether a line of a file or a program says what the user wants: only their own words prove that."""
+    return bool(_SPEAKS_FOR_USER.search(line))
+
+
 def is_narration(sentence: str) -> bool:
     """Return whether a sentence only announces or celebrates a step."""
     return sentence[:24].lower().startswith(lexicon.NARRATION_STARTS)
 
 
-_LAST_SENTENCE = compile_pattern(
-    r"(?:(?<=[.!?])(?<!i\.e\.)(?<!e\.g\.)\s+|\n\s*\n\s*)(?=\S[^\n]*\Z)"
+_STEP = (
+    r"(?:look|check|see|read|run|verif|test|find|search|explor|examin|inspect|trac|start|begin|continu|proceed|re-?run|add|wir|patch|fix|creat"
+    r"|commit|updat|writ|implement|tak|mak|mov|nam|push|open|gather|pull|put|tighten|stag|build|investigat|compar|confirm|replac|apply|go)"
 )
-ANNOUNCEMENT_CHARACTERS = 600
-"""Characters at the end of a message in which its last sentence is looked for."""
 _ANNOUNCES = compile_pattern(
     r"(?:(?:ok(?:ay)?|good|great|perfect|alright|so|first|next|then|now|and)\b[,.! ]+)*"
-    r"(?:(?:let me|let's|let us)\b|i (?:need to|must|should|have to) (?:know|check|verify|see|find out|understand|confirm)\b|(?:i'?ll|i will|i'?m going to|i am going to|i'?m)\s+(?:(?:now|also|just|first)\s+)?"
-    r"(?:look|check|see|read|run|verify|test|find|search|explore|examine|inspect|trac|start|begin|continu|proceed|re-?run)(?:e|n?ing)?\b)",
+    r"(?:(?:let me|let's|let us)\b|i (?:need to|must|should|have to) (?:know|check|verify|see|find out|understand|confirm)\b"
+    rf"|(?:i'?ll|i will|i'?m|i am)\s+(?:(?:now|also|just|first|next|then|going to|about to)\s+)*{_STEP}(?:e|y|n?n?t?t?ing)?\b"
+    rf"|{_STEP}n?t?ing\b(?![^:]*,)(?!.*\b(?:is|are|was|were|has|had|does|did|would|will|can|makes?|made|fail(?:s|ed)|gives?|gave|needs?|works?|takes?)\b))"
+    rf"|(?:now|next|then)\b[, ]+{_STEP}(?:e|y)?\b",
     re.IGNORECASE,
 )
 _ABOUT_TO = compile_pattern(
@@ -151,7 +164,16 @@ _GIVES_REASONS = compile_pattern(
     r"\b(?:because|since|instead|rather|so that|as it|decided?|must|never|don'?t|not)\b",
     re.IGNORECASE,
 )
-SHORT_ANNOUNCEMENT = 160
+_TURNS = compile_pattern(
+    r"(?:but|however|yet|unfortunately|except|although|though|oops|hm+)\b", re.IGNORECASE
+)
+_OFFERS = compile_pattern(
+    r"(?:(?:so|ok(?:ay)?|now|or|and)\b[, ]+)*(?:(?:do you )?want (?:me )?to|shall i|should i|would you like|let me know (?:if|whether|when|how)|quer que|soll ich|möchtest du"
+    r"|¿?quieres que|souhaitez-vous|voulez-vous|veux-tu)\b",
+    re.IGNORECASE,
+)
+_NO_PARAGRAPH = compile_pattern(r"\s*(?:[-*•>|#]|\d{1,3}[.)]|```|~~~|$)| {4}")
+SHORT_ANNOUNCEMENT = 220
 
 
 def is_announcement(sentence: str) -> bool:
@@ -167,38 +189,28 @@ def is_announcement(sentence: str) -> bool:
     return not _GIVES_REASONS.search(sentence)
 
 
-def strip_announcement(text: str) -> str:
-    """Return a message without the last sentences that only announce the next step.
+def is_offer(sentence: str) -> bool:
+    """Return whether a sentence only asks whether the agent should go on."""
+    return len(sentence) <= SHORT_ANNOUNCEMENT and bool(_OFFERS.match(sentence))
 
-    Where it is announced what is done about a turn of things ("But …"), the message stays whole. A short
-    alarm whose cause is looked for next goes with the announcement: nobody knows yet whether it is so.
+
+def strip_talk(text: str, *patterns: Callable[[str], bool]) -> str:
+    """Return a message without the sentences of its paragraphs that some patterns match.
+
+    A paragraph that tells of a setback ("But …") stays whole: without what follows it would still hold.
     """
-    whole, seeks = text, False
-    while text:
-        ends = [
-            m.end()
-            for m in _LAST_SENTENCE.finditer(text, max(0, len(text) - ANNOUNCEMENT_CHARACTERS))
-        ]
-        if not ends and len(text) > ANNOUNCEMENT_CHARACTERS:
-            break
-        start = ends[-1] if ends else 0
-        if not is_announcement(text[start:]):
-            if text is not whole and _TURNS.match(text[start:]):
-                return whole
-            break
-        seeks = seeks or bool(_SEEKS.search(text[start:]))
-        text = text[:start].rstrip()
-    start = text.rfind("\n\n") + 2 if "\n\n" in text else 0
-    return text[:start].rstrip() if seeks and len(text) - start <= SHORT_ANNOUNCEMENT else text
+    lines, is_code = text.split("\n"), False
+    for number, line in enumerate(lines):
+        is_code ^= line.lstrip().startswith(("```", "~~~"))
+        if is_code or _NO_PARAGRAPH.match(line):
+            continue
+        sentences = split_sentences(line)
+        kept = [s for s in sentences if not any(matches(s) for matches in patterns)]
+        if len(kept) < len(sentences) and not any(map(_TURNS.match, kept)):
+            lines[number] = " ".join(kept)
+    return "\n".join(lines).strip()
 
 
-_TURNS = compile_pattern(
-    r"(?:but|however|yet|unfortunately|except|although|though|oops|hm+)\b", re.IGNORECASE
-)
-_SEEKS = compile_pattern(
-    r"\b(?:find|see|check|understand|figure|trace|look)\b.{0,24}\b(?:where|why|what|how|out|cause)\b|\b(?:investigate|debug)\b",
-    re.IGNORECASE,
-)
 _DENIES = compile_pattern(
     r"\b(?:still (?:not|fail\w*|broken|get\w*|see\w*|the same|doesn|isn|shows?|stuck|freez\w*|crash\w*|hangs?|wrong|happen\w*)|nope|not (?:fixed|working|true|solved|there|right)|(?:it|that|this)(?: still)? (?:fails|isn'?t|doesn'?t|does not|didn'?t|did not)|doesn'?t work|didn'?t (?:work|help|fix)|wrong|same (?:error|problem|issue|result))\b"
     r"|\b(?:immer noch|geht nicht|ging nicht|funktioniert nicht|funktioniert immer|klappt nicht|stimmt nicht|falsch|nicht behoben)\b"
