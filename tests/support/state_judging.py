@@ -176,7 +176,7 @@ def judge_items(
             yield Verdict(cut.name, kind, f"{item.label}: {item.text}", result, reason)
 
 
-CHANGED = ("Changed in the folder", "Also changed in the folder")
+CHANGED = ("Changed or new in the folder", "Also changed or new in the folder")
 _Opinion = tuple[Result, str]
 RIGHT: _Opinion = ("right", "")
 UNJUDGED: _Opinion = ("unjudged", "no label covers it")
@@ -196,7 +196,7 @@ def _judge_item(
         yield label, _judge_uncommitted(cut, item.text)
     elif label.startswith(CHANGED):
         yield (
-            "Changed in the folder …",
+            "Changed or new in the folder …",
             UNJUDGED,
         )  # They are others' changes, of which no label speaks.
     elif label.startswith("Pull requests"):

@@ -14,7 +14,7 @@ LONG = (
     "Unmerged paths:\n\tboth modified:   b.py\n"
 )
 SHORT = "M  a.py\nA  theirs.py\nUU b.py"
-BROUGHT = "Also changed in the folder, by the merge or rebase too, as git listed it"
+BROUGHT = "Also changed or new in the folder, by the merge or rebase too, as git listed it"
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_git_says_that_a_merge_is_under_way(verb: str, tmp_path: Path) -> None:
 
     assert lines["Merge or rebase, under way"] == "git has not ended it"
     assert lines["Not committed yet"] == "`own.py`"
-    assert "`a.py`" in lines["Also changed in the folder, by the merge or rebase too, now"]
+    assert "`a.py`" in lines["Also changed or new in the folder, by the merge or rebase too, now"]

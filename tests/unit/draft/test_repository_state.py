@@ -329,7 +329,7 @@ def test_the_program_may_go_into_a_worktree_and_back(tmp_path: Path) -> None:
 
     assert lines["Branch"] == "`main`"
     assert "Committed on `worktree-fix`, earlier" in lines
-    assert lines["Changed in the folder, as git listed it"] == "`b.py`"
+    assert lines["Changed or new in the folder, as git listed it"] == "`b.py`"
 
 
 def test_a_push_takes_along_what_the_log_of_its_branch_holds(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_git_decides_where_the_folder_is_here(project: Path, tmp_path: Path) -> 
     lines = lines_of(builder, tmp_path, str(project))
 
     assert lines["Not committed yet"] == "`b.py` (1 of them staged)"
-    assert lines["Also changed in the folder, now"] == "`c.py`"
+    assert lines["Also changed or new in the folder, now"] == "`c.py`"
 
 
 def test_git_knows_which_commits_are_left_and_pushed(project: Path, tmp_path: Path) -> None:
@@ -567,7 +567,7 @@ def test_a_heading_is_no_branch_and_an_ignored_file_no_change(tmp_path: Path) ->
     both = start().shell("git status --short --ignored", " M a.py\n?? b.py\n!! target/")
 
     assert lines_of(read, tmp_path)["Branch"].startswith("`main`")
-    assert lines_of(both, tmp_path)["Also changed in the folder, as git listed it"] == "`b.py`"
+    assert lines_of(both, tmp_path)["Also changed or new in the folder, as git listed it"] == "`b.py`"
 
 
 def test_a_rebase_that_stopped_is_under_way(tmp_path: Path) -> None:

@@ -259,14 +259,13 @@ def test_what_was_done_before_a_later_message_is_told_as_such() -> None:
     assert "Todo list, done" in [label for label, _, _ in thread_with("go", todos)]
 
 
-def test_a_todo_list_from_before_many_edits_is_told_with_its_age() -> None:
+def test_a_todo_list_from_before_many_entries_is_told_with_its_age() -> None:
     """Its tasks may be done by now."""
     todos = call("TodoWrite", "todo", "ok", todos=(Todo("Ship", "in_progress"),))
-    change = FileChange(path="a.py", kind="edit", old="1", new="2")
-    edits = [call("Edit", "edit", "ok", changes=(change,)) for _ in range(5)]
+    later = [call("Read", "read", "ok", paths=(f"{n}.py",)) for n in range(11)]
 
-    labels = [label for label, _, _ in thread_with("go", todos, *edits)]
-    assert "Todo list, in progress when last written, 5 entries ago" in labels
+    labels = [label for label, _, _ in thread_with("go", todos, *later)]
+    assert "Todo list, in progress when last written, 11 entries ago" in labels
 
 
 def test_a_failed_build_that_tests_made_up_for_is_not_told() -> None:

@@ -1,5 +1,6 @@
 """Which files and commands a draft without a model names, and what it says about each."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
@@ -17,10 +18,8 @@ from tasuki.shell import strip_assignments
 
 MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
 """Files that match the goal best, the latest place they get, and how well they must match."""
-RECENT, RECENT_EDITS = 40, 150
-"""Newest entries in which a file that was read, or edited, is still in hand."""
-MAX_MENTIONED = 12
-"""Untouched files that the newest entries name, listed after all others."""
+MAX_MENTIONED, MAX_MAJOR = 12, 8
+"""Untouched files that the newest entries name, listed after all others; files with a line of their own."""
 SHORT_COMMAND, MAX_MINOR = 120, 30
 """Maximum characters of a command that is listed, and commands that share the last line."""
 
@@ -31,8 +30,8 @@ def choose_files(task: AuthorTask, limit: int) -> Iterator[FileItem]:
     ranked = rank_existing_files(task)
     touched = [file for file in ranked if not known.is_only_mentioned(file)]
     mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)
-    for file in [*touched, *mentioned[:MAX_MENTIONED]][:limit]:
-        yield FileItem(path=file.path, minor=True)
+    for place, file in enumerate([*touched, *mentioned[:MAX_MENTIONED]][:limit]):
+        yield FileItem(path=file.path, minor=place >= min(MAX_MAJOR, len(touched)))
 
 
 def _is_only_printed(file: FileFact) -> bool:
@@ -102,8 +101,11 @@ def _is_lasting(step: str) -> bool:
 
 
 _LEAVES_NOTHING = compile_pattern(
-    r"(?:sed|perl)\b.*\s-\w*i|(?:true|false|break|continue|exit|return|test|\[\[?|open|xdg-open|sleep|wait|kill|pkill|clear|set)(?:\s|$)"
+    r"(?:sed|perl)\b.*\s-\w*i|(?:true|false|break|continue|exit|return|test|\[\[?|open|xdg-open|sleep|start-sleep|timeout|wait|kill|pkill|clear|set|which|command|gh (?:repo|auth))(?:\s|$)"
+    r"|(?:node|python3?|bash|sh|zsh|pwsh|ruby|irb)$|\S*/tmp/\S",
+    re.IGNORECASE,
 )
+"""What hands nothing on: it ends, waits, only asks for a name, or runs a program in a folder for what is temporary."""
 
 
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:

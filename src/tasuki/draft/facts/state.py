@@ -136,7 +136,7 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
         todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
         shown = [parts[1]]
-    elif sum(ref > facts.todos_ref for f in facts.files for ref in f.edits) >= _MANY_EDITS:
+    elif thread.entries[-1].ref - facts.todos_ref > _FEW_ENTRIES:
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
     elif any(e.is_prompt for e in thread.entries if e.ref > facts.todos_ref):
         shown[-1] = ("done before a later message of the user", "done", 300)
@@ -175,8 +175,8 @@ def _list_plan(thread: Thread) -> Iterator[Item]:
         yield Item(text=shorten(text, MAX_PLAN), refs=(entry.ref,), label=label)
 
 
-_MANY_EDITS = 5
-"""Edits after which a todo list is told with its age."""
+_FEW_ENTRIES = 10
+"""Entries after which a todo list is told with its age."""
 _OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
 """Entries, or messages and some entries, after which a todo list or a started task belongs
 to the past.

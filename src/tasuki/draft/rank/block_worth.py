@@ -46,6 +46,8 @@ _FINDING = compile_pattern(
     r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b"
 )
 """What says how something is, or ought to be: true until the code is edited."""
+_VALUE = compile_pattern(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+) ?[=:] ?[\"'`]?([\w./:@-]*[\w/])")
+"""A setting in capitals with its value."""
 _CODE_SPAN = compile_pattern(r"`([^`\n]{3,120})`")
 _NAME_IN_CODE = compile_pattern(r"[A-Za-z_]\w{3,}")
 EDITED_SHARE = 0.8
@@ -67,6 +69,7 @@ class BlockWorth:
         self._last_concluding = max(self._concluding, default=0)
         self._kinds = {e.ref: e.kind for e in task.thread.entries if e.ref in self._sizes}
         self._last_edits = _list_last_edits(task.thread.entries)
+        self._last_values = _list_last_values(task.thread.entries)
 
     def weigh(self, block: MessageBlock) -> float:
         """Return what a block is worth, around 1.
@@ -80,7 +83,7 @@ class BlockWorth:
             or (not ends_turn and is_passing(block.text))
         ):
             return 0.0
-        if self._is_worked_off(block):
+        if self._is_worked_off(block) or self._is_overtaken(block):
             return 0.0
         worth = weigh_cue(block.text)
         if not ends_turn:
@@ -97,6 +100,25 @@ class BlockWorth:
         edited = sum(self._last_edits.get(name, 0) > block.ref for name in names)
         is_edited = bool(names) and edited >= EDITED_SHARE * len(names)
         return is_edited and bool(_FINDING.search(block.text))
+
+    def _is_overtaken(self, block: MessageBlock) -> bool:
+        """Return whether a later message or edit gives another value for a name in a block, which does not tell of it."""
+        own: dict[str, set[str]] = {}
+        for name, value in _VALUE.findall(block.text):
+            own.setdefault(name, set()).add(value)
+        last = ((self._last_values.get(name, (0, "")), values) for name, values in own.items())
+        return any(ref > block.ref and value not in values for (ref, value), values in last)
+
+
+def _list_last_values(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
+    """Return the last value that a message or an edit gives to each name (`APP_ID=67`), with its entry."""
+    values: dict[str, tuple[int, str]] = {}
+    for entry in entries:
+        said = [entry.text] if entry.kind == "assistant" else []
+        for text in said or [c.new for c in (entry.tool.changes if entry.tool else ())]:
+            for name, value in _VALUE.findall(text[:LONG_CHANGE]):
+                values[name] = (entry.ref, value)
+    return values
 
 
 def _list_last_edits(entries: Sequence[Entry]) -> dict[str, int]:

@@ -5,8 +5,10 @@
 "write the retention section"      → the section of a plan, a message or a report nearest to these words
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -100,9 +102,22 @@ def _list_texts(thread: Thread) -> Iterator[Passage]:
             yield Passage(entry.ref, "A sub-agent reported", call.output[:MAX_TEXT], REPORTS)
         elif call and call.status == "ok" and call.kind == "shell" and _TALK.search(call.command):
             command = " ".join(call.command.split())[:60]
-            yield Passage(entry.ref, f"Printed by `{command}`", call.output[:MAX_TEXT], PRINTS)
+            for record in _list_records(call.output[:MAX_TEXT]):
+                yield Passage(entry.ref, f"Printed by `{command}`", record, PRINTS)
     for path, (ref, text) in list_documents(thread).items():
         yield Passage(ref, f"`{path}`", clean_document(text)[:MAX_TEXT], READS)
+
+
+def _list_records(output: str) -> Iterator[str]:
+    """Yield the records of a JSON list one by one, nothing of JSON that was cut, else the output whole."""
+    if not output.lstrip().startswith(("[", "{")):
+        yield output
+        return
+    with suppress(ValueError):
+        found = json.loads(output)
+        for record in found if isinstance(found, list) else [found]:
+            if isinstance(record, dict):
+                yield "\n".join(f"{key}: {value}" for key, value in record.items())
 
 
 # -- labels and counts -----------------------------------------------------------------

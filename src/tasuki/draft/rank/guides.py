@@ -27,11 +27,13 @@ _DOCUMENT = compile_pattern(
 _NO_GUIDE = compile_pattern(
     r"(?i)/(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?)/"
 )
+_REFERENCE_NOTE, MAX_FRONT = compile_pattern(r"(?m)^ *type: *reference *$"), 600
+"""A memory that only tells where something is, and the characters at its beginning that say so."""
 _LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:→|\t|: ?\t)")
 _REMINDER = compile_pattern(r"(?s)<system-reminder>.*?</system-reminder>")
 _HARD = compile_pattern(
     r"(?i)\b(?:must(?:n'?t)?|never|always|do not|don'?t|mandatory|forbidden|prohibited|non-negotiable|critical|required|cannot|not allowed|no exceptions?"
-    r"|muss|darf nicht|niemals|immer|nunca|siempre|sempre|toujours|jamais|всегда|никогда)\b|(?-i:\bNOT\b)|必须|禁止|不要|不得|必ず|ないこと|반드시|금지"
+    r"|muss|darf nicht|niemals|immer|nunca|siempre|sempre|toujours|jamais|всегда|никогда)\b|必须|禁止|不要|不得|必ず|ないこと|반드시|금지"
 )
 _SOFT = compile_pattern(
     r"(?i)\b(?:only|avoid|ensure|make sure|instead of|rather than|should(?:n'?t)?|prefer|before (?:every|each|any|you|commit\w*|push\w*|finish\w*)|after (?:every|each|any)|every (?:new )?\w+ (?:must|needs|gets|has))\b"
@@ -107,7 +109,8 @@ def list_binding_lines(thread: Thread, max_line: int = MAX_LINE) -> list[Binding
     """Return the lines up to a length that bind in all guides, each once, in their order."""
     found: dict[str, BindingLine] = {}
     for path, (ref, text) in list_documents(thread).items():
-        blocks = split_blocks(clean_document(text), ref) if is_guide(path) else []
+        is_note = bool(_REFERENCE_NOTE.search(text[:MAX_FRONT]))
+        blocks = split_blocks(clean_document(text), ref) if is_guide(path) and not is_note else []
         for block in blocks:
             for line in _list_lines(block, blocks):
                 weight = weigh_line(line, block)

@@ -21,7 +21,7 @@ _TELLING = compile_pattern(
 def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
     """Yield names and the file of each, empty where a call names none; the likeliest to be used next first.
 
-    What counts is how often and how lately the agent itself wrote a name: in a change, a command or a search.
+    What counts is how often and how lately the agent wrote a name in a change, or in a command whose output holds it.
     """
     worth: dict[str, float] = {}
     files: dict[str, str] = {}
@@ -31,7 +31,7 @@ def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
     for age, call in enumerate(reversed(calls[-NEWEST_CALLS:])):
         path, text = _find_place(call), _join_input(call)
         for name in set(find_identifiers(text)):
-            if _TELLING.match(name):
+            if _TELLING.match(name) and (call.changes or name in call.output):
                 worth[name] = worth.get(name, 0.0) + math.exp(-age / FADING)
                 if path:
                     files.setdefault(name, make_relative(path, thread.cwd))

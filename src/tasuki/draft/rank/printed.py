@@ -22,7 +22,13 @@ _NOTE = compile_pattern(
 )
 GOAL_WEIGHT = 1.0
 """What an output that holds the goal's words is worth besides a newer one."""
-MARK, WRITTEN = "[…]", "Written into"
+MARK, WRITTEN, PRINTED = "[…]", "Written into", "Printed by"
+MAX_LINE = 1_000
+"""Characters of a line from which on an output is data that a cut would falsify."""
+_CUT_OFF = compile_pattern(r"(?i)\W*(?:truncated\b|\.\.\. ?\+?\d+ lines)")
+_LISTS_FILES = compile_pattern(
+    r"^\s*(?:cd \S+ (?:&&|;) )?(?:rg --files|git ls-files|ls|find|fd|tree|dir|get-childitem|gci)\b"
+)
 
 
 def list_printed(
@@ -38,22 +44,46 @@ def list_printed(
     for age, entry in enumerate(calls, NEWEST_CALLS - len(calls)):
         assert entry.tool
         shown, label, text = _describe_output(entry.tool, thread.cwd, names)
-        found.pop(shown, None)  # It is out of date.
+        _drop_outdated(found, shown, entry.tool)
         is_note = label.startswith(WRITTEN) and bool(_NOTE.search(shown))
-        if (age < 0 and not is_note) or len(text) < MIN_OUTPUT or orders_agents(text):
+        if (age < 0 and not is_note) or not _is_worth_quoting(text):
             continue
         near = relevance.measure_overlap(text[:20_000])
         worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
         found[shown] = (worth, entry, label, text)
     longest = max(MAX_OUTPUT, room // 4)
     chosen: list[Item] = []
+    told: set[str] = set()
     for _, entry, label, whole in sorted(found.values(), key=lambda one: -one[0]):
         text = cut_middle(clean_document(strip_colours(whole)), longest)
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
-        if cost <= room and "\n" in text:
+        lines = set(text.split("\n"))
+        if cost <= room and len(lines) > 1 and len(lines & told) <= len(lines) / 2:
             room -= cost
+            told |= lines
             chosen.append(Item(text=text, refs=(entry.ref,), label=label))
     return sorted(chosen, key=lambda item: item.refs)
+
+
+def _drop_outdated(
+    found: dict[str, tuple[float, Entry, str, str]], shown: str, call: ToolCall
+) -> None:
+    """Drop what was shown before of the same, and what was printed of files that a call changes."""
+    found.pop(shown, None)
+    for change in call.changes if call.was_done else ():
+        name = change.path.replace("\\", "/").rpartition("/")[2]
+        for key, (_, _, label, text) in list(found.items()):
+            if label.startswith(PRINTED) and (name in label or name in text):
+                del found[key]
+
+
+def _is_worth_quoting(text: str) -> bool:
+    """Return whether an output tells enough, is no data on one line, and gives no orders to agents."""
+    lines = [line for line in text.split("\n") if not _CUT_OFF.match(line)]
+    if sum(map(len, lines)) < MIN_OUTPUT or max(map(len, lines)) > MAX_LINE:
+        return False
+    is_cut_diff = text.count("diff --git") > 1 and len(text) > MAX_OUTPUT
+    return not (is_cut_diff or orders_agents(text) or speaks_for_user(text))
 
 
 def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str, str]:
@@ -71,8 +101,8 @@ def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tupl
         path = make_relative(call.paths[0], cwd)
         return path, f"Read `{names.get(path, path)}`", text
     command = shorten_command(call.command, 100).replace("`", "")
-    is_shown = call.kind in ("shell", "search") and command
-    return command, f"Printed by `{command}`", text if is_shown else ""
+    is_shown = call.kind in ("shell", "search") and not _LISTS_FILES.search(call.command)
+    return command, f"{PRINTED} `{command}`", text if is_shown else ""
 
 
 def cut_middle(text: str, limit: int) -> str:
@@ -93,6 +123,4 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def _list_lines(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        if line.strip() and not speaks_for_user(line):
-            yield line.rstrip()[:300]
+    yield from (line.rstrip()[:300] for line in text.split("\n") if line.strip())

@@ -188,7 +188,7 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         merging = facts.repository.merging_ref
         is_merging = 0 < merging <= ref if ref else now.is_merging
         by = ", by the merge or rebase too" if is_merging else ""
-        label = f"{'Also changed' if newest else 'Changed'} in the folder{by}, {how}"
+        label = f"{'Also changed or new' if newest else 'Changed or new'} in the folder{by}, {how}"
         yield Item(text=name_paths(others, 4), refs=(ref,) if ref else (), label=label)
 
 

@@ -131,13 +131,13 @@ def orders_agents(text: str) -> bool:
 
 
 _SPEAKS_FOR_USER = compile_pattern(
-    r"(?i)\bthe (?:user|operator|human) (?:wants?|wanted|has|had|prefers?|asked|asks|said|says|decided|requires?|approved?|agreed|insists?|confirmed|requested)\b"
+    r"(?i)\bthe (?:user|operator|human) (?:wants?|wanted|prefers?|asked|asks|said|says|decided|approved?|(?:has )?agreed|insists?|confirmed|requested)\b"
 )
 
 
-def speaks_for_user(line: str) -> bool:
-    """Return whether a line of a file or a program says what the user wants: only their own words prove that."""
-    return bool(_SPEAKS_FOR_USER.search(line))
+def speaks_for_user(text: str) -> bool:
+    """Return whether a file or a program says what the user wants: only their own words prove that."""
+    return bool(_SPEAKS_FOR_USER.search(text))
 
 
 def is_narration(sentence: str) -> bool:
