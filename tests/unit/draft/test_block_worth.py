@@ -100,3 +100,14 @@ def test_a_remark_that_tells_nothing_is_worth_nothing(
     builder.read("src/rows.py", "x = 1").assistant("The mailer sends twice.")
 
     assert bool(weigh(later(builder, 1), said[:10])) is is_worth
+
+
+def test_a_setting_that_was_changed_since_makes_a_statement_worthless(weigh: Weigh) -> None:
+    """Unless it tells of the new value, too."""
+    said = "The game needs `APP_ID=1` in its file."
+    later_value = talk(said).edit(".env", "APP_ID=1", "APP_ID=67").assistant("Changed.")
+    same_value = talk(said).edit(".env", "APP_ID=0", "APP_ID=1").assistant("Changed.")
+    both = "`APP_ID=1` belongs to the demo, `APP_ID=67` to the game."
+
+    assert weigh(later_value, "The game") == 0 < weigh(same_value, "The game")
+    assert weigh(talk(both).edit(".env", "APP_ID=1", "APP_ID=67").assistant("Ok"), "`APP_ID=1`") > 0

@@ -567,7 +567,9 @@ def test_a_heading_is_no_branch_and_an_ignored_file_no_change(tmp_path: Path) ->
     both = start().shell("git status --short --ignored", " M a.py\n?? b.py\n!! target/")
 
     assert lines_of(read, tmp_path)["Branch"].startswith("`main`")
-    assert lines_of(both, tmp_path)["Also changed or new in the folder, as git listed it"] == "`b.py`"
+    assert (
+        lines_of(both, tmp_path)["Also changed or new in the folder, as git listed it"] == "`b.py`"
+    )
 
 
 def test_a_rebase_that_stopped_is_under_way(tmp_path: Path) -> None:

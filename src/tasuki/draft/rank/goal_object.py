@@ -5,7 +5,6 @@
 "write the retention section"      → the section of a plan, a message or a report nearest to these words
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -113,6 +112,8 @@ def _list_records(output: str) -> Iterator[str]:
     if not output.lstrip().startswith(("[", "{")):
         yield output
         return
+    import json  # Heavy at start.
+
     with suppress(ValueError):
         found = json.loads(output)
         for record in found if isinstance(found, list) else [found]:

@@ -15,7 +15,7 @@ from tasuki.patterns import compile_pattern
 MIN_OUTPUT, MAX_OUTPUT = 80, 1_200
 """Characters of an output that is worth quoting, and of it that are quoted where there is no more room."""
 NEWEST_CALLS = 60
-NOTE_WORTH = 1.0
+NOTE_WORTH = 2.0
 """What a plan or a note for later that the agent wrote is worth more, however old."""
 _NOTE = compile_pattern(
     r"(?i)(?:^|/)(?:[\w.-]*[_-])?(?:resume|next|todos?|plan|notes?|progress|handoff|status|roadmap|tasks?|findings)(?:[_.-][\w.-]*)?\.(?:md|txt)$|/plans/[^/]+\.md$"
