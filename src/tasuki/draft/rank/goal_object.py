@@ -95,11 +95,11 @@ def _list_texts(thread: Thread) -> Iterator[Passage]:
             yield Passage(entry.ref, "", entry.text[:MAX_TEXT], SPEAKS)
         elif entry.kind == "user" and len(words := extract_user_words(entry)) > LONG_MESSAGE:
             yield Passage(entry.ref, "The user wrote", words[:MAX_TEXT], SPEAKS)
-        elif call and orders_agents(call.output):
+        elif call is None or call.status != "ok":
             continue
-        elif call and call.status == "ok" and call.kind == "agent":
+        elif call.kind == "agent" and not orders_agents(call.output):
             yield Passage(entry.ref, "A sub-agent reported", call.output[:MAX_TEXT], REPORTS)
-        elif call and call.status == "ok" and call.kind == "shell" and _TALK.search(call.command):
+        elif call.kind == "shell" and _TALK.search(call.command) and not orders_agents(call.output):
             command = " ".join(call.command.split())[:60]
             for record in _list_records(call.output[:MAX_TEXT]):
                 yield Passage(entry.ref, f"Printed by `{command}`", record, PRINTS)

@@ -46,7 +46,7 @@ def list_printed(
         shown, label, text = _describe_output(entry.tool, thread.cwd, names)
         _drop_outdated(found, shown, entry.tool)
         is_note = label.startswith(WRITTEN) and bool(_NOTE.search(shown))
-        if (age < 0 and not is_note) or not _is_worth_quoting(text):
+        if (age < 0 and not is_note) or len(text) < MIN_OUTPUT:
             continue
         near = relevance.measure_overlap(text[:20_000])
         worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
@@ -58,7 +58,8 @@ def list_printed(
         text = cut_middle(clean_document(strip_colours(whole)), longest)
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         lines = set(text.split("\n"))
-        if cost <= room and len(lines) > 1 and len(lines & told) <= len(lines) / 2:
+        is_new = len(lines) > 1 and len(lines & told) <= len(lines) / 2
+        if cost <= room and is_new and _is_worth_quoting(whole):
             room -= cost
             told |= lines
             chosen.append(Item(text=text, refs=(entry.ref,), label=label))

@@ -123,11 +123,15 @@ _ORDERS_AGENTS = compile_pattern(
     r"(?i)\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|every\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding|other)\s+(?:instruction|prompt|rule|order|direction|message)"
     r"|\b(?:ai|llm|language model|coding)[ -](?:agent|assistant|model)s?[^.\n]{0,30}\b(?:reading|who reads?|that reads?|processing) this\b|\byour (?:new|real) instructions\b|\b(?:system|operator|developer|admin)\b[^\n]{0,30}\b(?:wants|asks|orders|instructs|requires) you to\b"
 )
+_ORDER_WORDS = (
+    "gnore", "isregard", "orget", "verride", "this", "r new ", "r real ", " you to", "GNORE", "ISREGARD", "THIS", "YOU TO",
+)  # fmt: skip
+"""Parts of what such orders hold; they are found faster than the pattern."""
 
 
 def orders_agents(text: str) -> bool:
     """Return whether what was read or printed gives orders to agents, as injected prompts do."""
-    return bool(_ORDERS_AGENTS.search(text))
+    return any(word in text for word in _ORDER_WORDS) and bool(_ORDERS_AGENTS.search(text))
 
 
 _SPEAKS_FOR_USER = compile_pattern(
