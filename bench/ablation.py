@@ -35,6 +35,7 @@ from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft import assemble, pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
 from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa: E402
+from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
 from tasuki_evals import question_runs, question_sets  # noqa: E402
@@ -57,18 +58,28 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "everything": (),
     "without the state": (_without("state"),),
     "without the user's words": (_without("asked"),),
+    "without what the goal speaks of": (_without("about"),),
+    "without the rules of guides": (_without("rules"),),
     "without the last steps": (_without("steps"),),
     "without the files": (_without("files"),),
     "without the commands": (_without("commands"),),
+    "without what was read or printed last": (_without("printed"),),
     "without the metadata": ((assemble, "build_metadata_lines", lambda thread, revision: []),),
+    "files without names": ((offline, "NAMES_SHARE", 0.0),),
     "without the wording of a block (sentence weights)": ((block_worth, "weigh_cue", lambda text: 1.0), (offline, "weigh_cue", lambda text: 1.0)),
     "plans and reports keep their worth": ((block_worth, "REPORT_MIN_WORTH", 1.0),),
     "sub-agents' reports kept beside what followed from them": ((block_worth, "USED_REPORT_WORTH", 0.8),),
+    "findings whose code was edited since": ((block_worth, "EDITED_SHARE", 9.0),),
+    "settings that were changed since": ((block_worth.BlockWorth, "_is_overtaken", lambda self, block: False),),
+    "remarks in the middle of a turn that tell nothing": ((block_worth, "is_passing", lambda text: False),),
+    "what a message announces": ((language_cues, "is_announcement", lambda text: False), (block_worth, "only_announces", lambda text: False)),
+    "offers that were answered": ((language_cues, "is_offer", lambda text: False),),
     "without what the goal shares": ((relevance.Relevance, "measure_overlap", lambda self, text: 0.0),),
     "without `told once`": ((excerpts, "REPEAT_FACTOR", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
     "user: without the last messages first": ((history, "LATE_BONUS", 0.0),),
     "user: without the first message first": ((history, "FIRST_BONUS", 0.0),),
+    "user: without standing rules and decisions first": ((history, "RULE_BONUS", 0.0), (history, "DECISION_BONUS", 0.0)),
     "user: with small talk": ((history, "says_nothing", lambda text: False),),
     "user: without answered questions last": ((history, "ANSWERED_PENALTY", 0.0),),
     "files: by edits and reads alone": (

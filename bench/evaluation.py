@@ -34,8 +34,12 @@ PAGE = ROOT / "docs" / "evaluation.md"
 COMPACTION_PAGE = ROOT / "docs" / "compaction.md"
 FIGURES = ROOT / "bench" / "continuation"
 QUESTION_BUDGET = 2_000
-CURVE = (1_000, 2_000, 4_000, 8_000)
-"""Tokens at which question sets are asked."""
+CURVE = (500, 1_000, 2_000, 4_000, 8_000)
+"""Tokens at which question sets are asked, and threads continued."""
+CURVE_METHODS, CURVE_COLUMNS = (
+    ("tasuki", "random", "last", "index", "mix"),
+    ("edit", "file", "cmd", "id"),
+)
 
 
 def main() -> None:
@@ -49,6 +53,7 @@ def main() -> None:
     blocks: dict[str, Callable[[], str]] = {
         "figures": lambda: _tables(found, "cut") + "\n\n" + _tables(found, "compaction"),
         "differences": lambda: _differences(found, "cut") + "\n\n" + _differences(found, "compaction"),
+        "by-budget": lambda: _by_budget(given.corpus),
         "file-terms": _file_terms,
         "cases": _cases,
     }  # fmt: skip
@@ -98,6 +103,20 @@ def _differences(of: benchmark.ContinuationReport, kind: str) -> str:
     return report.format_markdown_table(
         report.build_differences_table(rows, of.cases, kind), intervals=True
     )
+
+
+def _by_budget(corpus: Sequence[Path]) -> str:
+    """The main columns at cuts, of each method at each budget."""
+    budgets = " | ".join(f"{budget:,}" for budget in CURVE)
+    lines = [f"| `edit` `file` `cmd` `id` | {budgets} |", f"|---|{'---|' * len(CURVE)}"]
+    cells: dict[str, list[str]] = {method: [] for method in CURVE_METHODS}
+    for budget in CURVE:
+        options = benchmark.ContinuationOptions(budget=budget)
+        cases = [c for c in benchmark.run_benchmark(corpus, options).cases if c.kind == "cut"]
+        for method, row in cells.items():
+            means = [benchmark.compute_mean(cases, method, column) for column in CURVE_COLUMNS]
+            row.append(" ".join("–" if mean is None else f"{mean:.2f}" for mean in means))
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(row)} |" for name, row in cells.items())])
 
 
 def _file_terms() -> str:
