@@ -62,7 +62,6 @@ INVENTED: dict[str, tuple[dict[str, Any], str]] = {
     "bare path in prose": ({"decisions": said("The login moves to src/ghost/login.py soon.")}, "ghost"),
     "command in prose": ({"failedApproaches": said("`npm run ghost` failed for the login.")}, "ghost"),
     "identifier": ({"relevantInformation": said("The login raises `GhostTimeoutError`.")}, "Ghost"),
-    "bare identifier": ({"openQuestions": said("Does the login need ghost_timeout_factory() here?")}, "ghost"),
     "address": ({"relevantInformation": said("The login is described at https://ghost.example/login.")}, "ghost"),
     "quote of the user": ({"constraints": said('"Use the ghost for the login."')}, "ghost"),
     "words of the user": ({"decisions": said('The user said "use the ghost for the login".')}, "ghost"),
@@ -87,6 +86,16 @@ def test_what_is_invented_is_dropped_and_told(desk: Desk, what: str) -> None:
     assert mark not in document["brief"]
     assert any(mark in one["text"] for one in draft["dropped"])
     assert by(document)["dropped"]
+
+
+def test_a_name_that_the_thread_does_not_hold_is_marked(desk: Desk) -> None:
+    """A question about something new stays, and says what of it was not found."""
+    asked = said("Does the login need login_timeout_factory() here?")
+    with ModelServer(default=ModelStep(answer(relevantInformation=SOUND, openQuestions=asked))) as server:  # fmt: skip
+        desk.asks(server.url)
+        document = desk.handoff(desk.thread("claude", talk("claude", desk)))
+
+    assert "(`login_timeout_factory` does not occur in the thread; unverified)" in document["brief"]
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

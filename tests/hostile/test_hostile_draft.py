@@ -11,7 +11,7 @@ from tasuki.draft import brief
 from tasuki.draft.facts import commands, derive as facts, files, mentions, open_statements, state, statements
 from tasuki.draft.repository import reader, uncommitted
 from tasuki.draft.runs import command_kinds
-from tasuki.draft.rank import block_worth, blocks, excerpts, history
+from tasuki.draft.rank import block_worth, blocks, excerpts, goal_object, guides, history, printed
 from tasuki.draft.text import language_cues as said, entries as turns, pasted, split as text
 from tasuki.draft.authors import offline
 from tasuki.draft.authors.author import AuthorTask
@@ -142,7 +142,7 @@ for hard in HARD:
 """,
     "offline": """
 for hard in HARD:
-    for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, jsonl._CLIPPED, excerpts._OFFER):
+    for pattern in (block_worth._PASSING, block_worth._TELLS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._VALUE, offline._AGAINST, jsonl._CLIPPED, said._ORDERS_AGENTS, said._SPEAKS_FOR_USER, printed._NOTE, guides._HARD, guides._SOFT, goal_object._LABEL, goal_object._COUNTED, turns._FRAME):
         pattern.search(hard)
     for pattern in (statements.PICK, statements._PICKED, statements._OPTION):
         pattern.match(hard)

@@ -9,11 +9,11 @@ thread can close the fence, open a heading or give an order.
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.tokens import count_tokens, measure_text
 from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
@@ -136,6 +136,40 @@ def format_code(text: str) -> str:
     if "`" not in text:
         return f"`{text}`"
     return f"``{' ' if text.startswith('`') else ''}{text}{' ' if text.endswith('`') else ''}``"
+
+
+def format_line(item: Any) -> str:
+    """Return an item, a file or a command as a line of the brief."""
+    if isinstance(item, FileItem):
+        return format_file(item)
+    return format_command(item) if isinstance(item, CommandItem) else format_item(item)
+
+
+def measure_line(item: Any) -> int:
+    """Return the characters that a line takes in the brief."""
+    return measure_text(format_line(item)) + 1
+
+
+def fit_room(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
+    """The first items that fit into some characters, and later ones that fit after a long one."""
+    fitting = []
+    for item in items:
+        cost = measure_line(item)
+        if cost <= room:
+            room -= cost
+            fitting.append(item)
+        else:
+            left_out.append(convert_to_item(item))
+    return fitting
+
+
+def convert_to_item(item: Any) -> Item:
+    """Return a line of any section as an item of the list of what was left out."""
+    if isinstance(item, Item):
+        return item
+    if isinstance(item, FileItem):
+        return Item(text=f"{item.path} — {item.reason}", refs=item.refs)
+    return Item(text=f"`{item.command}` — {item.note}", refs=item.refs)
 
 
 SECTIONS = {

@@ -6,6 +6,7 @@ facts are the same for every author: they are derived from the thread.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -14,7 +15,9 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief
 from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import DraftCheck, DraftChecker
+from tasuki.draft.checks.checker import NEXT_STEP, DraftCheck, DraftChecker
+from tasuki.draft.text.polarity import says_opposite
+from tasuki.draft.text.split import shorten
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
 from tasuki.harness import registry as harnesses
 from tasuki.model import Authorship, CommandItem, Draft, Dropped, FileItem, Item
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 AUTHOR_ORDER = ("agent", "model", "offline")
 ROOM = "room"
 """The kind of what the budget left out."""
+MAX_COMPARED = 24
+"""An author's items of which each two are compared."""
 MAX_LEFT_OUT = 60
 """Maximum items in `left_out`."""
 SECTIONS = tuple(name for name in brief.SECTIONS if name not in ("drift", "metadata"))
@@ -76,6 +81,11 @@ def _describe_dropped(draft: Draft, name: str, handoff_id: str) -> Iterator[str]
     told = [words.format(f"{n} item{'s' if n > 1 else ''}") for n, words in parts if n]
     if told:
         yield f"Of what the {name} wrote {' and '.join(told)}; `tasuki show {handoff_id[:8]}` lists them."
+    written = [i for i in (*draft.context, *draft.decisions) if i.label != NEXT_STEP]
+    for one, other in combinations(written[:MAX_COMPARED], 2):
+        if says_opposite(one.text, other.text) or says_opposite(other.text, one.text):
+            texts = " and ".join(f"“{shorten(item.text, 80)}”" for item in (one, other))
+            yield f"These may contradict each other: {texts}. Check them in the review."
 
 
 def _ask_author(

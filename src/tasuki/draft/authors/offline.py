@@ -17,9 +17,8 @@ from tasuki.draft.authors import choices
 from tasuki.draft.authors.author import AUTHORED_SHARE, AuthorTask
 from tasuki.draft.brief import (
     count_context_tokens,
-    format_command,
-    format_file,
-    format_item,
+    fit_room,
+    measure_line,
     render_context,
     trim_to_budget,
 )
@@ -165,7 +164,7 @@ class DraftComposer:
         self.is_authored = authored is not None
         self.thread, self.facts = task.thread, task.derived.facts
         self.whole = max(room, 0)
-        chosen = sum(map(_measure_line, self.authored.asked))
+        chosen = sum(map(measure_line, self.authored.asked))
         self.reserved = min(
             chosen + HEADING_COST * bool(chosen), int(self.whole * MAX_SHARES["asked"])
         )
@@ -239,9 +238,9 @@ class DraftComposer:
 
     def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
         """Return the first items that fit into the remaining room."""
-        fitting = _fit_room(items, self.room - HEADING_COST, self.left_out)
+        fitting = fit_room(items, self.room - HEADING_COST, self.left_out)
         if fitting:
-            self.room -= HEADING_COST + sum(map(_measure_line, fitting))
+            self.room -= HEADING_COST + sum(map(measure_line, fitting))
         return tuple(fitting)
 
     # -- sections ----------------------------------------------------------------------
@@ -259,7 +258,7 @@ class DraftComposer:
     def _stopped(self, room: int) -> list[Item]:
         """Return the newest messages: the last one, and before it the last that concludes."""
         items = list(self._list_unanswered(max(WHOLE, room * 2 // 3)))
-        room = min(room, MAX_STOPPED) - sum(map(_measure_line, items))
+        room = min(room, MAX_STOPPED) - sum(map(measure_line, items))
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
         spoken = [
@@ -352,7 +351,7 @@ class DraftComposer:
         items = [*self.authored.state, *state.list_state_items(self.thread, self.facts)]
         for item in items:
             self.picker.note_text(item.text)
-        return _fit_room(items, room, self.left_out)
+        return fit_room(items, room, self.left_out)
 
     def _asked(self, room: int) -> list[Item]:
         task = self.task
@@ -382,8 +381,8 @@ class DraftComposer:
             *state.find_goal_errors(self.thread, self.facts, goal),
             *state.find_goal_quotes(self.thread, goal),
         ]
-        found = _fit_room(seen, room, self.left_out)
-        room -= sum(map(_measure_line, found))
+        found = fit_room(seen, room, self.left_out)
+        room -= sum(map(measure_line, found))
         found += find_goal_object(self.thread, self.task.relevance, goal, last, room)
         for item in found:
             self.picker.note_text(item.text)
@@ -419,7 +418,7 @@ class DraftComposer:
 
     def _previous(self, room: int) -> list[Item]:
         items = [Item(text=q.text, refs=(q.ref,)) for q in self.facts.previous]
-        return _fit_room(items, room, self.left_out)
+        return fit_room(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
         """Return what was done after the agent last described the state.
@@ -430,7 +429,7 @@ class DraftComposer:
         check_refs = {check.refs[-1] for check in self.facts.last_check}
         steps = list_last_steps(self.thread, self.task.derived.runs, names, MAX_STEPS, check_refs)
         since = max((r for r in self.concluding if self._measure_message(r) >= SHORT), default=0)
-        return _fit_room([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
+        return fit_room([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
 
     def _files(self, room: int) -> list[FileItem]:
         """The files that an author chose, with its reasons, then those that are ranked best."""
@@ -442,7 +441,7 @@ class DraftComposer:
             for f in choices.choose_files(self.task, self.task.limits["files"])
             if f.path not in named
         )
-        fitting = _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
+        fitting = fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
         return (
             self._add_names(fitting, int((self.whole - NAMES_FROM) * NAMES_SHARE))
             if self.reasons
@@ -469,11 +468,11 @@ class DraftComposer:
             max(limit - len(chosen), 0),
             [c.command for c in chosen],
         )
-        return _fit_room([*chosen, *found], room, self.left_out)
+        return fit_room([*chosen, *found], room, self.left_out)
 
     def _said(self, room: int) -> list[Item]:
         """Return what an author wrote beside decisions and questions."""
-        written = _fit_room(self.authored.context, room, self.left_out)
+        written = fit_room(self.authored.context, room, self.left_out)
         for item in written:
             self.picker.note_text(item.text)
         return written
@@ -504,35 +503,3 @@ def _extract_message(entry: Entry) -> str:
     is_report = is_report and not call.output.startswith(LAUNCHED)
     is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.
     return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""
-
-
-def _format_line(item: Any) -> str:
-    if isinstance(item, FileItem):
-        return format_file(item)
-    return format_command(item) if isinstance(item, CommandItem) else format_item(item)
-
-
-def _measure_line(item: Any) -> int:
-    return measure_text(_format_line(item)) + 1
-
-
-def _fit_room(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
-    """The first items that fit into some characters, and later ones that fit after a long one."""
-    fitting = []
-    for item in items:
-        cost = _measure_line(item)
-        if cost <= room:
-            room -= cost
-            fitting.append(item)
-        else:
-            left_out.append(convert_to_item(item))
-    return fitting
-
-
-def convert_to_item(item: Any) -> Item:
-    """Return a line of any section as an item of the list of what was left out."""
-    if isinstance(item, Item):
-        return item
-    if isinstance(item, FileItem):
-        return Item(text=f"{item.path} — {item.reason}", refs=item.refs)
-    return Item(text=f"`{item.command}` — {item.note}", refs=item.refs)

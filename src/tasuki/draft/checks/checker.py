@@ -54,7 +54,7 @@ LOOKED_AT_FACTOR = 3
 """How many items of a section are looked at, as a multiple of its cap."""
 DROPPED_CHARACTERS = 1_000
 """Characters of a dropped text that are saved."""
-NEXT_STEP, DONE = "Next step", "Done"
+NEXT_STEP, DONE, CONSTRAINT = "Next step", "Done", "Constraint"
 """The labels of what an author would do next, and of what it calls finished."""
 _UNDER_WAY, _STILL_FAILING = "under way", "failed, and did not pass"
 _PENDING = (_UNDER_WAY, NEXT_STEP.lower(), _STILL_FAILING)
@@ -324,7 +324,7 @@ class DraftChecker:
         """Return whether an item with a fault is kept with a mark: a next step may name what is not there yet."""
         if item.label.startswith(NEXT_STEP) and why.kind in ("path", "command", "value"):
             return True
-        return why.kind in _MARKED and "://" not in why.text
+        return why.kind in _MARKED and "://" not in why.text and item.label != CONSTRAINT
 
     def _check_support(self, section: str, item: Item, why: DropReason | None) -> Item | None:
         """Return an author's item with the entries that bear it, marked with what is not found in the thread.
