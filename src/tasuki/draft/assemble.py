@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,8 +53,10 @@ def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
     if branch and branch != "HEAD":
         state = (" (dirty)" if revision.dirty_now else " (clean)") if revision.repository else ""
         lines.append(f"Git: {branch}{state}")
-    if thread.cwd:
-        lines.append(f"Folder: `{thread.cwd}`")
+    if thread.cwd and not thread.path.startswith(
+        f"{thread.cwd.rstrip('/')}/{Path(thread.path).name}"
+    ):
+        lines.append(f"Folder: `{thread.cwd}`")  # That of the file itself proves nothing.
     if thread.last_skill:
         lines.append(f"Prior skill: /skill:{thread.last_skill}")
     return tuple(lines)

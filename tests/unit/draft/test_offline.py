@@ -14,6 +14,7 @@ from tree import IMPORTABLE
 
 from tasuki.draft import brief
 from tasuki.draft.authors import offline
+from tasuki.draft.rank.excerpts import extract_message
 from tasuki.draft.text.entries import find_said_after_abort
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Draft, Entry, Item, ToolCall
@@ -111,7 +112,7 @@ def test_of_a_long_report_only_the_torn_sentences_are_left_out(report: str, tmp_
         text = f"{text[:8_000]}.\n\n{text[8_000:]}"
     cut = clip(text, 6_000)
     entry = Entry(ref=1, kind="tool", tool=ToolCall(id="1", name="Task", kind="agent", output=cut, status="ok"))  # fmt: skip
-    told = offline._extract_message(entry)
+    told = extract_message(entry)
 
     assert "left out" not in told
     assert len(told) > 5_500

@@ -114,6 +114,10 @@ def test_the_error_line_is_the_plain_reason() -> None:
         "a.ts(3,4): error TS2339: Property 'x' does not exist\nnpm ERR! code 2"
     ) == ("a.ts(3,4): error TS2339: Property 'x' does not exist")
     assert find_error_line("Exit code 1\nnothing matched") == "nothing matched"
+    coverage = (
+        "Name   Stmts   Miss  Cover   Missing\nsrc/a.py  9 0 100%\nE   AssertionError: 158 < 60"
+    )
+    assert find_error_line(coverage) == "E AssertionError: 158 < 60"
     assert find_error_line("") == ""
 
 

@@ -101,7 +101,7 @@ def _is_lasting(step: str) -> bool:
 
 
 _LEAVES_NOTHING = compile_pattern(
-    r"(?:sed|perl)\b.*\s-\w*i|(?:true|false|break|continue|exit|return|test|\[\[?|open|xdg-open|sleep|start-sleep|timeout|wait|kill|pkill|clear|set|which|command|gh (?:repo|auth))(?:\s|$)"
+    r"(?:sed|perl)\b.*\s-\w*i|(?:true|false|break|continue|exit|return|test|\[\[?|open|xdg-open|sleep|start-sleep|timeout|wait|kill|pkill|clear|set|which|command|git mv|mkdir|rmdir|rm|mv|cp|touch|chmod|ln|gh (?:repo|auth|pr create|issue create))(?:\s|$)"
     r"|(?:node|python3?|bash|sh|zsh|pwsh|ruby|irb)$|\S*/tmp/\S",
     re.IGNORECASE,
 )

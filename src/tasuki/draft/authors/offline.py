@@ -31,6 +31,7 @@ from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
     MESSAGE_COST,
     ExcerptPicker,
+    extract_message,
     measure_block,
     quote_blocks,
     weigh_cue,
@@ -45,12 +46,9 @@ from tasuki.draft.text.entries import (
     find_concluding_refs,
     find_said_after_abort,
     split_turns,
-    strip_frame,
 )
-from tasuki.draft.text.split import PATH, fold_whitespace, shorten, split_sentences
+from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
-from tasuki.harness.reading.jsonl import drop_torn_sentences
-from tasuki.harness.tool_table.calls import LAUNCHED
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
@@ -99,9 +97,7 @@ EXCERPT_CHARACTERS = 150_000
 STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_MID_TURN = 3
-WHOLE, SHORT, TELLING = 700, 160, 120
-_NO_ANSWER = "No response requested."
-"""What Claude Code writes where no model answered."""
+WHOLE, SHORT = 700, 160
 DENIAL = 160
 """Characters up to which a message may only deny the one before it."""
 SPEAKER_LABELS = {
@@ -205,7 +201,7 @@ class DraftComposer:
         left = EXCERPT_CHARACTERS
         last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
         for entry in reversed(self.thread.entries):
-            if (text := _extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
+            if (text := extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
                 self._kinds[entry.ref] = entry.kind
                 if entry.kind == "assistant" and entry.ref != last:
@@ -490,16 +486,3 @@ class DraftComposer:
     def _measure_message(self, ref: int) -> int:
         """Return the characters of a message."""
         return sum(len(self.blocks[i].text) for i in self._blocks_by_ref.get(ref, ()))
-
-
-def _extract_message(entry: Entry) -> str:
-    """Return an entry's sentences: the agent's words, a summary, a sub-agent's report."""
-    call = entry.tool
-    if call is None:
-        is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
-        is_said = is_said and entry.text.strip() != _NO_ANSWER
-        return strip_frame(entry.text) if is_said else ""
-    is_report = call.kind == "agent" and call.status == "ok" and not call.background
-    is_report = is_report and not call.output.startswith(LAUNCHED)
-    is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.
-    return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""

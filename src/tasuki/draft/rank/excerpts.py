@@ -15,9 +15,13 @@ from itertools import groupby
 
 from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
+from tasuki.draft.text.entries import strip_frame
 from tasuki.draft.text.lexicon import STOP_WORDS
-from tasuki.draft.text.split import find_tokens, split_sentences, trim_name
+from tasuki.draft.text.split import PATH, find_tokens, split_sentences, trim_name
 from tasuki.draft.text.tokens import measure_text
+from tasuki.harness.reading.jsonl import drop_torn_sentences
+from tasuki.harness.tool_table.calls import LAUNCHED
+from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
@@ -48,6 +52,25 @@ _OPTION = compile_pattern(r"(?:[-*•]\s+)?(?:Option\s+[A-E1-5]\b|[A-E][.):]\s)"
 _ENDS = (".", "!", "?", ":", "。", "？", "！", "：")
 GAP = "[…]"
 """Printed where blocks of a message are left out."""
+
+
+MIN_REPORT = 120
+"""Characters from which a sub-agent's report is quoted."""
+_NO_ANSWER = "No response requested."
+"""What Claude Code writes where no model answered."""
+
+
+def extract_message(entry: Entry) -> str:
+    """Return what is quoted of an entry: the agent's words, a summary, a sub-agent's report; else nothing."""
+    call = entry.tool
+    if call is None:
+        is_said = entry.kind in ("assistant", "compaction") and not PATH.fullmatch(entry.text)
+        is_said = is_said and entry.text.strip() != _NO_ANSWER
+        return strip_frame(entry.text) if is_said else ""
+    is_report = call.kind == "agent" and call.status == "ok" and not call.background
+    is_report = is_report and not call.output.startswith(LAUNCHED)
+    is_report = is_report and '"agent_status":' not in call.output[:200]  # A list of agents.
+    return drop_torn_sentences(call.output) if is_report and len(call.output) >= MIN_REPORT else ""
 
 
 def measure_block(text: str) -> int:

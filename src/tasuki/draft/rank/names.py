@@ -13,6 +13,9 @@ FADING = 15.0
 """Calls after which a use counts a third."""
 MAX_INPUT = 8_000
 """Characters of a call's input in which names are looked for."""
+_SEARCHES = compile_pattern(r"(?:^|[|;&(\s])(?:rg|e?grep|ag|ack|fd|find|select-string|findstr)\s")
+_COMMON = compile_pattern(r"(?:assert|require|console|expect|self|this|fmt|log|os|t|err)\b")
+"""How names begin that stand in any file."""
 _TELLING = compile_pattern(
     r"(?=.{4,60}$)(?!__\w+__$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$"
 )
@@ -31,7 +34,11 @@ def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
     for age, call in enumerate(reversed(calls[-NEWEST_CALLS:])):
         path, text = _find_place(call), _join_input(call)
         for name in set(find_identifiers(text)):
-            if _TELLING.match(name) and (call.changes or name in call.output):
+            if (
+                _TELLING.match(name)
+                and not _COMMON.match(name)
+                and (call.changes or name in call.output)
+            ):
                 worth[name] = worth.get(name, 0.0) + math.exp(-age / FADING)
                 if path:
                     files.setdefault(name, make_relative(path, thread.cwd))
@@ -40,7 +47,9 @@ def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
 
 
 def _find_place(call: ToolCall) -> str:
-    """Return the one file that a call is about, empty where there are several."""
+    """Return the one file that a call is about, empty where there are several, or where it searches."""
+    if call.kind == "search" or _SEARCHES.search(call.command):
+        return ""
     paths = [change.path for change in call.changes] or call.paths or find_paths(call.command)
     return paths[0] if len(set(paths)) == 1 else ""
 

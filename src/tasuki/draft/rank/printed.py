@@ -25,7 +25,8 @@ GOAL_WEIGHT = 1.0
 MARK, WRITTEN, PRINTED = "[…]", "Written into", "Printed by"
 MAX_LINE = 1_000
 """Characters of a line from which on an output is data that a cut would falsify."""
-_CUT_OFF = compile_pattern(r"(?i)\W*(?:truncated\b|\.\.\. ?\+?\d+ lines)")
+_CUT_OFF = compile_pattern(r"(?i)\W*(?:truncated\b|\.\.\. ?\+?\d+ lines)|.*\[truncated \d+")
+_SKILL = compile_pattern(r"(?i)(?:^|/)skill\.md$|/skills/")
 _LISTS_FILES = compile_pattern(
     r"^\s*(?:cd \S+ (?:&&|;) )?(?:rg --files|git ls-files|ls|find|fd|tree|dir|get-childitem|gci)\b"
 )
@@ -100,9 +101,12 @@ def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tupl
         )
     if call.kind == "read" and call.paths:
         path = make_relative(call.paths[0], cwd)
+        text = "" if _SKILL.search(call.paths[0]) else text
         return path, f"Read `{names.get(path, path)}`", text
     command = shorten_command(call.command, 100).replace("`", "")
-    is_shown = call.kind in ("shell", "search") and not _LISTS_FILES.search(call.command)
+    is_shown = call.kind in ("shell", "search") and bool(command)
+    is_shown = is_shown and not _LISTS_FILES.search(call.command)
+    is_shown = is_shown and not _SKILL.search(call.command)
     return command, f"{PRINTED} `{command}`", text if is_shown else ""
 
 

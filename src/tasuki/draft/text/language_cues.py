@@ -151,14 +151,15 @@ def is_narration(sentence: str) -> bool:
 
 _STEP = (
     r"(?:look|check|see|read|run|verif|test|find|search|explor|examin|inspect|trac|start|begin|continu|proceed|re-?run|add|wir|patch|fix|creat"
-    r"|commit|updat|writ|implement|tak|mak|mov|nam|push|open|gather|pull|put|tighten|stag|build|investigat|compar|confirm|replac|apply|go)"
+    r"|commit|updat|writ|implement|tak|mak|mov|nam|push|open|gather|pull|put|tighten|stag|build|investigat|compar|confirm|replac|apply|format|go)"
 )
 _ANNOUNCES = compile_pattern(
     r"(?:(?:ok(?:ay)?|good|great|perfect|alright|so|first|next|then|now|and)\b[,.! ]+)*"
     r"(?:(?:let me|let's|let us)\b|i (?:need to|must|should|have to) (?:know|check|verify|see|find out|understand|confirm)\b"
     rf"|(?:i'?ll|i will|i'?m|i am)\s+(?:(?:now|also|just|first|next|then|going to|about to)\s+)*{_STEP}(?:e|y|n?n?t?t?ing)?\b"
     rf"|{_STEP}n?t?ing\b(?![^:]*,)(?!.*\b(?:is|are|was|were|has|had|does|did|would|will|can|makes?|made|fail(?:s|ed)|gives?|gave|needs?|works?|takes?)\b))"
-    rf"|(?:now|next|then)\b[, ]+{_STEP}(?:e|y)?\b",
+    rf"|(?:now|next|then)\b[, ]+{_STEP}(?:e|y)?\b"
+    r"|(?:agora )?(?:vou|vamos) \w+r\b|(?:ahora )?(?:voy|vamos) a \w+|je vais \w+|ich (?:werde|schaue|prüfe|lese|sehe)\b|(?:现在|接下来)?(?:让我|我来|我将|我先)|まず|次に",
     re.IGNORECASE,
 )
 _ABOUT_TO = compile_pattern(

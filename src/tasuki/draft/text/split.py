@@ -63,7 +63,7 @@ _PLACED_ERROR = compile_pattern(
 )
 """What a compiler or linter says about a place in a file."""
 _NO_ERROR = compile_pattern(
-    r"\s*(?:hint: |Cancelled: |(?:\[?[\w:.TZ+-]+\]? ){0,3}\[?(?:WARN(?:ING)?|INFO|DEBUG|TRACE)\b(?!\S*/))"
+    r"\s*(?:hint: |Cancelled: |(?:Name\s+)?Stmts\s+Miss|(?:\[?[\w:.TZ+-]+\]? ){0,3}\[?(?:WARN(?:ING)?|INFO|DEBUG|TRACE)\b(?!\S*/))"
 )
 _ERROR_WEAK = compile_pattern(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
