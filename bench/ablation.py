@@ -36,6 +36,7 @@ from tasuki.draft import assemble, pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
 from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa: E402
 from tasuki.draft.text import language_cues  # noqa: E402
+from tasuki.errors import TasukiError  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
 from tasuki_evals import question_runs, question_sets  # noqa: E402
@@ -177,8 +178,12 @@ def continued(corpus: Sequence[Path], budget: int) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         for source in list_sources(corpus):
             path = unpack_source(source, Path(folder))
-            harness = harnesses.detect_harness(path)
-            for cut in cuts.find_cuts(harness.read(path)):
+            try:
+                harness = harnesses.detect_harness(path)
+                thread = harness.read(path)
+            except TasukiError:
+                continue  # A list of the corpus, no thread.
+            for cut in cuts.find_cuts(thread):
                 if cut.kind == "cut":
                     score(harness, source.display_name, cut, loaded, Path(folder), values)
     means = {column: compute_thread_means(per) for column, per in values.items()}

@@ -37,7 +37,7 @@ QUESTION_BUDGET = 2_000
 CURVE = (500, 1_000, 2_000, 4_000, 8_000)
 """Tokens at which question sets are asked, and threads continued."""
 CURVE_METHODS, CURVE_COLUMNS = (
-    ("tasuki", "random", "last", "index", "mix"),
+    ("tasuki", "random", "last", "index", "index+users+last"),
     ("edit", "file", "cmd", "id"),
 )
 

@@ -85,6 +85,9 @@ MAX_SHARES = {
     "questions": 0.1,
 }
 """The maximum share of the room for each section; the conclusions get the remainder."""
+LEAN_ROOM = 6_000
+"""Characters below which a brief is lean: the last message has more room, the goal's words and guides none."""
+LEAN_SHARES = MAX_SHARES | {"stopped": 0.6, "about": 0.0, "rules": 0.0}
 NAMES_SHARE, NAMES_FROM = 0.1, 2_000
 """Share of the characters beyond some for the names at files."""
 MAX_STEPS = 9
@@ -225,7 +228,8 @@ class DraftComposer:
 
     def _compute_share(self, section: str) -> int:
         """Return the characters a section may take."""
-        share = MAX_SHARES.get(section, 1.0)
+        shares = LEAN_SHARES if self.whole < LEAN_ROOM else MAX_SHARES
+        share = shares.get(section, 1.0)
         if section == "previous":  # What the thread itself has to say needs no more than it has.
             share = max(share, 1.0 - sum(len(b.text) for b in self.blocks) / max(self.whole, 1))
         if section in AUTHORED:
