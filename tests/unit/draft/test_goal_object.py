@@ -87,11 +87,12 @@ def rules(folder: Path, text: str, path: str = "AGENTS.md", max_line: int = 300)
 
 def test_lines_that_command_or_forbid_are_rules(tmp_path: Path) -> None:
     """With their heading; what only describes, asks or shows code is none."""
-    text = "# Commits\n- Never push to main.\n- Use `just check` before every commit.\n\n## Layout\nThe server is in src.\nWhy is that so?\n```\nNEVER = 1\n```\n"
+    text = "# Commits\n- Never push to main.\n- Use `just check` before every commit.\n\n## Layout\nThe server is in src.\nWhy is that so?\n- `type` (required), `prefix`\n- `as_file`: write to a file instead of a variable\n```\nNEVER = 1\n```\n\n## Titles (REQUIRED)\n- `feat`: a new command\n"
 
     assert rules(tmp_path, text) == [
         "Commits: Never push to main.",
         "Commits: Use `just check` before every commit.",
+        "Titles (REQUIRED): `feat`: a new command",
     ]
 
 

@@ -32,11 +32,11 @@ _REFERENCE_NOTE, MAX_FRONT = compile_pattern(r"(?m)^ *type: *reference *$"), 600
 _LINE_NUMBER = compile_pattern(r"(?m)^ *\d+(?:→|\t|: ?\t)")
 _REMINDER = compile_pattern(r"(?s)<system-reminder>.*?</system-reminder>")
 _HARD = compile_pattern(
-    r"(?i)\b(?:must(?:n'?t)?|never|always|do not|don'?t|mandatory|forbidden|prohibited|non-negotiable|critical|required|cannot|not allowed|no exceptions?"
+    r"(?i)\b(?:must(?:n'?t)?|never|always|do not|don'?t|mandatory|forbidden|prohibited|non-negotiable|critical|(?<!\()required|cannot|not allowed|no exceptions?"
     r"|muss|darf nicht|niemals|immer|nunca|siempre|sempre|toujours|jamais|всегда|никогда)\b|必须|禁止|不要|不得|必ず|ないこと|반드시|금지"
 )
 _SOFT = compile_pattern(
-    r"(?i)\b(?:only|avoid|ensure|make sure|instead of|rather than|should(?:n'?t)?|prefer|before (?:every|each|any|you|commit\w*|push\w*|finish\w*)|after (?:every|each|any)|every (?:new )?\w+ (?:must|needs|gets|has))\b"
+    r"(?i)\b(?:only|avoid|ensure|make sure|should(?:n'?t)?|prefer|before (?:every|each|any|you|commit\w*|push\w*|finish\w*)|after (?:every|each|any)|every (?:new )?\w+ (?:must|needs|gets|has))\b"
 )
 _IMPERATIVE = compile_pattern(
     r"(?:\*\*[^*]{2,40}\*\*:? ?)?(?:Use|Prefer|Keep|Run|Put|Write|Add|Follow|Check|Test|Commit|Name|Place|Update|Create|Stage|Push|Open|Ask|Read|Return|Wrap|Include|Document|Format|Limit|Treat|Leave|Stop|Start|Verify|Import|Group|Pin|Mock|Cover|No)\b"
@@ -135,7 +135,8 @@ def _list_lines(block: MessageBlock, blocks: Sequence[MessageBlock]) -> Iterator
 
 def weigh_line(line: str, block: MessageBlock) -> float:
     """Return how hard a line of a guide binds, 0 where it only tells."""
-    is_hard = bool(_HARD.search(line))
+    heading = block.heading.replace("(", "") if block.kind == "item" else ""
+    is_hard = bool(_HARD.search(line) or _HARD.search(heading))
     weight = 1.6 * is_hard or 0.7 * bool(_SOFT.search(line))
     weight += 0.4 * (block.kind == "item" and bool(_IMPERATIVE.match(line)))
     if not weight:
