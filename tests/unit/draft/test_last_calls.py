@@ -70,6 +70,37 @@ def test_what_tells_nothing_or_misleads_is_not_quoted(
     assert printed(begin().shell(command, output), tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "is_gone"),
+    [
+        ("sed -i s/1/2/ src/a.py", True),
+        ("git checkout -- src/a.py", True),
+        ("git reset --hard", True),
+        ("rm src/a.py", True),
+        ("pytest -q src", False),
+        ("sed -i s/1/2/ src/b.py", False),
+    ],
+)
+def test_what_a_command_changed_since_is_not_quoted_as_it_was(
+    command: str, is_gone: bool, tmp_path: Path
+) -> None:
+    """A reading goes with a later command that changes its file, or the tree."""
+    found = printed(begin().read("src/a.py", CODE).shell(command, ""), tmp_path)
+
+    assert (found == []) is is_gone
+
+
+def test_figures_and_long_lines_are_quoted_as_they_were_printed(tmp_path: Path) -> None:
+    """Columns of numbers are no line numbers, and a line is cut at a blank with a mark."""
+    numbers = "\n".join(f"{n}\t{n + 1}\tsrc/part{n}.py" for n in range(70, 78))
+    long = "the limit is " + "long " * 70 + "1000000 rows\nand so on, in the second line of it"
+    builder = begin().shell("git diff --numstat main", numbers).shell("make limits", long)
+    first, second = printed(builder, tmp_path)
+
+    assert first.text == numbers
+    assert second.text.split("\n")[0].endswith("long …")
+
+
 def test_the_same_lines_are_quoted_once(tmp_path: Path) -> None:
     """A file that was read and then printed again is there once."""
     found = printed(begin().read("src/a.py", CODE).shell("cat src/a.py src/b.py", f"{CODE}\nx = 1"), tmp_path)  # fmt: skip

@@ -171,6 +171,8 @@ class DraftComposer:
         self.room = self.whole - self.reserved
         self.reasons = reasons
         self.left_out: list[Item] = []
+        self.quoted: list[str] = []
+        """What the sections that are filled quote."""
         self.turns = split_turns(self.thread.entries)
         self.last_asked = max((t.prompt.ref for t in self.turns if t.prompt), default=0)
         self.concluding = find_concluding_refs(self.turns)
@@ -224,6 +226,7 @@ class DraftComposer:
                 items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
                 name = "context" if section == "said" else section
                 filled[name] = (*filled.get(name, ()), *self._fit_items(section, items))
+                self.quoted += [getattr(item, "text", "") for item in filled[name]]
         return filled
 
     def _compute_share(self, section: str) -> int:
@@ -289,9 +292,6 @@ class DraftComposer:
                 break
             if room < enough:
                 break
-        self.picker.taken.update(
-            i for ref in {self.blocks[c].ref for c in chosen} for i in self._blocks_by_ref[ref]
-        )
         return [*items, *map(self._mark_overruled, self._build_quotes(chosen))]
 
     def _mark_overruled(self, item: Item) -> Item:
@@ -376,14 +376,16 @@ class DraftComposer:
         return items
 
     def _about(self, room: int) -> list[Item]:
-        goal, last = self.task.goal.text, self.task.relevance.last_spoken
+        goal = self.task.goal.text
         seen = [
             *state.find_goal_errors(self.thread, self.facts, goal),
             *state.find_goal_quotes(self.thread, goal),
         ]
         found = fit_room(seen, room, self.left_out)
         room -= sum(map(measure_line, found))
-        found += find_goal_object(self.thread, self.task.relevance, goal, last, room)
+        found += find_goal_object(
+            self.thread, self.task.relevance, goal, "\n".join(self.quoted), room
+        )
         for item in found:
             self.picker.note_text(item.text)
         return found

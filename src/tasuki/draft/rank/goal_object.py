@@ -11,18 +11,19 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document, list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
-from tasuki.draft.text.language_cues import is_narration, orders_agents
+from tasuki.draft.text.language_cues import is_foreign, is_narration, orders_agents
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
 
 MAX_PASSAGE, MIN_PASSAGE = 1_100, 80
 """Characters of one passage that is quoted, and that is worth it."""
-MAX_SECTION = 1_400
-"""Characters from which a section is cut at a blank line."""
+MAX_SECTION, MAX_LINES = 1_400, 200
+"""Characters from which a section is cut at a blank line, and lines of one."""
 LONG_MESSAGE = 300
 """Characters from which a message of the user has passages of its own."""
 MAX_TEXTS, MAX_TEXT = 400, 60_000
@@ -37,13 +38,15 @@ SPEAKS, REPORTS, READS, PRINTS = 1.0, 0.9, 0.85, 0.7
 _LABEL = compile_pattern(
     r"(?i)\b(option|step|phase|task|issue|item|point|finding|question|problem|wave|part|section|variant|approach|gap|comment|number|bug|fix|case|milestone|story|epic|stage|schritt|aufgabe|punkt|étape|paso)s?\s*#?\s*((?-i:[A-Z])|\d{1,3}(?:\.\d{1,3})*)\b"
     r"|(?<![\w/.-])#(\d{1,4})\b|\b((?-i:[A-Z]{2,8})-\d+)\b"
-    r"|^\W*(?:(?:ok(?:ay)?|yes|next|now|do|go with|let'?s (?:do|go with)|start with|continue with)[\s,]+)*((?-i:[A-H])|\d{1,2}(?:\.\d{1,2})?)\b(?=[\s,.?!)]|$)"
+    r"|^\W*(?:(?:ok(?:ay)?|yes|next|now|do|go with|let'?s (?:do|go with)|start with|continue with)[\s,]+)*((?-i:[A-H](?! [a-z]))|\d{1,2}(?:\.\d{1,2})?)\b(?=[\s,.?!)]|$)"
 )
 _COUNTED = compile_pattern(
     r"(?i)\b(?:the|these|those|both|all|other|remaining|open|missing|two|three|four|five|six|seven|eight|\d{1,2})\s+(?:(?:two|three|four|five|six|other|remaining|open|missing|valid|\d{1,2})\s+)?([a-z][a-z-]{2,20}s)\b"
 )
 _SIBLING = compile_pattern(r"^\s*(?:#{1,6} |\*\*\S|[-*•] |\d{1,3}[.)] |[A-H][.)] |\|)")
 _HEADING = compile_pattern(r"^\s{0,3}#{1,6} |^\s*\*\*[^*]{2,100}\*\*:?\s*$")
+_NO_LETTER, TOLD_KEY = compile_pattern(r"[\W_]+"), 160
+"""What a quotation may change of a text, and how many letters at its beginning tell that it is quoted."""
 _TALK = compile_pattern(r"\bgh\s+(?:pr|issue|api)\b")
 
 
@@ -57,24 +60,28 @@ class Passage(NamedTuple):
 
 
 def find_goal_object(
-    thread: Thread, relevance: Relevance, goal: str, shown: int, room: int
+    thread: Thread, relevance: Relevance, goal: str, quoted: str, room: int
 ) -> list[Item]:
     """Return the passages that the goal speaks of, those with a label first, in `room` characters.
 
-    `shown` is the message that the brief quotes whole: it needs no passage of its own.
+    `quoted` is what the brief quotes already: that needs no passage of its own.
     """
     texts = list(islice(_list_texts(thread), MAX_TEXTS))
-    found = (one for one in _find_named(goal, texts) if one.ref != shown)
-    last = next((e.text for e in reversed(thread.entries) if e.ref == shown), "")
-    texts = [one for one in texts if one.ref != shown]
+    told = _fold(quoted)
     items: list[Item] = []
-    for passage in (*found, *_find_nearest(texts, relevance, last)):
+    for passage in (*_find_named(goal, texts), *_find_nearest(texts, relevance, quoted)):
         text = cut_passage(passage.text, min(MAX_PASSAGE, room))
         is_told = any(text[:200] in item.text or item.text[:200] in text for item in items)
+        is_told |= _fold(text)[:TOLD_KEY] in told
         if len(text) >= MIN_PASSAGE and not is_told:
             room -= measure_text(text) + len(passage.origin) + 2 * text.count("\n") + 16
             items.append(Item(text=text, refs=(passage.ref,), label=passage.origin))
     return items
+
+
+def _fold(text: str) -> str:
+    """Return the letters and digits of a text, as it is compared with its quotation."""
+    return _NO_LETTER.sub("", text)
 
 
 def cut_passage(text: str, limit: int) -> str:
@@ -94,13 +101,14 @@ def _list_texts(thread: Thread) -> Iterator[Passage]:
         if entry.kind == "assistant":
             yield Passage(entry.ref, "", entry.text[:MAX_TEXT], SPEAKS)
         elif entry.kind == "user" and len(words := extract_user_words(entry)) > LONG_MESSAGE:
-            yield Passage(entry.ref, "The user wrote", words[:MAX_TEXT], SPEAKS)
+            if not orders_agents(words):
+                yield Passage(entry.ref, "The user wrote", words[:MAX_TEXT], SPEAKS)
         elif call is None or call.status != "ok":
             continue
         elif call.kind == "agent" and not orders_agents(call.output):
             yield Passage(entry.ref, "A sub-agent reported", call.output[:MAX_TEXT], REPORTS)
-        elif call.kind == "shell" and _TALK.search(call.command) and not orders_agents(call.output):
-            command = " ".join(call.command.split())[:60]
+        elif call.kind == "shell" and _TALK.search(call.command) and not is_foreign(call.output):
+            command = shorten_command(call.command, 60).replace("`", "")
             for record in _list_records(call.output[:MAX_TEXT]):
                 yield Passage(entry.ref, f"Printed by `{command}`", record, PRINTS)
     for path, (ref, text) in list_documents(thread).items():
@@ -114,11 +122,15 @@ def _list_records(output: str) -> Iterator[str]:
         return
     import json  # Heavy at start.
 
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         found = json.loads(output)
         for record in found if isinstance(found, list) else [found]:
             if isinstance(record, dict):
-                yield "\n".join(f"{key}: {value}" for key, value in record.items())
+                shown = (
+                    f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+                    for key, value in record.items()
+                )
+                yield "\n".join(shown)
 
 
 # -- labels and counts -----------------------------------------------------------------
@@ -129,14 +141,15 @@ def _find_named(goal: str, texts: Sequence[Passage]) -> Iterator[Passage]:
     for match in islice(_LABEL.finditer(goal[:600]), MAX_LABELLED):
         word, *numbers = match.groups()
         number = next(filter(None, numbers))
-        names = (
-            rf"(?:{word}s?\s*)?" if word else r"(?:option|step|phase|task|issue|item|variant)?\s*"
+        bare = r"(?:(?:option|step|phase|task|issue|item|variant)[ \t]*)?"
+        forms = (rf"{word}s?[ \t]*", bare) if word else (bare,)
+        labelled = (
+            one for form in forms for one in _find_beginning(texts, compile_label(form, number))
         )
-        begins = compile_label(names, number)
-        yield from islice(_find_beginning(texts, begins), 1)
+        yield from islice(labelled, 1)
     for noun in dict.fromkeys(m.lower() for m in _COUNTED.findall(goal[:600])):
         leads = re.compile(
-            rf"(?im)^(?=.{{0,160}}$)(?:\s*#{{1,6}} .*\b{noun}\b.*|\s*\*\*.*\b{noun}\b.*\*\*:?\s*|.*\b{noun}\b.*:\s*)$"
+            rf"(?im)^(?=.{{0,160}}$)(?:[ \t]*#{{1,6}} .*\b{noun}\b.*|[ \t]*\*\*.*\b{noun}\b.*\*\*:?[ \t]*|.*\b{noun}\b.*:[ \t]*)$"
         )
         yield from islice(_find_beginning(texts, leads, is_list=True), 1)
 
@@ -144,7 +157,7 @@ def _find_named(goal: str, texts: Sequence[Passage]) -> Iterator[Passage]:
 def compile_label(names: str, number: str) -> re.Pattern[str]:
     """Build the pattern of a line that begins with a label: `- **Option B:** …`, `### 3. …`."""
     return re.compile(
-        rf"(?im)^[ \t]*(?:[-*•>|]\s*)?(?:#+\s*)?(?:\*\*)?(?:{names})[#(\[]?{re.escape(number)}(?:[.):*\]]|\s*[—–|]|\s-)"
+        rf"(?im)^[ \t]*(?:[-*•>|]\s*)?(?:#+\s*)?(?:\*\*)?(?:{names})[#(\[]?{re.escape(number)}(?:[.):*\]]|[ \t]*[—–|]|[ \t]-)"
     )
 
 
@@ -159,17 +172,18 @@ def _find_beginning(
 def _take_block(text: str, *, is_list: bool) -> str:
     """Return the first line and what belongs to it: up to its next sibling, or the list under it."""
     lines = text.split("\n")
-    kept = lines[:1]
+    kept, size = lines[:1], len(lines[0])
     indent = len(lines[0]) - len(lines[0].lstrip())
     for line in lines[1:]:
         is_next = len(line) - len(line.lstrip()) <= indent and _SIBLING.match(line)
         is_end = _HEADING.match(line) if is_list else is_next
-        if is_end or sum(map(len, kept)) > MAX_SECTION:
+        if is_end or size > MAX_SECTION or len(kept) > MAX_LINES:
             break
         is_behind = len(kept) > 2 and line.strip() and not line.startswith(" ")
         if is_list and is_behind and not _SIBLING.match(line):
             break
         kept.append(line)
+        size += len(line)
     return "\n".join(kept).strip("\n")
 
 
@@ -204,12 +218,13 @@ def _cover(text: str, relevance: Relevance) -> float:
 def split_sections(text: str) -> list[str]:
     """Split a text at its headings; a long section at blank lines, where no code is open."""
     sections: list[list[str]] = [[]]
-    is_code = False
+    is_code, size = False, 0
     for line in text.split("\n"):
         is_code ^= line.lstrip().startswith("```")
-        size = sum(map(len, sections[-1]))
         is_break = _HEADING.match(line) or (not line.strip() and size > MAX_SECTION // 2)
         if is_break and not is_code and size > MIN_PASSAGE:
             sections.append([])
+            size = 0
         sections[-1].append(line)
+        size += len(line)
     return ["\n".join(lines).strip("\n") for lines in sections]

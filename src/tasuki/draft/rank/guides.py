@@ -10,14 +10,16 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
-from tasuki.draft.text.language_cues import orders_agents
+from tasuki.draft.runs.changes import find_change
+from tasuki.draft.text.language_cues import is_foreign
+from tasuki.draft.text.polarity import denies
 from tasuki.draft.text.split import fold_whitespace, split_sentences
-from tasuki.model import FIRST_DOCUMENT, Thread
+from tasuki.model import FIRST_DOCUMENT, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 _GUIDE = compile_pattern(
-    r"(?i)(?:^|/)(?:claude|agents?|gemini|copilot-instructions|contributing|memory|conventions?|coding-?style|style-?guide|rules|tenets|constitution|guidelines?|hacking)(?:[.-][\w.-]+)?\.(?:md|mdc|rst|txt|adoc)$"
+    r"(?i)(?:^|/)(?:claude|agents?|gemini|copilot-instructions|contributing|conventions?|coding-?style|style-?guide|guidelines?|hacking)(?:[.-][\w.-]+)?\.(?:md|mdc|rst|txt|adoc)$"
     r"|(?:^|/)\.?(?:cursor|windsurf|cline)rules$|/(?:memory|rules|instructions)/[^/]+\.mdc?$|\.instructions\.md$"
 )
 """Files that say how work is done in a project."""
@@ -25,7 +27,7 @@ _DOCUMENT = compile_pattern(
     r"(?i)\.(?:md|mdc|rst|adoc|txt)$|(?:^|/)\.?(?:cursor|windsurf|cline)rules$"
 )
 _NO_GUIDE = compile_pattern(
-    r"(?i)/(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?)/"
+    r"(?i)(?:^|/)(?:skills?|templates?|node_modules|vendor|fixtures?|testdata|examples?|tmp)/|^/(?!.*/\.(?:claude|codex|config|gemini|pi|agents)/)"
 )
 _REFERENCE_NOTE, MAX_FRONT = compile_pattern(r"(?m)^ *type: *reference *$"), 600
 """A memory that only tells where something is, and the characters at its beginning that say so."""
@@ -45,6 +47,14 @@ _GENERAL = compile_pattern(
     r"(?i)commit|test|\bpr\b|pull request|lint|format|style|\bgit\b|review|convention|workflow|general|principle|rule|polic|secur|secret|comment|communicat|language|preference|guideline|quality|important|behaviou?r|feedback|instruction|process|do not|don't|never|always|must"
 )
 """Headings under which rules stand that hold for any work."""
+_STRUCK = compile_pattern(r"(?s)<!--.*?-->|~~[^~\n]+~~|(?m:^ *>.*$)")
+"""Comments, struck text and quotations bind nobody."""
+_TURNS_ROUND = compile_pattern(
+    r"(?i)\b(?:deprecated|obsolete|wrong|bad|exceptions?|anti-?patterns?|don'?ts|avoid|not to do|falsch|veraltet)\b"
+)
+"""What makes the opposite of a rule of what stands below it."""
+PART_KEY = 200
+"""Characters at the beginning of a reading by which it is known as a part of one before."""
 MIN_LINE, MAX_LINE, MAX_HEADING = 15, 300, 40
 """Characters of a line that binds; a longer one is left out where there is little room."""
 
@@ -73,7 +83,7 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
     """
     found: dict[str, tuple[int, str]] = {}
     for number, document in enumerate(thread.documents):
-        if _DOCUMENT.search(document.path) and not orders_agents(document.text):
+        if _DOCUMENT.search(document.path):
             path = make_relative(document.path, thread.cwd)
             found[path] = (FIRST_DOCUMENT + number, document.text)
     for entry in thread.entries:
@@ -81,18 +91,36 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
         if call is None or call.status == "error" or not call.was_done:
             continue
         if call.kind == "read" and len(call.paths) == 1 and _DOCUMENT.search(call.paths[0]):
-            path, shown = make_relative(call.paths[0], thread.cwd), call.output
-            is_whole = len(shown) * 2 > len(found.get(path, (0, ""))[1])  # Else a part, read again.
-            if is_whole and not orders_agents(shown):
+            path, shown = make_relative(call.paths[0], thread.cwd), clean_document(call.output)
+            is_part = shown.strip()[:PART_KEY] in found.get(path, (0, ""))[1][1:]
+            if not is_part:
                 found[path] = (entry.ref, shown)
-        for change in call.changes:
-            path = make_relative(change.path, thread.cwd)
-            if path in found and change.old:
-                ref, text = found[path]
-                found[path] = (ref, text.replace(change.old, change.new, 1))
-            elif change.kind == "create" and _DOCUMENT.search(path):
-                found[path] = (entry.ref, change.new)
-    return found
+        if call.kind == "shell" and (changed := find_change(call.command)) != "":
+            for path in [p for p in found if changed is not None and names_file(changed, p)]:
+                del found[path]  # Nobody saw what it holds now.
+        _apply_changes(found, entry.ref, call, thread.cwd)
+    return {path: (ref, text) for path, (ref, text) in found.items() if not is_foreign(text)}
+
+
+def _apply_changes(
+    found: dict[str, tuple[int, str]], entry_ref: int, call: ToolCall, cwd: str
+) -> None:
+    """Apply what a call changed to the documents."""
+    for change in call.changes:
+        path = make_relative(change.path, cwd)
+        if path in found and change.old:
+            ref, text = found[path]
+            found[path] = (ref, text.replace(change.old, change.new))
+        elif change.kind == "create" and _DOCUMENT.search(path):
+            found[path] = (entry_ref, change.new)
+        elif change.kind == "delete":
+            found.pop(path, None)
+
+
+def names_file(command: str, path: str) -> bool:
+    """Return whether a command or an output names a file by its own name."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command) is not None
 
 
 def is_guide(path: str) -> bool:
@@ -110,7 +138,7 @@ def list_binding_lines(thread: Thread, max_line: int = MAX_LINE) -> list[Binding
     found: dict[str, BindingLine] = {}
     for path, (ref, text) in list_documents(thread).items():
         is_note = bool(_REFERENCE_NOTE.search(text[:MAX_FRONT]))
-        blocks = split_blocks(clean_document(text), ref) if is_guide(path) and not is_note else []
+        blocks = split_blocks(_STRUCK.sub("", text), ref) if is_guide(path) and not is_note else []
         for block in blocks:
             for line in _list_lines(block, blocks):
                 weight = weigh_line(line, block)
@@ -124,8 +152,12 @@ def list_binding_lines(thread: Thread, max_line: int = MAX_LINE) -> list[Binding
 
 def _list_lines(block: MessageBlock, blocks: Sequence[MessageBlock]) -> Iterator[str]:
     """Yield what may bind in a block: an item whole, a paragraph by sentence."""
-    if block.kind in ("code", "table"):
+    lead = blocks[block.lead].text if 0 <= block.lead < len(blocks) else ""
+    hidden = block.heading if len(block.heading) > MAX_HEADING else ""
+    if block.kind in ("code", "table") or _TURNS_ROUND.search(f"{block.heading}\n{lead}"):
         return
+    if denies(f"{hidden} {lead}"):
+        return  # Without what stands above it, the line would say the opposite.
     text = fold_whitespace(block.text)
     if block.kind == "item":
         yield text.lstrip("-*+• ")

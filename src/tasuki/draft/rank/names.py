@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from tasuki.draft.text.split import find_identifiers, find_paths
+from tasuki.draft.text.split import find_identifiers
 from tasuki.model import Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
@@ -50,10 +50,11 @@ def _find_place(call: ToolCall) -> str:
     """Return the one file that a call is about, empty where there are several, or where it searches."""
     if call.kind == "search" or _SEARCHES.search(call.command):
         return ""
-    paths = [change.path for change in call.changes] or call.paths or find_paths(call.command)
+    paths = [change.path for change in call.changes] or call.paths
     return paths[0] if len(set(paths)) == 1 else ""
 
 
 def _join_input(call: ToolCall) -> str:
-    changed = "\n".join(f"{change.new}\n{change.old}" for change in call.changes)
-    return f"{call.command}\n{call.detail}\n{changed}"[:MAX_INPUT]
+    changed = "\n".join(change.new for change in call.changes)
+    text = f"{call.command}\n{call.detail}\n{changed}"
+    return text if len(text) <= MAX_INPUT else text[:MAX_INPUT].rpartition("\n")[0]

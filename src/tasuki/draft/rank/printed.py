@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from tasuki.draft.facts.commands import shorten_command
-from tasuki.draft.rank.guides import clean_document
+from tasuki.draft.rank.guides import clean_document, names_file
 from tasuki.draft.rank.relevance import Relevance
+from tasuki.draft.runs.changes import find_change
 from tasuki.draft.text.entries import strip_colours
-from tasuki.draft.text.language_cues import orders_agents, speaks_for_user
+from tasuki.draft.text.language_cues import is_foreign
 from tasuki.draft.text.tokens import measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
@@ -25,6 +26,10 @@ GOAL_WEIGHT = 1.0
 MARK, WRITTEN, PRINTED = "[…]", "Written into", "Printed by"
 MAX_LINE = 1_000
 """Characters of a line from which on an output is data that a cut would falsify."""
+SHOWN_LINE = 300
+_CHANGES_TREE = compile_pattern(
+    r"git\s+(?:-\S+\s+\S+\s+)?(?:reset|checkout|restore|clean|stash|pull|merge|rebase|switch|commit|add|am|cherry-pick|revert)\b"
+)
 _CUT_OFF = compile_pattern(r"(?i)\W*(?:truncated\b|\.\.\. ?\+?\d+ lines)|.*\[truncated \d+")
 _SKILL = compile_pattern(r"(?i)(?:^|/)skill\.md$|/skills/")
 _LISTS_FILES = compile_pattern(
@@ -56,7 +61,9 @@ def list_printed(
     chosen: list[Item] = []
     told: set[str] = set()
     for _, entry, label, whole in sorted(found.values(), key=lambda one: -one[0]):
-        text = cut_middle(clean_document(strip_colours(whole)), longest)
+        text = strip_colours(whole)
+        is_read = entry.tool is not None and entry.tool.kind == "read"
+        text = cut_middle(clean_document(text) if is_read else text, longest)
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         lines = set(text.split("\n"))
         is_new = len(lines) > 1 and len(lines & told) <= len(lines) / 2
@@ -70,13 +77,21 @@ def list_printed(
 def _drop_outdated(
     found: dict[str, tuple[float, Entry, str, str]], shown: str, call: ToolCall
 ) -> None:
-    """Drop what was shown before of the same, and what was printed of files that a call changes."""
-    found.pop(shown, None)
-    for change in call.changes if call.was_done else ():
-        name = change.path.replace("\\", "/").rpartition("/")[2]
-        for key, (_, _, label, text) in list(found.items()):
-            if label.startswith(PRINTED) and (name in label or name in text):
-                del found[key]
+    """Drop what was shown before of the same, and what was shown of files that a call changes."""
+    if not call.changes or call.status == "ok":
+        found.pop(shown, None)
+    changed = find_change(call.command) if call.kind == "shell" and call.was_done else ""
+    for key, (_, _, label, text) in list(found.items()):
+        is_of_file = not label.startswith(PRINTED)
+        is_git = bool(changed and _CHANGES_TREE.match(changed))
+        is_changed = is_git if is_of_file or "`git " in label else False
+        is_changed |= bool(changed) and names_file(changed or "", key if is_of_file else label)
+        is_changed |= not is_of_file and any(
+            names_file(f"{label}\n{text}", change.path)
+            for change in (call.changes if call.was_done else ())
+        )
+        if is_changed:
+            del found[key]
 
 
 def _is_worth_quoting(text: str) -> bool:
@@ -85,7 +100,7 @@ def _is_worth_quoting(text: str) -> bool:
     if sum(map(len, lines)) < MIN_OUTPUT or max(map(len, lines)) > MAX_LINE:
         return False
     is_cut_diff = text.count("diff --git") > 1 and len(text) > MAX_OUTPUT
-    return not (is_cut_diff or orders_agents(text) or speaks_for_user(text))
+    return not (is_cut_diff or is_foreign(text))
 
 
 def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str, str]:
@@ -128,4 +143,9 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def _list_lines(text: str) -> Iterator[str]:
-    yield from (line.rstrip()[:300] for line in text.split("\n") if line.strip())
+    for line in text.split("\n"):
+        if line.strip():  # Cut at a blank, so that no secret and no number is halved.
+            whole = line.rstrip()
+            yield (
+                whole if len(whole) <= SHOWN_LINE else f"{whole[:SHOWN_LINE].rpartition(' ')[0]} …"
+            )

@@ -14,7 +14,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import extract_terms
-from tasuki.model import CommandFact, Facts, FileFact, Goal, Lesson, Thread
+from tasuki.model import FIRST_DOCUMENT, CommandFact, Facts, FileFact, Goal, Lesson, Thread
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 
@@ -212,8 +212,8 @@ class Relevance:
         return max(0.0, sum(best) / (len(best) * self._max_rarity))
 
     def measure_recency(self, ref: int) -> float:
-        """Return 1 for the newest entry, halved every half-life."""
-        return math.exp2((ref - self.last) / self.half_life)
+        """Return 1 for the newest entry, halved every half-life; a document was there from the start."""
+        return math.exp2(((0 if ref >= FIRST_DOCUMENT else ref) - self.last) / self.half_life)
 
     def measure_topic_nearness(self, ref: int) -> float:
         """Return 1 for an entry on the goal's topic, halved every few entries around it."""

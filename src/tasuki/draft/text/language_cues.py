@@ -144,6 +144,11 @@ def speaks_for_user(text: str) -> bool:
     return bool(_SPEAKS_FOR_USER.search(text))
 
 
+def is_foreign(text: str) -> bool:
+    """Return whether what was read or printed gives orders to agents, or speaks in the user's name."""
+    return orders_agents(text) or speaks_for_user(text)
+
+
 def is_narration(sentence: str) -> bool:
     """Return whether a sentence only announces or celebrates a step."""
     return sentence[:24].lower().startswith(lexicon.NARRATION_STARTS)
