@@ -95,9 +95,11 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
             is_part = shown.strip()[:PART_KEY] in found.get(path, (0, ""))[1][1:]
             if not is_part:
                 found[path] = (entry.ref, shown)
-        if call.kind == "shell" and (changed := find_change(call.command)) != "":
-            for path in [p for p in found if changed is not None and names_file(changed, p)]:
-                del found[path]  # Nobody saw what it holds now.
+        named = [p for p in found if call.kind == "shell" and names_file(call.command, p)]
+        if named and (changed := find_change(call.command)):
+            for path in named:
+                if names_file(changed, path):
+                    del found[path]  # Nobody saw what it holds now.
         _apply_changes(found, entry.ref, call, thread.cwd)
     return {path: (ref, text) for path, (ref, text) in found.items() if not is_foreign(text)}
 
@@ -120,6 +122,8 @@ def _apply_changes(
 def names_file(command: str, path: str) -> bool:
     """Return whether a command or an output names a file by its own name."""
     name = path.replace("\\", "/").rpartition("/")[2]
+    if name not in command:
+        return False
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command) is not None
 
 

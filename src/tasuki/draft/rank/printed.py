@@ -80,6 +80,8 @@ def _drop_outdated(
     """Drop what was shown before of the same, and what was shown of files that a call changes."""
     if not call.changes or call.status == "ok":
         found.pop(shown, None)
+    if not found:
+        return
     changed = find_change(call.command) if call.kind == "shell" and call.was_done else ""
     for key, (_, _, label, text) in list(found.items()):
         is_of_file = not label.startswith(PRINTED)
