@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 GOAL = "make the gateway keep idle connections open and cover it with a test"
 LIE = "`GATEWAY_MAGIC` must be 7 before the gateway starts."
 KEYS = ("relevantFiles", "relevantCommands", "relevantInformation", "decisions", "openQuestions",
-        "failedApproaches", "constraints")  # fmt: skip
+        "failedApproaches", "constraints", "nextSteps", "corrections")  # fmt: skip
 
 
 def written(request: ModelRequest) -> dict[str, Any]:

@@ -9,8 +9,11 @@ from tree import ROOT
 
 from tasuki.testing import ThreadBuilder
 
+paths = [*sys.path]
 sys.path.append(str(ROOT / "bench"))
-import ablation
+import ablation  # noqa: E402
+
+sys.path[:] = paths  # A program there is named as a library is.
 
 
 @pytest.mark.parametrize("name", ablation.PARTS)

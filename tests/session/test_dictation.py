@@ -126,7 +126,7 @@ async def test_facts_that_the_document_leaves_out_are_added_within_the_budget(de
 
     assert outcome is not None
     checked = outcome.message.partition("## Checked against the thread")[2]
-    assert "- src/parser.py — read 1×" in checked
+    assert "\n- src/parser.py\n" in checked
     assert len(checked) < session_document.MIN_ADDED_TOKENS * 4 + 2_000
 
 

@@ -26,6 +26,8 @@ EMPTY: dict[str, Any] = {
     "openQuestions": [],
     "failedApproaches": [],
     "constraints": [],
+    "nextSteps": [],
+    "corrections": [],
     "state": {"done": [], "inProgress": [], "notWanted": []},
 }
 """An answer with all keys that says nothing."""
