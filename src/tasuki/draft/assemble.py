@@ -53,10 +53,8 @@ def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
     if branch and branch != "HEAD":
         state = (" (dirty)" if revision.dirty_now else " (clean)") if revision.repository else ""
         lines.append(f"Git: {branch}{state}")
-    if thread.cwd and not thread.path.startswith(
-        f"{thread.cwd.rstrip('/')}/{Path(thread.path).name}"
-    ):
-        lines.append(f"Folder: `{thread.cwd}`")  # That of the file itself proves nothing.
+    if thread.cwd and Path(thread.path).parent != Path(thread.cwd):  # Else it may be a guess.
+        lines.append(f"Folder: `{thread.cwd}`")
     if thread.last_skill:
         lines.append(f"Prior skill: /skill:{thread.last_skill}")
     return tuple(lines)

@@ -160,6 +160,13 @@ def test_lines_that_command_or_forbid_are_rules(tmp_path: Path) -> None:
     ]
 
 
+def test_line_numbers_of_a_guide_are_no_part_of_its_rules(tmp_path: Path) -> None:
+    """A program puts some guides into a thread with the numbers of their lines."""
+    text = "50\t# Commits\n51\t- Never push\n52\t  to main.\n"
+
+    assert rules(tmp_path, text) == ["Commits: Never push to main."]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

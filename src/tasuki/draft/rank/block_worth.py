@@ -2,7 +2,8 @@
 
 A block is worth more if it concluded a turn or speaks of the goal, and less in a plan or report
 that the user has answered since. One that only announces a step, in the middle of a turn tells how
-far the work was, or finds fault with code that was edited since, is worth nothing.
+far the work was, finds fault with code that was edited since, or gives a setting a value that was
+changed since, is worth nothing.
 """
 
 from bisect import bisect_right

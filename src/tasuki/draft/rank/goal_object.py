@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tasuki.draft.facts.commands import shorten_command
-from tasuki.draft.rank.guides import clean_document, list_documents
+from tasuki.draft.rank.guides import list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_foreign, is_narration, orders_agents
@@ -112,7 +112,7 @@ def _list_texts(thread: Thread) -> Iterator[Passage]:
             for record in _list_records(call.output[:MAX_TEXT]):
                 yield Passage(entry.ref, f"Printed by `{command}`", record, PRINTS)
     for path, (ref, text) in list_documents(thread).items():
-        yield Passage(ref, f"`{path}`", clean_document(text)[:MAX_TEXT], READS)
+        yield Passage(ref, f"`{path}`", text[:MAX_TEXT], READS)
 
 
 def _list_records(output: str) -> Iterator[str]:

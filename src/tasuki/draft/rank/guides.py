@@ -52,7 +52,7 @@ _STRUCK = compile_pattern(r"(?s)<!--.*?-->|~~[^~\n]+~~|(?m:^ *>.*$)")
 _TURNS_ROUND = compile_pattern(
     r"(?i)\b(?:deprecated|obsolete|wrong|bad|exceptions?|anti-?patterns?|don'?ts|avoid|not to do|falsch|veraltet)\b"
 )
-"""What makes the opposite of a rule of what stands below it."""
+"""Headings and lead-ins below which a line shows what not to do, or what holds no more."""
 PART_KEY = 200
 """Characters at the beginning of a reading by which it is known as a part of one before."""
 MIN_LINE, MAX_LINE, MAX_HEADING = 15, 300, 40
@@ -85,15 +85,17 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
     for number, document in enumerate(thread.documents):
         if _DOCUMENT.search(document.path):
             path = make_relative(document.path, thread.cwd)
-            found[path] = (FIRST_DOCUMENT + number, document.text)
+            found[path] = (FIRST_DOCUMENT + number, clean_document(document.text))
     for entry in thread.entries:
         call = entry.tool
         if call is None or call.status == "error" or not call.was_done:
             continue
         if call.kind == "read" and len(call.paths) == 1 and _DOCUMENT.search(call.paths[0]):
             path, shown = make_relative(call.paths[0], thread.cwd), clean_document(call.output)
-            is_part = shown.strip()[:PART_KEY] in found.get(path, (0, ""))[1][1:]
-            if not is_part:
+            known = found.get(path, (0, ""))[1]
+            if (
+                shown.strip()[:PART_KEY] not in known[1:]
+            ):  # Else a part from its middle, read again.
                 found[path] = (entry.ref, shown)
         named = [p for p in found if call.kind == "shell" and names_file(call.command, p)]
         if named and (changed := find_change(call.command)):
