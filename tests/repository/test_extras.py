@@ -65,7 +65,7 @@ def test_pages_are_printed_by_their_names() -> None:
         )  # fmt: skip
 
     pages = run().stdout.split()
-    assert {"acp", "mcp", "quickstart", "harnesses/claude"} <= set(pages)
+    assert {"start", "inside", "mcp", "machines"} <= set(pages)
     assert run("acp").stdout.startswith("# ")
     assert run("../README").returncode == 2
     source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))

@@ -141,7 +141,7 @@ def cli() -> None:
 def docs(page: str | None) -> None:
     """Print a page of the documentation, or list them.
 
-    PAGE is a name of the list, such as `quickstart` or `harnesses/claude`. They are those of the installed version.
+    PAGE is a name of the list, such as `start` or `fleet`. They belong to the installed version.
     """
     folder = find_docs_folder()
     pages = {str(p.relative_to(folder).with_suffix("")): p for p in sorted(folder.rglob("*.md"))}
@@ -163,7 +163,7 @@ def find_docs_folder() -> "Path":
 
     package = Path(__file__).parent.parent
     for folder in (package / "docs", package.parent.parent / "docs"):
-        if (folder / "quickstart.md").is_file():
+        if (folder / "start.md").is_file():
             return folder
     raise click.UsageError(
         "This installation holds no documentation; the checkout has it in docs/."

@@ -24,7 +24,7 @@ ACP_EPILOG = """
 Set it up where your editor starts its agent, for example:
   tasuki acp -- gemini --acp
   tasuki acp -- npx @agentclientprotocol/claude-agent-acp
-Without a command it is a proxy under an ACP conductor. Editors and agents: tasuki docs acp
+Without a command it is a proxy under an ACP conductor. Editors and agents: tasuki docs editors
 """
 MCP_EPILOG = """
 \b
