@@ -139,14 +139,16 @@ def cli() -> None:
 @click.command()
 @click.argument("page", required=False)
 def docs(page: str | None) -> None:
-    """Print a page of the documentation, or list them.
+    """Print a page of the documentation, or list the pages.
 
     PAGE is a name of the list, such as `start` or `fleet`. They belong to the installed version.
     """
     folder = find_docs_folder()
     pages = {str(p.relative_to(folder).with_suffix("")): p for p in sorted(folder.rglob("*.md"))}
     if page is None:
-        click.echo("\n".join(pages))
+        for name, path in pages.items():
+            title = path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+            click.echo(f"{name:<16} {title}")
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
