@@ -29,7 +29,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
 @click.argument("question", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Markdown, each entry under its own heading.")
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=6, show_default=True,

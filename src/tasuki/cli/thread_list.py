@@ -38,7 +38,7 @@ MOST_CHILDREN = 3
 @click.option(
     "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def threads(
     everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
 ) -> int:
@@ -161,7 +161,7 @@ Examples:
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Search all threads of all harnesses; the best come first, with the lines that match.
 

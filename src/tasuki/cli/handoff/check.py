@@ -41,7 +41,7 @@ Examples:
     "--fail-under", type=click.IntRange(0, 100), metavar="N", help="Exit with 1 if the total is below N."
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also show what is right, with its lines.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
     file: str, spec: str, goal: str, fail_under: int | None, everything: bool, as_json: bool
 ) -> int:

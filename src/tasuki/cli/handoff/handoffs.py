@@ -93,7 +93,7 @@ def build_prune_plan(choice: PruneChoice) -> PrunePlan:
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that were only printed.")
 @click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
     """List the stored handoffs, newest first.
@@ -140,7 +140,7 @@ def _print_agent_handoffs(limit: int, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Search all handoffs; those that hold most of the words come first.
 

@@ -43,7 +43,7 @@ WIDE_VALUE = 30
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def config(as_json: bool) -> None:
     """Show every setting, its value in this folder, and where that came from.
 
@@ -159,7 +159,7 @@ LABEL_COLUMNS = 11
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
 
