@@ -22,6 +22,11 @@ from tasuki.vault import Vault
 
 GOAL = "add the missing test for the parser"
 
+EMPTY = (
+    "Nothing to hand off (no messages yet). To hand off an earlier conversation of this folder, "
+    'type in a shell: tasuki "GOAL"'
+)
+
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
@@ -92,7 +97,8 @@ def test_a_session_without_messages_has_nothing_to_hand_off(tmp_path: Path) -> N
     session.thread = tmp_path / "none.jsonl"
     answer = session.typed(f"/handoff {GOAL}")
 
-    assert answer == {"decision": "block", "reason": "Nothing to hand off (no messages yet)."}
+    assert answer["decision"] == "block"
+    assert answer["reason"] == EMPTY
 
 
 @pytest.mark.parametrize("path", ["\0", "\ud800", "/a" * 5_000])
@@ -102,7 +108,7 @@ def test_a_thread_of_an_impossible_name_is_none(session: Session, path: str) -> 
                "transcript_path": path, "cwd": path}  # fmt: skip
     done = session.run("hook", "claude", text=json.dumps(payload))
 
-    assert json.loads(done.stdout)["reason"] == "Nothing to hand off (no messages yet)."
+    assert json.loads(done.stdout)["reason"] == EMPTY
 
 
 def test_characters_that_are_none_are_replaced(session: Session) -> None:
