@@ -49,7 +49,7 @@ __all__ = [
     "start_successor",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:

@@ -16,6 +16,7 @@ import pytest
 from agents import PROGRAMS
 from conftest import World
 from fakes.model_server import ModelRule, ModelStep
+from limits import RESET, claude_limit, codex_limit, sign_in
 from provider_proxy import ProviderProxy
 from real_fleet import INJECTED, SECONDS, RealFleet, acknowledged
 from waiting import retry_until
@@ -24,34 +25,6 @@ from tasuki.harness import registry as harnesses
 
 pytestmark = pytest.mark.e2e
 ASKED = "Build the upload client"
-RESET = 7200
-
-
-def claude_limit(claim: str = "five_hour", seconds: int = RESET) -> ModelStep:
-    """What Anthropic answers at a limit: that of five hours, or another one, which resets then."""
-    error = {
-        "type": "rate_limit_error",
-        "message": "This request would exceed your account's rate limit.",
-    }
-    headers = {
-        "x-should-retry": "false", "anthropic-ratelimit-unified-status": "rejected",
-        "anthropic-ratelimit-unified-representative-claim": claim,
-        "anthropic-ratelimit-unified-reset": str(int(time.time()) + seconds),
-    }  # fmt: skip
-    body = json.dumps({"type": "error", "error": error}).encode()
-    return ModelStep(status=429, raw=body, headers=headers)
-
-
-def codex_limit() -> ModelStep:
-    """What OpenAI answers at the limit of a plan."""
-    then = int(time.time()) + RESET
-    error = {"type": "usage_limit_reached", "message": "The usage limit has been reached",
-             "plan_type": "plus", "resets_at": then}  # fmt: skip
-    headers = {"x-codex-primary-used-percent": "100.0", "x-codex-primary-window-minutes": "300",
-               "x-codex-primary-reset-at": str(then)}  # fmt: skip
-    return ModelStep(status=429, raw=json.dumps({"error": error}).encode(), headers=headers)
-
-
 LIMITS = {"claude": claude_limit, "codex": codex_limit}
 
 
@@ -77,15 +50,6 @@ def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[RealFleet]:
             made.tasuki("install", name, "--fleet", "--yes")
         yield made
         made.close()
-
-
-def sign_in(world: World) -> None:
-    """Sign Claude Code in to a plan, with dummies."""
-    soon = int((time.time() + 864000) * 1000)
-    account = {"accessToken": "sk-ant-oat01-dummy", "refreshToken": "sk-ant-ort01-dummy", "expiresAt": soon,
-               "scopes": ["user:inference", "user:profile"], "subscriptionType": "max"}  # fmt: skip
-    world.write(".claude/.credentials.json", {"claudeAiOauth": account})
-    (world.home / ".claude" / ".credentials.json").chmod(0o600)
 
 
 def limited(fleet: RealFleet, step: ModelStep | None = None, **values: Any) -> Any:
