@@ -48,8 +48,6 @@ def threads(
     for that, or `tasuki find` read the thread. What the setting `keep_threads` kept of threads that
     their harness deleted is listed, too.
     """
-    from tasuki.threads import catalog
-
     if name:
         harnesses.get_harness(name)
     if kept or forget is not None:
@@ -58,6 +56,28 @@ def threads(
         if forget is not None:
             return kept_threads.forget_copies(forget, as_json=as_json)
         return kept_threads.list_copies(name, limit, as_json=as_json)
+    heads, are_some_unreadable = find_heads(name, limit, everywhere=everywhere)
+    if as_json:
+        print_json({"threads": heads})
+    elif heads:
+        print_table(heads, everywhere=everywhere)
+    else:
+        place = "on this machine" if everywhere else f"for {Path.cwd()}"
+        more = "" if everywhere else " Threads of other folders: tasuki threads --all"
+        readable_note = " that can be read" if are_some_unreadable else ""
+        click.echo(f"No threads {place}{readable_note}.{more}", err=True)
+    return 1 if are_some_unreadable and not heads else 0
+
+
+def find_heads(
+    name: str | None, limit: int | None, *, everywhere: bool = False
+) -> tuple[list[ThreadHead], bool]:
+    """Find the threads of this folder, newest first, and whether some cannot be read.
+
+    Sentences on those, and on another folder of the project, go to standard error.
+    """
+    from tasuki.threads import catalog
+
     cwd = Path.cwd()
     with collect_unreadable() as unreadable_notes:
         if everywhere:
@@ -68,23 +88,11 @@ def threads(
         click.echo(sentence, err=True)
     if heads and not everywhere and (note := catalog.describe_folder(folder, cwd)):
         click.echo(note.replace("this is", "these are"), err=True)
-    if as_json:
-        print_json({"threads": heads})
-        return 1 if unreadable_notes and not heads else 0
-    if heads:
-        _print_table(heads, everywhere)
-    else:
-        place = "on this machine" if everywhere else f"for {cwd}"
-        more = "" if everywhere else " Threads of other folders: tasuki threads --all"
-        readable_note = " that can be read" if unreadable_notes else ""
-        click.echo(f"No threads {place}{readable_note}.{more}", err=True)
-        return 1 if unreadable_notes else 0
-    return 0
+    return heads, bool(unreadable_notes)
 
 
-def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
-    import shutil
-
+def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
+    """Print what is known of threads; the number in front is what `--from @N` takes."""
     length = _measure_distinct_length([head.id for head in heads])
     folders = {head.cwd: "" for head in heads}
     if everywhere:
