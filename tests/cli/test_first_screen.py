@@ -132,3 +132,30 @@ def test_in_a_terminal_enter_alone_starts_nothing(world: World, screen: Terminal
 
     assert "Nothing was started" in screen.shows(pane, "[ended 0]")
     assert not (world.data / "handoffs").exists()
+
+
+@pytest.mark.parametrize("command", [("handoff", "--"), ("--",), ("handoff", "--to", "pi", "--")])
+def test_a_goal_may_begin_with_a_dash(world: World, command: tuple[str, ...]) -> None:
+    """Behind `--`, one argument of several words is the goal where no other is given."""
+    add_threads(world, 1)
+    goal = "-1 is returned by parse(), raise ValueError instead"
+    done = world.run(*command, goal)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"(verbatim)\n{goal}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("handoff", "-fix the parser"), ("-fix the parser",), ("handoff", "--", "-goal"), ("handoff", "--", "--model", "x")],
+)  # fmt: skip
+def test_a_goal_taken_for_an_option_says_how_to_write_it(
+    world: World, arguments: tuple[str, ...]
+) -> None:
+    """The error names both ways: behind `--`, and from standard input."""
+    add_threads(world, 1)
+    done = world.run(*arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "A goal that begins with a dash: tasuki handoff -- " in done.stderr
+    assert "--goal-file -" in done.stderr

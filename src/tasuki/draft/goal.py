@@ -108,11 +108,9 @@ def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
         return f"The goal {shortened!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {shortened!r} repeats one word."
-    phrase = (
-        " ".join(words) in lexicon.VAGUE_PHRASES or _CARRY_ON.match(bare) or _WRAP_UP.match(bare)
-    )
-    phrase = phrase or is_reference_only(bare)
-    if phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
+    is_phrase = " ".join(words) in lexicon.VAGUE_PHRASES or is_reference_only(bare)
+    is_phrase = is_phrase or bool(_CARRY_ON.match(bare) or _WRAP_UP.match(bare))
+    if is_phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
         return f"The goal {shortened!r} does not say what to do."
     if len(words) == 1 and _ONE_WORD.fullmatch(bare):
         return f"The goal {shortened!r} is one word."

@@ -29,13 +29,29 @@ def check_harness_name(ctx: click.Context, param: click.Parameter, value: str | 
     return value
 
 
+DASH_ADVICE = (
+    "A goal that begins with a dash: tasuki handoff -- '-1 is returned …', "
+    "or from standard input: --goal-file -"
+)
+
+
+def _has_words(word: str) -> bool:
+    """Tell whether an argument is a sentence, and not an option with a value."""
+    return " " in word.partition("=")[0].strip()
+
+
 class AfterDashesCommand(click.Command):
     """A command whose arguments after `--` belong to the successor's program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         index = args.index("--") if "--" in args else len(args)
         ctx.meta["arguments"] = tuple(args[index + 1 :])
-        return super().parse_args(ctx, args[:index])
+        try:
+            return super().parse_args(ctx, args[:index])
+        except click.NoSuchOption as error:
+            if any(word.startswith("-") and _has_words(word) for word in args):
+                error.message += f" {DASH_ADVICE}"
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS...]"]
@@ -109,7 +125,7 @@ def handoff(
     """Hand a thread's work to a fresh one.
 
     GOAL says what the next thread should accomplish; it is at the end of the brief, verbatim.
-    Everything after -- goes to the successor's program.
+    Everything after -- goes to the successor's program, but for a goal that begins with a dash.
 
     In a terminal the draft is shown for review and the successor starts with it filled in, not yet
     sent. Without a terminal the brief is printed and nothing is started.
@@ -121,13 +137,20 @@ def handoff(
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
     from tasuki.cli.handoff.run import HandoffCommand
 
+    arguments = ctx.meta["arguments"]
+    if goal is goal_file is None and len(arguments) == 1 and _has_words(arguments[0]):
+        (goal,), arguments = arguments, ()
+    elif goal is goal_file is None and arguments and not sys.stdin.isatty():
+        raise click.UsageError(
+            f"There is no goal; what is behind -- goes to the successor's program. {DASH_ADVICE}"
+        )
     if more:
         raise click.UsageError(f'Put the goal in quotes: tasuki handoff "{goal} {more[0]} …"')
     if goal_file is not None:
         if goal is not None:
             raise click.UsageError("Give the goal, or a file with it, not both.")
         goal = read_text(goal_file, "goal")
-    return HandoffCommand(source, ctx.meta["arguments"], **flags).run(goal)
+    return HandoffCommand(source, arguments, **flags).run(goal)
 
 
 @click.command(cls=AfterDashesCommand)
