@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import GOAL, World
+from command_line import GOAL, World, chain
 
 from tasuki.config import settings
 from tasuki.harness.pi_v3.head import build_folder_name as pi_folder
@@ -156,6 +156,23 @@ def test_lineage_draws_a_chain_of_handoffs(world: World) -> None:
     assert "Goal then: " + GOAL in document["brief"]
     drawn = world.run("lineage", document["id"][:8]).stdout
     assert drawn.index(first["id"][:8]) < drawn.index(document["id"][:8])
+
+
+def test_show_names_the_successor_and_how_to_open_it(world: World) -> None:
+    """The thread that began with the handoff, with its program; lineage finds both by that thread."""
+    first, second, _ = chain(world)
+    thread = json.loads(world.run("show", first, "--json").stdout)["successor"]
+    shown = world.run("show", first).stderr
+
+    assert thread["harness"] == "claude"
+    command = f"cd {world.project} && claude --resume {thread['id']}"
+    assert f"Successor: Claude Code {thread['id']}. Open it: {command}" in shown
+    assert "Successor" not in world.run("show", second).stderr
+    assert json.loads(world.run("show", second, "--json").stdout)["successor"] is None
+    drawn = world.run("lineage", thread["id"]).stdout
+    assert first[:8] in drawn
+    assert second[:8] in drawn
+    assert world.run("lineage", "12345678").returncode == 1
 
 
 def test_broken_lines_and_truncation_are_reported_and_lose_nothing_else(world: World) -> None:

@@ -50,7 +50,7 @@ class AfterDashesCommand(click.Command):
             return super().parse_args(ctx, args[:index])
         except click.NoSuchOption as error:
             if any(word.startswith("-") and _has_words(word) for word in args):
-                error.message += f" {DASH_ADVICE}"
+                raise click.UsageError(f"{error.message} {DASH_ADVICE}", ctx) from error
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tasuki.cli.fleet.handoffs import PersonaDocument
     from tasuki.model import Handoff
     from tasuki.threads.search import Candidate
-    from tasuki.vault import Vault
+    from tasuki.vault import Successor, Vault
 
 
 class PruneChoice(Struct, frozen=True):
@@ -306,7 +306,7 @@ def _format_age(created: str) -> str:
 @click.option("--brief", "only_brief", is_flag=True, help="Only the brief, verbatim.")
 @click.option("--json", "as_json", is_flag=True, help="The stored record.")
 def show(id: str, only_brief: bool, as_json: bool) -> None:
-    """Show one handoff: where it came from, what happened to it, and its brief.
+    """Show one handoff: where it came from, what happened to it, its successor, and its brief.
 
     ID is the handoff's id or its beginning.
     """
@@ -315,7 +315,8 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
     vault = Vault()
     handoff = vault.get(id)
     if as_json:
-        print_json({"handoff": handoff, "events": vault.load_events(id)})
+        successor = _find_successor(vault, handoff)
+        print_json({"handoff": handoff, "events": vault.load_events(id), "successor": successor})
         return
     if not only_brief:
         source = handoff.predecessor
@@ -328,6 +329,8 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
         for dropped in handoff.draft.dropped:
             reason_line = make_visible(f"{dropped.way}: {dropped.text} ({dropped.reason})")
             click.echo(f"  {reason_line}", err=True)
+        if successor := _find_successor(vault, handoff):
+            click.echo(_describe_successor(handoff, successor), err=True)
         click.echo("", err=True)
     brief = vault.load_brief(id)
     if sys.stdout.isatty():
@@ -336,12 +339,40 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
         click.echo(brief, color=True)
 
 
+def _find_successor(vault: "Vault", handoff: "Handoff") -> "Successor | None":
+    from tasuki.vault import build_lineage
+    from tasuki.vault.lineage import find_successor
+
+    if successor := find_successor(vault.load_events(handoff.id)):
+        return successor
+    records = read_fleet_history().records
+    return build_lineage(vault, handoff.id, records).nodes[handoff.id].successor
+
+
+def _describe_successor(handoff: "Handoff", successor: "Successor") -> str:
+    """Describe the thread in which a handoff was started, and how to open it."""
+    import shlex
+
+    from tasuki.handoffs import build_resume_command
+    from tasuki.harness import registry as harnesses
+    from tasuki.model import Thread
+
+    name, cwd = successor.harness or handoff.to, handoff.predecessor.cwd
+    thread = Thread(harness=name, id=successor.id, path=successor.path, cwd=cwd)
+    title = harnesses.get_harness(name).title if name in harnesses.list_names() else name
+    sentence = f"Successor: {title} {successor.id}."
+    if command := build_resume_command(thread):
+        sentence += f" Open it: cd {shlex.quote(cwd)} && {shlex.join(command)}"
+    return make_visible(sentence)
+
+
 @click.command()
 @click.argument("id", required=False)
 def lineage(id: str | None) -> None:
     """Draw the chain of threads and handoffs, of all or of the one that ID belongs to.
 
-    Handoffs of the fleet's agents are part of it.
+    ID is a handoff's id or a thread's, or its beginning. Handoffs of the fleet's agents are part of
+    it.
     """
     from tasuki.cli.fleet.handoffs import read_fleet_history
     from tasuki.vault import Vault, draw_lineage
