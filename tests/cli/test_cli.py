@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from command_line import GOAL, World, chain
 
+from tasuki.cli.main import COMMANDS, cli
 from tasuki.config import settings
 from tasuki.harness.pi_v3.head import build_folder_name as pi_folder
 from tasuki.testing import ThreadBuilder, story
@@ -226,6 +229,53 @@ def test_a_closed_pipe_is_no_traceback(world: World) -> None:
     assert done.stdout == "# Handoff Context\n"
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_every_command_answers_h() -> None:
+    """`-h` is `--help` for each command and each of a group, also where a dash excludes words."""
+    with click.Context(cli) as context:
+        commands = {name: cli.get_command(context, name) for name in COMMANDS}
+    names = [(name,) for name in commands] + [
+        (name, sub)
+        for name, command in commands.items()
+        if isinstance(command, click.Group)
+        for sub in command.commands
+    ]
+    runner = CliRunner()
+    refused = [
+        name
+        for name in names
+        if not runner.invoke(cli, [*name, "-h"], standalone_mode=False).output.startswith("Usage:")
+    ]
+
+    assert len(names) > 60
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    "command", [("find", "xylophone"), ("handoffs", "find", "xylophone"), ("read", "@1", "xylophone")]
+)  # fmt: skip
+def test_json_exits_as_text_does_where_nothing_is_found(
+    world: World, command: tuple[str, ...]
+) -> None:
+    """The document is empty, and the exit code 1."""
+    world.thread()
+    plain, document = world.run(*command), world.run(*command, "--json")
+
+    assert (plain.returncode, document.returncode) == (1, 1)
+    assert json.loads(document.stdout)["version"] == 1
+
+
+def test_the_default_of_the_budget_is_the_setting(world: World) -> None:
+    """And the help says so."""
+    world.thread()
+    tight, wide = (
+        json.loads(world.run("handoff", "--json", GOAL, TASUKI_BUDGET=budget).stdout)["tokens"]
+        for budget in ("300", "4000")
+    )
+
+    assert tight < wide
+    assert "[default: from the setting `budget`]" in world.run("handoff", "-h").stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

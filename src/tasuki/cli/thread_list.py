@@ -170,16 +170,21 @@ Examples:
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+@click.pass_context
+def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all threads of all harnesses; the best come first, with the lines that match.
 
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
     words, positions and titles, no other text, and may be deleted at any time. Secrets are redacted,
-    in what is printed and in the index.
+    in what is printed and in the index. The exit code is 1 if no thread matches.
     """
     import gc
+
+    if words == ("-h",):  # As an option it would also be the first letter of -hello.
+        click.echo(ctx.get_help())
+        return 0
 
     gc.disable()  # Threads are large, acyclic, short-lived graphs.
     from tasuki.threads import search
@@ -195,7 +200,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         labels = [index.build_label(hit.thread) for hit in hits]
     if as_json:
         _print_json(hits, labels, problems)
-        return
+        return int(not hits)
     for problem in problems[:3]:
         click.echo(f"tasuki: {make_visible(problem)}", err=True)
     if len(problems) > 3:
@@ -204,13 +209,14 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         click.echo(
             "No thread matches. Fewer words find more; filters: tasuki find --help", err=True
         )
-        raise SystemExit(1)
+        return 1
     width = (
         shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
     )
     for label, hit in zip(labels, hits, strict=True):
         click.echo(_format_hit(label, hit, width))
     click.echo(f"Open one: tasuki read {_format_example(labels, hits)}", err=True)
+    return 0
 
 
 def _refresh_index(index: "ThreadIndex") -> list[str]:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasuki.config.defaults import DEFAULT_BUDGET
-
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
 
@@ -74,16 +72,19 @@ class AfterDashesCommand(click.Command):
 )
 @click.option(
     "--to", metavar="HARNESS", callback=check_harness_name,
-    help="Harness of the successor. Default: the predecessor's.",
+    help="Harness of the successor.  [default: from the setting `to`, else the predecessor's]",
 )  # fmt: skip
 @click.option(
     "--author",
     type=click.Choice(["offline", "model", "agent"]),
     help="Who writes: offline uses facts and quotes alone, model asks a language model, agent asks "
-    "the thread's own agent in a fork. If one fails, the next simpler one writes.",
+    "the thread's own agent in a fork. If one fails, the next simpler one writes.  "
+    "[default: from the setting `author`]",
 )
 @click.option(
-    "--author-model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model."
+    "--author-model",
+    metavar="PROVIDER/MODEL",
+    help="Model that writes, with --author model.  [default: from the setting `model`]",
 )
 @click.option(
     "--strict", is_flag=True, default=None, help="Fail where the author fails, with its reason."
@@ -92,7 +93,7 @@ class AfterDashesCommand(click.Command):
     "--budget",
     type=int,
     metavar="TOKENS",
-    help=f"Hard bound of the brief without the goal.  [default: {DEFAULT_BUDGET}]",
+    help="Hard bound of the brief without the goal.  [default: from the setting `budget`]",
 )
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")

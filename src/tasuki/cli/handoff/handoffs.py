@@ -141,7 +141,7 @@ def _print_agent_handoffs(limit: int, as_json: bool) -> None:
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all handoffs; those that hold most of the words come first.
 
     It searches the stored briefs, and the documents of the fleet's personas.
@@ -159,11 +159,9 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
             [(one, lines) for one, lines in matches if not isinstance(one, PersonaDocument)],
             [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)],
         )
-        return
-    if not matches:
+    elif not matches:
         click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
-        raise SystemExit(1)
-    for match, lines in matches:
+    for match, lines in matches if not as_json else ():
         line_shown = (
             _format_document_row(match)
             if isinstance(match, PersonaDocument)
@@ -172,6 +170,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         click.echo(line_shown)
         for line in lines:
             click.echo(f"    {make_visible(line)}")
+    return int(not matches)
 
 
 def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
