@@ -24,6 +24,8 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
     "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
@@ -104,6 +106,16 @@ class LazyGroup(click.Group):
         with pause_collector():  # What a module makes stays.
             command: click.Command = getattr(import_module(module), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Offer the commands without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            (name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        offered = [CompletionItem(name, help=text) for name, text in named]
+        return offered + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -215,7 +227,11 @@ def completion(shell: str) -> None:
 
     completion_class = get_completion_class(shell)
     assert completion_class is not None
-    click.echo(completion_class(cli, {}, "tasuki", "_TASUKI_COMPLETE").source())
+    click.echo(completion_class(cli, {}, "tasuki", COMPLETION_VARIABLE).source())
+
+
+COMPLETION_VARIABLE = "_TASUKI_COMPLETE"
+"""Set by a shell that wants to know what may come next; click knows it by this name."""
 
 
 def main() -> None:
@@ -226,6 +242,8 @@ def main() -> None:
     atexit.register(gc.freeze)  # A process that ends need not look for cycles in all it has.
     try:
         _prepare_streams()
+        if COMPLETION_VARIABLE in os.environ:  # A shell has no place for an error.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.completions import complete_thread
 from tasuki.cli.output import print_json
 from tasuki.model import FIRST_DOCUMENT, format_ref
 from tasuki.text_safety import shorten_to_line
@@ -27,7 +28,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
+@click.argument("spec", metavar="THREAD[#N[-M][,K…]]", shell_complete=complete_thread)
 @click.argument("question", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.option("--markdown", is_flag=True, help="Markdown, each entry under its own heading.")

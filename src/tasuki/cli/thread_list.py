@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
@@ -29,6 +30,7 @@ MOST_CHILDREN = 3
     "--harness",
     "name",
     metavar="H",
+    shell_complete=complete_harness,
     help="Only threads of this harness: claude, codex, pi, omp, gemini, …",
 )
 @click.option(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.completions import complete_handoff, complete_program, complete_source
+
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
 
@@ -68,10 +70,11 @@ class AfterDashesCommand(click.Command):
     "source",
     default="",
     metavar="THREAD",
+    shell_complete=complete_source,
     help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
 )
 @click.option(
-    "--to", metavar="HARNESS", callback=check_harness_name,
+    "--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
     help="Harness of the successor.  [default: from the setting `to`, else the predecessor's]",
 )  # fmt: skip
 @click.option(
@@ -155,8 +158,8 @@ def handoff(
 
 
 @click.command(cls=AfterDashesCommand)
-@click.argument("id")
-@click.option("--to", metavar="HARNESS", callback=check_harness_name,
+@click.argument("id", shell_complete=complete_handoff)
+@click.option("--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
               help="Harness of the successor. Default: the handoff's.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Start without a review.")
 @click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")

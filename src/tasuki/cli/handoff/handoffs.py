@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from tasuki.cli.completions import complete_handoff, complete_lineage
 from tasuki.cli.fleet.handoffs import (
     PersonaDocument,
     find_documents,
@@ -301,7 +302,7 @@ def _format_age(created: str) -> str:
 
 
 @click.command()
-@click.argument("id")
+@click.argument("id", shell_complete=complete_handoff)
 @click.option("--brief", "only_brief", is_flag=True, help="Only the brief, verbatim.")
 @click.option("--json", "as_json", is_flag=True, help="The stored record.")
 def show(id: str, only_brief: bool, as_json: bool) -> None:
@@ -366,7 +367,7 @@ def _describe_successor(handoff: "Handoff", successor: "Successor") -> str:
 
 
 @click.command()
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=complete_lineage)
 def lineage(id: str | None) -> None:
     """Draw the chain of threads and handoffs, of all or of the one that ID belongs to.
 

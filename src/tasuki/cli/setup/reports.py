@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from tasuki import notify
+from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import print_json, wrap_text
 from tasuki.config.settings import (
     LoadedSettings,
@@ -158,7 +159,7 @@ LABEL_COLUMNS = 11
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_harness)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
