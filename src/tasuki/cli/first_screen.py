@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
+from tasuki.cli.output import get_width
 from tasuki.cli.thread_list import find_heads, print_table
+from tasuki.columns import wrap_text
 
 SHOWN = 10
 """Threads that are listed."""
@@ -23,8 +25,9 @@ def offer_newest(ctx: click.Context) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo('To hand off @1: tasuki "what the next agent should do"', err=True)
         return 0
-    question = "What should the next agent do? It continues @1. (Enter alone: start nothing)\n"
-    goal = click.prompt(question, default="", show_default=False, prompt_suffix="> ", err=True)
+    question = "What should the next agent do? It continues @1. (Enter alone: start nothing)"
+    lines = "\n".join(wrap_text(question, get_width(100)))
+    goal = click.prompt(lines, default="", show_default=False, prompt_suffix="\n> ", err=True)
     if not goal.strip():
         click.echo('Nothing was started. To hand off another one: tasuki --from @2 "…"', err=True)
         return 0

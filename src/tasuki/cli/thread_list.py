@@ -1,6 +1,5 @@
 """`tasuki threads` and `tasuki find`: threads that can be handed off, listed and searched."""
 
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -9,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tasuki.cli.completions import complete_harness
-from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
+from tasuki.cli.output import (
+    format_age,
+    format_table,
+    get_width,
+    make_visible,
+    print_json,
+    shorten_folder,
+)
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
@@ -104,16 +110,8 @@ def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
         (f"{mark}{n}", *_build_cells(head, folders[head.cwd], length))
         for n, head in enumerate(heads, 1)
     ]
-    titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
-    widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
-    room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
-    lines = []
-    for row in (titles, *rows):
-        cells = [c.ljust(w) if i not in (0, 3, 4) else c.rjust(w)
-                 for i, (c, w) in enumerate(zip(row, widths, strict=False)) if w]  # fmt: skip
-        words = row[6] if len(row[6]) <= room else row[6][: room - 1] + "…"
-        lines.append("  ".join((*cells, words)).rstrip())
-    click.echo("\n".join(lines))
+    titles = ("", "harness", "age", "messages", "context", "folder", "thread")
+    click.echo("\n".join(format_table(titles, rows, right=(0, 3, 4))))
 
 
 def _measure_distinct_length(ids: list[str]) -> int:
@@ -212,9 +210,7 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
             "No thread matches. Fewer words find more; filters: tasuki find --help", err=True
         )
         return 1
-    width = (
-        shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
-    )
+    width = get_width(160) if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
     for label, hit in zip(labels, hits, strict=True):
         click.echo(_format_hit(label, hit, width))
     click.echo(f"Open one: tasuki read {_format_example(labels, hits)}", err=True)
@@ -256,26 +252,20 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
 
 
 def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
+    from tasuki.columns import cut_line, format_row
+
     thread = hit.thread
-    head = (
-        f"{make_visible(label)}  {thread.harness}  {format_age(time.time() - thread.modified)}  "
-        f"{shorten_folder(thread.cwd)}  {thread.name or thread.first_words}"
-    )
-    lines = [click.style(_cut_line(head, width), bold=True)]
-    lines += [
-        _cut_line(f"    {format_ref(line.ref):<6} {line.kind:<10} {line.text}", width)
-        for line in hit.lines
-    ]
+    age, folder = format_age(time.time() - thread.modified), shorten_folder(thread.cwd)
+    cells = (make_visible(label), thread.harness, age, folder)
+    lines = [click.style(format_row(cells, thread.name or thread.first_words, width), bold=True)]
+    for line in hit.lines:
+        place = (f"    {format_ref(line.ref):<5}", f"{line.kind:<9}")
+        lines.append(format_row(place, line.text, width, "    "))
     if hit.note:
-        lines.append(_cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
+        lines.append(cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
     if hit.problem:
         lines.append(f"    {make_visible(hit.problem)}")
     return "\n".join(lines)
-
-
-def _cut_line(line: str, width: int) -> str:
-    line = line.rstrip()
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _format_example(labels: list[str], hits: "list[ThreadSearchResult]") -> str:

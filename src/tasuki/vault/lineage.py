@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tasuki.columns import format_row
 from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff, HandoffEvent
 from tasuki.text_safety import shorten_to_line
@@ -215,11 +216,15 @@ def _find_agent_parent(
     return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
 
 
-def draw_lineage(lineage: Lineage) -> str:
-    """Draw the lineage for a terminal: one line a handoff, indented only where it forks."""
+def draw_lineage(lineage: Lineage, width: int = 400) -> str:
+    """Draw the lineage for a terminal: one line a handoff, indented only where it forks.
+
+    Where `width` columns are too few for one line, it takes several.
+    """
     lines = []
-    for id, first, _ in _walk_nodes(lineage):
-        lines.append(first + _format_node(lineage.nodes[id], id == lineage.focus))
+    for id, first, rest in _walk_nodes(lineage):
+        cells, words = _describe_node(lineage.nodes[id], id == lineage.focus)
+        lines.append(format_row((first + cells[0], *cells[1:]), words, width, rest))
     return "\n".join(lines)
 
 
@@ -316,36 +321,23 @@ def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
             waiting.append((child, rest + corner, rest + bar))
 
 
-def _format_node(node: LineageNode, focus: bool) -> str:
+def _describe_node(node: LineageNode, focus: bool) -> tuple[tuple[str, ...], str]:
+    """Return the cells of a node's row, and its words."""
     mark = "◆" if focus else "●"
-    if node.fleet:
-        return _format_agent_node(node.fleet, mark)
+    if record := node.fleet:
+        new = f" → agent {record.successor_id}" if record.successor_id is not None else ""
+        who = shorten_to_line(f"{record.persona}: agent {record.agent_id}{new}", 60)
+        day = record.created.replace("T", " ")[:16]
+        return (f"{mark} {record.id[:8]}", day, who, record.state), record.summary
     if (handoff := node.handoff) is None:
-        return f"○ {shorten_to_line(node.id, 8)}  (not stored here)"
-    revision = "revision  " if node.link == "revises" else ""
+        return (f"○ {shorten_to_line(node.id, 8)}", "(not stored here)"), ""
     old = handoff.predecessor
     way = f"{old.harness} {old.thread_id[:8]}"
-    if new := node.successor:
-        way += f" → {new.harness or handoff.to} {new.id[:8]}"
+    if new_thread := node.successor:
+        way += f" → {new_thread.harness or handoff.to} {new_thread.id[:8]}"
     elif handoff.to:
         way += f" → {handoff.to}"
-    parts = (
-        f"{mark} {handoff.id[:8]}",
-        shorten_to_line(handoff.created.replace("T", " ")[:16], 16),
-        shorten_to_line(way, 40),
-        node.state,
-        revision + shorten_to_line(handoff.goal.shown, GOAL_WIDTH),
-    )
-    return "  ".join(parts)
-
-
-def _format_agent_node(record: FleetRecord, mark: str) -> str:
-    successor = f" → agent {record.successor_id}" if record.successor_id is not None else ""
-    parts = (
-        f"{mark} {record.id[:8]}",
-        record.created.replace("T", " ")[:16],
-        shorten_to_line(f"{record.persona}: agent {record.agent_id}{successor}", 60),
-        record.state,
-        record.summary,
-    )
-    return "  ".join(parts)
+    day = shorten_to_line(handoff.created.replace("T", " ")[:16], 16)
+    revision = "revision  " if node.link == "revises" else ""
+    goal = revision + shorten_to_line(handoff.goal.shown, GOAL_WIDTH)
+    return (f"{mark} {handoff.id[:8]}", day, shorten_to_line(way, 40), node.state), goal

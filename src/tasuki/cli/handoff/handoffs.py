@@ -15,7 +15,8 @@ from tasuki.cli.fleet.handoffs import (
     read_fleet_history,
     select_prunable_documents,
 )
-from tasuki.cli.output import format_age, make_visible, print_json
+from tasuki.cli.output import format_age, get_width, make_visible, print_json
+from tasuki.columns import INDENT, format_row, wrap_text
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.search import find_prunable
@@ -170,7 +171,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
         )
         click.echo(line_shown)
         for line in lines:
-            click.echo(f"    {make_visible(line)}")
+            click.echo("\n".join(wrap_text(make_visible(line), get_width(400), INDENT, INDENT)))
     return int(not matches)
 
 
@@ -284,14 +285,18 @@ def _format_document_row(document: "PersonaDocument") -> str:
     route = f"agent {record.agent_id}" if record else ""
     if record and record.successor_id is not None:
         route += f" → {record.successor_id}"
-    return f"{id}  {_format_age(document.created):>4}  {state:<12}  {route:<16}  {shorten_to_line(title, 70)}"
+    return _format_cells(id, document.created, state, route, title)
 
 
 def _format_row(vault: "Vault", handoff: "Handoff") -> str:
     route = make_visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
-    goal = shorten_to_line(handoff.goal.shown, 70)
     state = vault.load_state(handoff.id)
-    return f"{handoff.id[:8]}  {_format_age(handoff.created):>4}  {state:<12}  {route:<16}  {goal}"
+    return _format_cells(handoff.id[:8], handoff.created, state, route, handoff.goal.shown)
+
+
+def _format_cells(id: str, created: str, state: str, route: str, title: str) -> str:
+    cells = (id, f"{_format_age(created):>4}", f"{state:<12}", f"{route:<16}")
+    return format_row(cells, shorten_to_line(title, 70), get_width(160))
 
 
 def _format_age(created: str) -> str:
@@ -379,7 +384,7 @@ def lineage(id: str | None) -> None:
     from tasuki.vault import build_lineage as chains
 
     vault, history = Vault(), read_fleet_history()
-    drawing = draw_lineage(chains(vault, id, history.records))
+    drawing = draw_lineage(chains(vault, id, history.records), get_width(400))
     if history.problem:
         click.echo(f"tasuki: {make_visible(history.problem)}", err=True)
     for problem in vault.problems:

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from tasuki.cli.completions import complete_program
-from tasuki.cli.output import wrap_text
+from tasuki.cli.output import get_width
+from tasuki.columns import wrap_text
 from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.files import require_text_path
@@ -291,4 +292,5 @@ def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> l
 
 
 def _wrap_sentence(text: str, indent: str = "") -> list[str]:
-    return wrap_text(text, WIDTH_COLUMNS - len(indent), indent, indent)
+    width = min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS) - len(indent)
+    return wrap_text(text, width, indent, indent)
