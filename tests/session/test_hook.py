@@ -70,7 +70,7 @@ def test_without_tmux_the_draft_is_kept_and_the_user_told_how_to_start_it(
             "A handoff needs a goal. Be specific: what should the next thread accomplish?",
         ),
         ("/handoff fix", "The goal 'fix' does not say what to do. Be specific"),
-        ("/handoff  tidy up", "is too short (7 of 12 characters)"),
+        ("/handoff  a.py", "is too short (4 of 6 characters)"),
     ],
 )
 def test_a_vague_goal_gets_the_guidance(session: Session, prompt: str, reason: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.answer import answer
 from tasuki.cli.fleet.changes import show_changes
 from tasuki.cli.fleet.mute import mute
@@ -40,7 +41,7 @@ agent.add_command(mute)
 
 @agent.command()
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as.")
-@click.option("--harness", default="", metavar="H",
+@click.option("--harness", default="", metavar="H", shell_complete=complete_program,
               help="Harness to run: claude, codex, pi, … Default: the persona's.")  # fmt: skip
 @click.option("--cwd", default="", metavar="DIR", help="Folder to work in; default: this one.")
 @click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
@@ -243,7 +244,12 @@ def stop(id: int) -> None:
 @agent.command()
 @click.argument("pane")
 @click.option(
-    "--harness", default="claude", show_default=True, metavar="H", help="Which harness runs there."
+    "--harness",
+    default="claude",
+    show_default=True,
+    metavar="H",
+    shell_complete=complete_program,
+    help="Which harness runs there.",
 )
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as from now on.")
 @click.option("--session", default="", metavar="ID", help="Id of its thread, if you know it.")
@@ -273,7 +279,7 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
 )
 @click.option("--from-thread", is_flag=True,
               help="Write the document from its thread: for an agent that is dead or at its limit.")  # fmt: skip
-@click.option("--to", default="", metavar="H",
+@click.option("--to", default="", metavar="H", shell_complete=complete_program,
               help="Harness of its successor. Default: its own.")  # fmt: skip
 @click.option("--to-host", default="", metavar="HOST",
               help="Move to this host, with uncommitted work, thread and document.")  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_table, print_json
 from tasuki.errors import UsageError
@@ -43,7 +44,9 @@ def list_templates(as_json: bool) -> None:
 @click.option("--persona", default="", metavar="SLUG", help="Persona its agents work as.")
 @click.option("--role", default="", metavar="ROLE", help="Use the first free persona of this role.")
 @click.option("--cwd", "folder", default="", metavar="DIR", help="Folder they work in.")
-@click.option("--harness", default="", metavar="H", help="Harness they run.")
+@click.option(
+    "--harness", default="", metavar="H", shell_complete=complete_program, help="Harness they run."
+)
 @click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
 @click.option("--permission", default="", metavar="MODE", help="Permission mode of the harness.")
 @JSON_OPTION

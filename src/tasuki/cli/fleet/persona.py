@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.output import format_table, print_json
 from tasuki.errors import UsageError
 from tasuki.text_safety import clean_for_display, shorten_to_line
@@ -17,7 +18,10 @@ SKILL_OPTION = click.option(
     "--skill", metavar="FILE|-", help="A file with its skill, or - for standard input."
 )
 HARNESS_OPTION = click.option(
-    "--harness", metavar="H", help="Harness of its agents: claude, codex, pi, …"
+    "--harness",
+    metavar="H",
+    shell_complete=complete_program,
+    help="Harness of its agents: claude, codex, pi, …",
 )
 MODEL_OPTION = click.option(
     "--model", metavar="M", help="Model of its agents, as the harness names it."

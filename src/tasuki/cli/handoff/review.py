@@ -234,6 +234,8 @@ def _print_started(prepared: handoffs.PreparedHandoff, launched: "LaunchResult")
     resume_command = shlex.join(handoffs.build_resume_command(prepared.thread))
     place = f" in tmux {launched.target}" if launched.pane else ""
     attach_note = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+    if launched.back:
+        attach_note = f" From there back to this window: {launched.back}."
     resume_note = (
         f" Back to the predecessor: {clean_for_display(resume_command)}" if resume_command else ""
     )

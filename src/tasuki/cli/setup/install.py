@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from tasuki.cli.output import wrap_text
+from tasuki.cli.completions import complete_program
+from tasuki.cli.output import get_width
+from tasuki.columns import wrap_text
 from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.files import require_text_path
@@ -28,7 +30,7 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
 @click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
 @click.option(
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
@@ -68,7 +70,7 @@ def install(
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
 @click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--keep", is_flag=True, help="Only the hooks at compactions.")
@@ -290,4 +292,5 @@ def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> l
 
 
 def _wrap_sentence(text: str, indent: str = "") -> list[str]:
-    return wrap_text(text, WIDTH_COLUMNS - len(indent), indent, indent)
+    width = min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS) - len(indent)
+    return wrap_text(text, width, indent, indent)
