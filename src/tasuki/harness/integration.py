@@ -16,6 +16,8 @@ WRITTEN_BY = "tasuki install"
 HOOK_MARK = "tasuki hook"
 """Mark in every command of tasuki's that a harness runs."""
 TOOLS_MARK = "TASUKI_INSTALLED"
+GONE = "tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall HARNESS"
+"""What the user reads who hands off after tasuki itself is gone. It stands in a shell command."""
 INSTALLED = {TOOLS_MARK: "1"}
 """Environment that marks an entry, such as an MCP server, as tasuki's.
 
@@ -232,25 +234,32 @@ def build_tools_entries(
 
 
 def build_prompt_hook(
-    tasuki: tuple[str, ...], harness: str, command: str, patterns: tuple[str, ...] = ()
+    tasuki: tuple[str, ...],
+    harness: str,
+    command: str,
+    patterns: tuple[str, ...] = (),
+    *,
+    tells: bool = True,
 ) -> str:
     """Build the shell command for the hook of every prompt: it starts tasuki only for our command.
 
     Python takes ten times as long to start as the shell takes to look. tasuki checks again a
     prompt that only looks like our command. A prompt that is our command and does not look like
-    it reaches the model, whose command file says what to do then. `patterns` are further shell
-    patterns.
+    it reaches the model, whose command file says what to do then; so does every prompt once
+    tasuki is gone, which the user is told where the harness `tells` them such messages. `patterns`
+    are further shell patterns.
     """
     begins = [f"""*'"prompt":{gap}"{command}'*""" for gap in ("", " ")]
     looks = "|".join((*begins, *patterns))
-    call = shlex.join((*tasuki, "hook", harness))
-    return f': {HOOK_MARK}; p=$(cat); case $p in {looks}) printf %s "$p" | {call};; esac'
+    call = f'{{ printf %s "$p" | {shlex.join((*tasuki, "hook", harness))}; }} 2>/dev/null'
+    gone = shlex.quote(f'{{"systemMessage": "{GONE.replace("HARNESS", harness)}"}}')
+    otherwise = f"case $? in 126|127) echo {gone};; esac" if tells else ":"
+    return f": {HOOK_MARK}; p=$(cat); case $p in {looks}) {call} || {otherwise};; esac"
 
 
-def build_turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
-    """Build the shell command for the hook at a turn's end; silent once tasuki is gone."""
-    call = shlex.join((*tasuki, "hook", harness))
-    return f": {HOOK_MARK}; if [ -x {shlex.quote(tasuki[0])} ]; then {call}; fi"
+def build_quiet_call(tasuki: tuple[str, ...], *arguments: str) -> str:
+    """Build the shell command of a hook or a status line; silent once tasuki is gone."""
+    return f": {HOOK_MARK}; {shlex.join((*tasuki, *arguments))} 2>/dev/null || :"
 
 
 def build_compaction_hook(
@@ -403,7 +412,7 @@ def list_handoff_hooks(
     return [
         build_command_hook(path, prompt, build_prompt_hook(tasuki, harness, command, patterns), PROMPT_SECONDS * unit,
                            f"a hook that intercepts {command} before it reaches the model", name=name),
-        build_command_hook(path, turn, build_turn_hook(tasuki, harness), TURN_SECONDS * unit,
+        build_command_hook(path, turn, build_quiet_call(tasuki, "hook", harness), TURN_SECONDS * unit,
                            "a hook that suggests a handoff when the context fills up", name=name),
     ]  # fmt: skip
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
     COMMAND,
-    HOOK_MARK,
     SKILL,
     Addition,
     HarnessIntegration,
     HookCall,
     JsonEntry,
     build_claude_call,
+    build_quiet_call,
     build_tools_entries,
     build_tools_server,
     copy_asset,
@@ -126,10 +125,7 @@ class ClaudeIntegration(HarnessIntegration):
         home = get_projects_folder().parent
         settings = str(home / "settings.json")
         events = ("UserPromptSubmit", "Stop")
-        status = {
-            "type": "command",
-            "command": f": {HOOK_MARK}; {shlex.join((*tasuki, 'status', 'claude'))}",
-        }
+        status = {"type": "command", "command": build_quiet_call(tasuki, "status", "claude")}
         server = {"type": "stdio", **build_tools_server(tasuki)}
         return (
             copy_asset(home, "commands/handoff.md", ASSETS / "command.md", COMMAND),
