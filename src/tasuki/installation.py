@@ -96,7 +96,9 @@ def _list_companions() -> Iterator[str]:
         for one in receipt["tool"]["requirements"]:
             if one["name"] != "tasuki":
                 extras = f"[{','.join(one['extras'])}]" if one.get("extras") else ""
-                source = one.get("editable") or one.get("directory") or one.get("path") or one["name"]
+                source = (
+                    one.get("editable") or one.get("directory") or one.get("path") or one["name"]
+                )
                 option = "--with-editable" if one.get("editable") else "--with"
                 yield from (option, f"{source}{extras}{one.get('specifier', '')}")
     except (OSError, ValueError, KeyError, TypeError):

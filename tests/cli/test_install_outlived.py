@@ -39,7 +39,8 @@ def list_hooks(name: str, tasuki: tuple[str, ...]) -> list[str]:
     """Every command that `tasuki install --fleet --keep` puts into a harness."""
     harness = harnesses.get_harness(name)
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
-    assert integration is not None and control is not None
+    assert integration is not None
+    assert control is not None
     additions: list[Addition] = [
         *integration.list_additions(tasuki),
         *integration.list_compaction_additions(tasuki),

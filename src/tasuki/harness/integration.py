@@ -166,9 +166,16 @@ class HarnessIntegration(Protocol):
         """Format what the hook prints; empty for nothing. Most have Claude's shape."""
         return format_claude_answer(call, answer)
 
-    def find_blockers(self) -> tuple[str, ...]:
-        """Find what keeps the installation from working, as sentences that say how to fix it."""
+    def find_obstacles(self) -> tuple[str, ...]:
+        """Find what in the user's settings keeps tasuki's parts from working.
+
+        Each is a sentence, and one that says how to fix it.
+        """
         return ()
+
+    def find_blockers(self) -> tuple[str, ...]:
+        """Find what keeps the installation from working, as `find_obstacles` does."""
+        return self.find_obstacles()
 
 
 # -- what several harnesses share --------------------------------------------------------
@@ -447,6 +454,28 @@ def read_setting(path: Path, name: str) -> object:
     except (OSError, ValueError):
         return None
     return json_text.read_value(content, node) if node else None
+
+
+def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Find why a program rejects a JSON file that tasuki could read, in two sentences.
+
+    `does` says what the program does then; `accepted` are words of `list_unusual`.
+    """
+    from tasuki.config import json_text
+
+    try:
+        found = json_text.list_unusual(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    what = " and ".join(_UNUSUAL[name] for name in found if name not in accepted)
+    return (f"{does} {path}, because of {what} in it. Remove them from that file.",) if what else ()
+
+
+_UNUSUAL = {
+    "comments": "comments",
+    "commas": "commas before a closing bracket",
+    "mark": "the byte order mark",
+}
 
 
 def parse_percent(value: object) -> float | None:

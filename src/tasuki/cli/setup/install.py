@@ -195,6 +195,9 @@ def _process_harness(
     harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
 ) -> None:
     click.echo(harness.title)
+    integration = harnesses.get_integration(harness)
+    for sentence in integration.find_obstacles() if integration and not remove else ():
+        click.echo("\n".join(wrap_text(clean_for_display(sentence), WIDTH_COLUMNS, "  ! ", "    ")))
     changed = [
         _process_part(harness, part, yes=yes, dry=dry, remove=remove)
         for part in parts

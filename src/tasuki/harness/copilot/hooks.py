@@ -101,7 +101,9 @@ class CopilotIntegration(HarnessIntegration):
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
-        prompt = build_prompt_hook(tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",), tells=False)
+        prompt = build_prompt_hook(
+            tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",), tells=False
+        )
         hooks = _format_hooks_file(
             {
                 "userPromptSubmitted": (prompt, PROMPT_SECONDS),
