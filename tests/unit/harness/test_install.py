@@ -191,6 +191,66 @@ def test_a_table_ends_before_the_comment_of_the_next_one(place: Place) -> None:
     assert place.toml.read_text() == TOML + "\n# about trust\n[hooks.state]\na = 1\n"
 
 
+TOML_FILES = (
+    'mcp_servers = { foo = { command = "x" } }\n', "mcp_servers = {}\n", 'mcp_servers={foo={command="}"}}# {',
+    'mcp_servers = { foo = { command = "x" }, "b" = {a = [1,\n2]} } # c\n[tui]\nx = 1\n',
+    '"mcp_servers" = { foo.command = "x" }\r\n[tui]\r\n', '[mcp_servers]\nfoo.command = "x"\nfoo.args = []\n',
+    'mcp_servers.foo.command = "x"\nmodel = "y"\n', 'mcp_servers.foo = { command = "x" }',
+    '[mcp_servers."foo.bar"]\ncommand = "x"\n', "['mcp_servers'.foo]\ncommand='x'\n", "[mcp_servers] # c\n\n[tui]\na=1\n",
+    "[[hooks.Stop]]\nx = 1\n[[hooks.Stop]]\nx = 2\n", 'hooks = { Stop = [ { command = "a" }, ] }\n',
+    'model = "x"\r\n[mcp_servers.foo]\r\ncommand = "x"\r\n', "[mcp_servers]", "# only\n", "a = [\n[ 'x' ],\n]\n\n\n",
+    'x = """\n[mcp_servers.tasuki]\nTASUKI_INSTALLED"""""\n', "\ufeffmodel = 'x'\n", "[mcp_servers.tasuki_other]\nb = 1.5\n",
+    "t = 1979-05-27 07:32:00\n'a.b' = \"\"\"\\\"\"\"\"\n",
+)  # fmt: skip
+"""Tables of TOML in every form."""
+
+
+@pytest.mark.parametrize("text", TOML_FILES)
+@pytest.mark.parametrize("has_record", [True, False])
+def test_tables_in_every_form_of_toml_come_back_to_the_letter(
+    tmp_path: Path, text: str, has_record: bool
+) -> None:
+    """The tools are a table of their own, or a member of an inline one, and nothing else changes."""
+    place = Place(tmp_path)
+    place.toml.write_bytes(text.encode())
+    place.install()
+
+    after = tomllib.loads(place.toml.read_bytes().decode().removeprefix("\ufeff"))
+    assert after["mcp_servers"].pop("tasuki")["command"] == "/opt/tasuki"
+    before = tomllib.loads(text.removeprefix("\ufeff"))
+    assert after == {"mcp_servers": {}} | before
+    assert {step.action for step in place.installer.plan("x", place.additions()).steps} == {"there"}
+    if not has_record:
+        (tmp_path / "data" / "installed.json").unlink()
+    place.uninstall()
+    back = place.toml.read_bytes().decode()
+    # Only the record knows whether there was a newline at the end.
+    assert (back if has_record else back.rstrip("\n")) == (
+        text if has_record else text.rstrip("\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[mcp_servers]\ntasuki = {env = 'TASUKI_INSTALLED'}\na = 1\n", "[mcp_servers]\na = 1\n"),
+        ("mcp_servers = {tasuki = {env = 'TASUKI_INSTALLED'}, a = 1}\n", "mcp_servers = {a = 1}\n"),
+        ("mcp_servers = { tasuki = {env = 'TASUKI_INSTALLED'} }\n", "mcp_servers = {}\n"),
+        ("mcp_servers = {tasuki = {env = 'mine'}, a = 1}\n", None),
+        ("mcp_servers.tasuki.env = 'TASUKI_INSTALLED'\n", None),
+    ],
+)
+def test_a_table_that_was_written_anew_is_found_in_its_new_form(
+    tmp_path: Path, text: str, left: str | None
+) -> None:
+    """Without the record; one without the mark, or without a place of its own, stays."""
+    place = Place(tmp_path)
+    place.toml.write_text(text)
+    place.uninstall()
+
+    assert place.toml.read_text() == (text if left is None else left)
+
+
 def test_an_older_version_is_replaced(place: Place) -> None:
     """One of ours with another content is brought up to date, and one that is no more goes."""
     before = place.everything()
