@@ -1,5 +1,6 @@
 """`tasuki install` and `uninstall` as a user calls them."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -90,6 +91,39 @@ def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) ->
     assert settings.read_text() == "{ no json"
     assert not (session.home / ".claude" / "commands").exists()
     assert (session.home / ".codex" / "hooks.json").exists()
+
+
+def test_settings_in_a_read_only_store_are_left_to_the_user(session: Session) -> None:
+    """What to add is printed to the letter, and the rest is installed; what to remove likewise."""
+    store, settings = session.root / "store.json", session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    store.write_text('{"model": "opus"}\n')
+    store.chmod(0o444)
+    settings.symlink_to(store)
+    done = session.run("install", "claude", "--yes")
+    assert done.returncode == 0, done.stderr
+    told = "~/.claude/settings.json cannot be written. Add this to your configuration: { "
+    assert told in " ".join(done.stdout.split())
+    assert "  The rest is done. Hand off inside Claude Code: /handoff GOAL\n" in done.stdout
+    start = done.stdout.index("\n      {") + 1
+    wanted = json.loads(done.stdout[start : done.stdout.index("\n      }\n") + 9])
+    assert set(wanted) == {"hooks", "statusLine"}
+    assert (session.home / ".claude" / "commands" / "handoff.md").exists()
+    assert store.read_text() == '{"model": "opus"}\n'
+    again = session.run("install", "claude", "--yes").stdout
+    assert "Nothing to do" not in again
+    assert "Done." not in again
+
+    store.chmod(0o600)
+    store.write_text(json.dumps({"model": "opus", **wanted}))
+    store.chmod(0o444)
+    assert "Nothing to do" in session.run("install", "claude", "--yes").stdout
+    for name in ("claude", "--all"):
+        gone = session.run("uninstall", name, "--yes")
+        assert gone.returncode == 0, gone.stderr
+        assert "Remove this from your configuration:" in " ".join(gone.stdout.split())
+        assert "statusLine" in gone.stdout
+        assert not (session.home / ".claude" / "commands").exists()
 
 
 def test_folders_that_were_moved_are_followed(session: Session) -> None:

@@ -50,6 +50,21 @@ def hold_lock(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_replaceable(path: str) -> bool:
+    """Tell whether a file may be replaced, or created; links are followed."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    try:
+        _choose_mode(target, PRIVATE)
+    except PermissionError:
+        return False
+    return True
+
+
 def find_missing_folders(path: str) -> tuple[str, ...]:
     """Find the folders to create before a file can be written, the outermost first."""
     folders, folder = [], os.path.dirname(os.path.realpath(path))

@@ -27,6 +27,7 @@ from tasuki.install.edits import InstalledAddition, build_installed_addition
 from tasuki.install.files import (
     find_missing_folders,
     hold_lock,
+    is_replaceable,
     read_content,
     remove_empty_folders,
     replace_files,
@@ -50,7 +51,8 @@ class InstallStep(Struct, frozen=True):
     """What happens to one addition; `text` is what is put into the file, or removed from it.
 
     `action` is add, replace (an older one of tasuki's), remove, there (nothing to do), foreign
-    (another program's entry is in its place, and is left unchanged).
+    (another program's entry is in its place, and is left unchanged), by_hand (the file cannot be
+    written, so that the user has to do it).
     """
 
     action: str
@@ -74,6 +76,14 @@ class InstallPlan(Struct, frozen=True):
 
     It is empty if the record could be read.
     """
+    to_remove: dict[str, str] = {}
+    to_add: dict[str, str] = {}
+    """For each file that cannot be written the text that the user has to remove or to add."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is left to do, by tasuki or by hand."""
+        return self.has_changes or bool(self.to_remove or self.to_add)
 
     @property
     def has_changes(self) -> bool:
@@ -200,6 +210,8 @@ class _InstallWork:
         self.steps: list[InstallStep] = []
         self.folders: list[str] = []
         self.damaged = ""
+        self.to_remove: dict[str, str] = {}
+        self.to_add: dict[str, str] = {}
         self.record = self._load_record()
         self.puts = list(self.record.harnesses.get(harness, ()))
 
@@ -250,8 +262,13 @@ class _InstallWork:
         place = build_installed_addition(addition).identity
         old = next((p for p in self.puts if p.identity == place), None)
         made = (old.made, old.folders) if old else (False, ())
+        removed = ""
         if action == "replace":
-            self._remove_text(old or build_installed_addition(addition))
+            removed = self._remove_text(old or build_installed_addition(addition))
+        if not is_replaceable(path):
+            self._leave_to_user(path, addition.what, removed)
+            self.to_add[path] = edits.insert_addition(self.to_add.get(path), addition)[0]
+            return
         self.puts = [p for p in self.puts if p.identity != place]
         new = self.read_text(path) is None
         folders = find_missing_folders(path) if new else ()
@@ -268,10 +285,20 @@ class _InstallWork:
 
     def take_out(self, installed: InstalledAddition) -> None:
         """Remove an addition, and its file if that was created for it and holds nothing else."""
+        removed = self._remove_text(installed)
+        if removed and not is_replaceable(installed.path):
+            self._leave_to_user(installed.path, installed.what, removed)
+            return
         self.puts = [p for p in self.puts if p.identity != installed.identity]
-        if removed := self._remove_text(installed):
+        if removed:
             gone = self.read_text(installed.path) is None
             self.steps.append(InstallStep("remove", installed.path, installed.what, removed, gone))
+
+    def _leave_to_user(self, path: str, what: str, removed: str) -> None:
+        """Note what the user has to do in a file that cannot be written."""
+        self.steps.append(InstallStep("by_hand", path, what))
+        if removed:
+            self.to_remove[path] = self.to_remove.get(path, "") + removed
 
     def _remove_text(self, installed: InstalledAddition) -> str:
         text = self.read_text(installed.path)
@@ -287,8 +314,10 @@ class _InstallWork:
 
     def build_plan(self) -> InstallPlan:
         """Return the files with their new content, including the record."""
+        by_hand = self.to_remove | self.to_add
         whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
-        files = {path: content for path, content in whole.items() if content != self.before[path]}
+        files = {path: content for path, content in whole.items()
+                 if content != self.before[path] and path not in by_hand}  # fmt: skip
         others = {
             name: puts for name, puts in self.record.harnesses.items() if name != self.harness
         }
@@ -299,7 +328,9 @@ class _InstallWork:
             files[self.damaged] = self.before[self.record_path]
         before = {path: self.before[path] for path in files}
         folders = tuple(sorted(set(self.folders)))
-        return InstallPlan(tuple(self.steps), files, before, folders, self.damaged)
+        return InstallPlan(
+            tuple(self.steps), files, before, folders, self.damaged, self.to_remove, self.to_add
+        )
 
 
 @contextmanager

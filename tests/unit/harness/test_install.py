@@ -16,6 +16,7 @@ import pytest
 from msgspec import structs
 from tree import IMPORTABLE
 
+from tasuki.config import toml_text
 from tasuki.errors import InstallFailed
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
 from tasuki.install.installer import Installer
@@ -322,16 +323,47 @@ def test_modes_stay_and_links_are_followed(place: Place) -> None:
     assert real.read_text() == SETTINGS
 
 
-def test_a_file_that_may_not_be_written_stops_it_all(place: Place) -> None:
-    """Read-only means read-only, also for an administrator; what came before it is not written."""
+def test_a_file_that_may_not_be_written_is_left_to_the_user(place: Place) -> None:
+    """Read-only means read-only, also for an administrator; the rest is done, there and back."""
     place.toml.chmod(0o400)
     before = place.everything()
-    with pytest.raises(InstallFailed, match=r"Cannot write .*config\.toml: you have no permission"):
-        place.install()
-
-    assert place.everything() == before
-    assert not (place.home / "commands").exists()
+    plan = place.installer.plan("x", place.additions())
+    assert list(plan.to_add) == [str(place.toml)]
+    table = tomllib.loads(plan.to_add[str(place.toml)])["mcp_servers"]["tasuki"]
+    assert table["command"] == "/opt/tasuki"
+    place.install()
+    assert place.toml.read_text() == TOML
+    assert place.command.exists()
     assert not list(place.home.rglob(".tasuki-*"))
+    assert place.actions() == ["there"] * 4 + ["by_hand"]
+
+    added, _ = toml_text.add_table(TOML, ("mcp_servers", "tasuki"), place.additions()[-1].body)
+    place.toml.chmod(0o600)
+    place.toml.write_text(added)
+    place.toml.chmod(0o400)
+    assert set(place.actions()) == {"there"}
+    removal = place.installer.plan_removal("x", place.additions())
+    assert added.replace(removal.to_remove[str(place.toml)], "") == TOML
+    place.uninstall()
+    assert place.toml.read_text() == added
+    assert {name: content for name, content in place.everything().items() if name != "config.toml"} == {
+        name: content for name, content in before.items() if name != "config.toml"
+    }  # fmt: skip
+
+
+def test_an_older_part_in_a_file_that_may_not_be_written_is_told(place: Place) -> None:
+    """What is to be removed, and what takes its place; the record stays until that is done."""
+    place.install()
+    place.settings.chmod(0o400)
+    server = JsonEntry(str(place.settings), ("hooks", "Stop"), hook("tasuki hook 2"), "a hook")
+    plan = place.installer.plan("x", (server,))
+
+    assert "tasuki hook; /opt" in plan.to_remove[str(place.settings)]
+    assert "tasuki hook 2; /opt" in plan.to_add[str(place.settings)]
+    assert json.loads(plan.to_add[str(place.settings)]) == {"hooks": {"Stop": [server.value]}}
+    place.install((server,))
+    assert "TASUKI_INSTALLED" in place.settings.read_text()
+    assert str(place.settings) in (place.installer.data / "installed.json").read_text()
 
 
 def test_a_full_disk_leaves_all_as_it_was(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +23,9 @@ FLEET_PART, KEEP_PART = "fleet", "keep"
 """The part that the fleet's server needs, and the one for compactions, besides the ordinary one."""
 WIDTH_COLUMNS = 72
 """Columns of printed sentences."""
-SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
+SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!", "by_hand": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
-          "foreign": "you have your own, which stays"}  # fmt: skip
+          "foreign": "you have your own, which stays", "by_hand": "for you to do"}  # fmt: skip
 
 
 @click.command()
@@ -108,7 +109,7 @@ def _has_additions(harness: Harness) -> bool:
     """Whether there is something to remove, or a file that cannot be checked."""
     try:
         return any(
-            Installer(require_text_path()).plan_removal(record, additions).has_changes
+            Installer(require_text_path()).plan_removal(record, additions).has_work
             for record, additions in (
                 _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
             )
@@ -198,25 +199,28 @@ def _process_harness(
     integration = harnesses.get_integration(harness)
     for sentence in integration.find_obstacles() if integration and not remove else ():
         click.echo("\n".join(wrap_text(clean_for_display(sentence), WIDTH_COLUMNS, "  ! ", "    ")))
-    changed = [
+    plans = [
         _process_part(harness, part, yes=yes, dry=dry, remove=remove)
         for part in parts
         if part != FLEET_PART or harnesses.get_control(harness)
     ]
-    if not any(changed):
+    has_changes = any(plan.has_changes for plan in plans)
+    rest = any(plan.to_add or plan.to_remove for plan in plans)
+    if not has_changes and not rest:
         click.echo("  No part of tasuki is installed." if remove else "  Nothing to do.")
     elif dry:
         click.echo("  Nothing was written.")
-    elif remove:
-        click.echo("  Removed.")
-    else:
+    elif has_changes and remove:
+        click.echo("  The rest is removed." if rest else "  Removed.")
+    elif has_changes:
+        click.echo("  The rest is done." if rest else "  Done.", nl=False)
         _print_done(harness, parts)
 
 
 def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
     if integration:
-        click.echo(f"  Done. Hand off inside {harness.title}: {integration.command}")
+        click.echo(f" Hand off inside {harness.title}: {integration.command}")
     if KEEP_PART not in parts and _list_keep_additions(harness):
         offer = f"tasuki install {harness.name} --keep"
         note = f"So that a compaction forgets none of your rules: {offer}"
@@ -229,24 +233,31 @@ def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
         click.echo("\n".join(_wrap_sentence(note, "  ")))
 
 
-def _process_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool) -> bool:
-    """Show and carry out one part; return whether there was something to do."""
+def _process_part(
+    harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool
+) -> InstallPlan:
+    """Show and carry out one part; return what there was to do."""
     record, additions = _build_part(harness, part)
     installer = Installer(require_text_path())
     plan = (installer.plan_removal if remove else installer.plan)(record, additions)
-    if not plan.has_changes and remove:
-        return False
+    if remove and not plan.has_work:
+        return plan
     for line in _format_plan(plan, additions, whole=dry):
         click.echo(clean_for_display(line))
+    for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
+        for path, text in work.items():
+            note = f"{format_path(Path(path))} cannot be written. {what} your configuration:"
+            click.echo("\n".join(_wrap_sentence(note, "  ")))
+            click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
     if plan.damaged:
         note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
         click.echo("\n".join(_wrap_sentence(note, "  ")))
     if not plan.has_changes or dry:
-        return plan.has_changes
+        return plan
     if not yes:
         _confirm(harness, remove=remove)
     installer.apply_plan(record, additions, plan, remove=remove)
-    return True
+    return plan
 
 
 def _confirm(harness: Harness, *, remove: bool) -> None:
