@@ -30,6 +30,7 @@ from tasuki.install.files import (
     is_replaceable,
     read_content,
     remove_empty_folders,
+    remove_lock,
     replace_files,
 )
 from tasuki.patterns import compile_pattern
@@ -45,6 +46,8 @@ class InstallRecord(Struct):
 
     version: int = 1
     harnesses: dict[str, list[InstalledAddition]] = {}
+    folders: tuple[str, ...] = ()
+    """Folders that were created for this record, the outermost first."""
 
 
 class InstallStep(Struct, frozen=True):
@@ -164,6 +167,10 @@ class Installer:
             values = edits.find_own_values(text, addition) if text and state != "foreign" else []
             yield InstallState(addition, state, tuple(_find_programs(values)))
 
+    def list_created_folders(self) -> tuple[str, ...]:
+        """List the folders that were created for the record, the outermost first."""
+        return _InstallWork(self.data, "").record.folders
+
     def find_leftovers(self, harness: str, additions: Sequence[Addition]) -> list[str]:
         """List what was installed and would not be now.
 
@@ -189,14 +196,21 @@ class Installer:
         """
         if not expected.has_changes:
             return
-        with hold_lock(self.data):
+        with hold_lock(self.data) as created:
             plan = (self.plan_removal if remove else self.plan)(harness, additions)
             if plan.steps != expected.steps:
                 raise InstallFailed(
                     "The files changed while they were being read. Nothing was written; run the command again."
                 )
+            record = str(self.data / RECORD)
+            content = plan.files.get(record)
+            if content and created:
+                made = msgspec.json.decode(content, type=InstallRecord)
+                plan.files[record] = _encode_record(structs.replace(made, folders=created))
             replace_files(plan.files, plan.before)
-            remove_empty_folders(plan.folders)
+            if content is None:
+                remove_lock(self.data)
+            remove_empty_folders((*(() if content else created), *plan.folders))
 
 
 class _InstallWork:
@@ -322,7 +336,11 @@ class _InstallWork:
             name: puts for name, puts in self.record.harnesses.items() if name != self.harness
         }
         self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
-        files[self.record_path] = msgspec.json.format(msgspec.json.encode(self.record), indent=1)
+        if self.record.harnesses or self.damaged:
+            files[self.record_path] = _encode_record(self.record)
+        elif self.before[self.record_path] is not None:
+            files[self.record_path] = None
+            self.folders += self.record.folders
         if self.damaged:
             self.before[self.damaged] = read_content(self.damaged)
             files[self.damaged] = self.before[self.record_path]
@@ -331,6 +349,10 @@ class _InstallWork:
         return InstallPlan(
             tuple(self.steps), files, before, folders, self.damaged, self.to_remove, self.to_add
         )
+
+
+def _encode_record(record: InstallRecord) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 @contextmanager

@@ -11,11 +11,12 @@ import click
 from tasuki.cli.output import wrap_text
 from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
-from tasuki.files import require_text_path
+from tasuki.files import get_data_folder, require_text_path
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
-from tasuki.install.hook_script import get_script_path, write_hook_script
+from tasuki.install.files import remove_empty_folders
+from tasuki.install.hook_script import get_script_path, remove_hook_script, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
 from tasuki.text_safety import clean_for_display
 
@@ -51,21 +52,19 @@ def install(
     date. Without a HARNESS it lists those that are found here, and asks.
     """
     adapters = _choose_harnesses(names, every=every, dry=dry)
-    if fleet:
-        if unable := [
-            harness.title for harness in adapters if harnesses.get_control(harness) is None
-        ]:
-            raise click.UsageError(f"{unable[0]} has no hooks by which its agents could be seen.")
-        if not dry:
-            folder = require_text_path() / "fleet"
-            try:
-                write_hook_script(folder)
-            except OSError as error:
-                raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
+    if fleet and (unable := [h.title for h in adapters if harnesses.get_control(h) is None]):
+        raise click.UsageError(f"{unable[0]} has no hooks by which its agents could be seen.")
     if keep and (unable := [h.title for h in adapters if not _list_keep_additions(h)]):
         raise click.UsageError(f"{unable[0]} lets no other program take part in its compaction.")
     parts = ("", *((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
-    return _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    folder = require_text_path() / "fleet"
+    try:
+        if fleet and not dry:
+            write_hook_script(folder)
+    except OSError as error:
+        raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
+    return code
 
 
 @click.command()
@@ -78,7 +77,11 @@ def install(
 def uninstall(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
-    """Remove from a harness what `tasuki install` added, and nothing else."""
+    """Remove from a harness what `tasuki install` added, and nothing else.
+
+    With --all it also lists what stays on this machine, such as stored handoffs, and the commands
+    that remove that.
+    """
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
     adapters = (
@@ -90,7 +93,17 @@ def uninstall(
         click.echo("No part of tasuki is in any harness.")
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
     parts = chosen or (FLEET_PART, KEEP_PART, "")
-    return _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    folders = Installer(get_data_folder()).list_created_folders()
+    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    if not dry and not any(map(_has_fleet_hooks, _list_installable())):
+        remove_hook_script(get_data_folder() / "fleet")
+        remove_empty_folders(folders)
+    if every and not chosen:
+        from tasuki.cli.setup.remains import list_remains
+
+        for line in list_remains():
+            click.echo(clean_for_display(line))
+    return code
 
 
 # -- which -----------------------------------------------------------------------------
@@ -114,6 +127,15 @@ def _has_additions(harness: Harness) -> bool:
                 _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
             )
         )
+    except TasukiError:
+        return True
+
+
+def _has_fleet_hooks(harness: Harness) -> bool:
+    """Whether the hooks of the fleet are installed, or cannot be checked."""
+    try:
+        states = Installer(require_text_path()).list_states(*_build_part(harness, FLEET_PART))
+        return any(one.state in ("there", "replace") for one in states)
     except TasukiError:
         return True
 
