@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasuki import __version__
 from tasuki.errors import TasukiError
 from tasuki.interpreter import pause_collector
 from tasuki.patterns import compile_pattern
@@ -154,12 +153,27 @@ def is_goal(word: str) -> bool:
     return " " in word.strip() or bool(_LETTERS_WITHOUT_BLANKS.search(word))
 
 
+def _print_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        from tasuki.checkout import describe_version
+
+        click.echo(f"tasuki {describe_version()}")
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="tasuki", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context) -> int:
     """Hand a coding agent's work from one thread to a fresh one.
@@ -347,6 +361,7 @@ def _keep_traceback(error: Exception) -> str:
     import tempfile
     import traceback
 
+    from tasuki.checkout import describe_version
     from tasuki.draft.redact.redactor import redact
     from tasuki.files import get_data_folder
 
@@ -359,7 +374,7 @@ def _keep_traceback(error: Exception) -> str:
         number, path = tempfile.mkstemp(prefix="defect-", suffix=".txt", dir=folder)
         with os.fdopen(number, "w", errors="backslashreplace") as file:
             file.write(
-                f"tasuki {__version__}\n{redact(''.join(traceback.format_exception(error)))[0]}"
+                f"tasuki {describe_version()}\n{redact(''.join(traceback.format_exception(error)))[0]}"
             )
     except (OSError, ValueError, TasukiError) as failed:
         reason = getattr(failed, "strerror", None) or str(failed).rstrip(".")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
-from tasuki.errors import GoalHasSecret, TasukiError, UsageError, build_install_line
+from tasuki.errors import GoalHasSecret, TasukiError, UsageError
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
 
@@ -58,6 +58,8 @@ def _find_editor() -> list[str]:
     for program in FALLBACK_EDITORS:
         if shutil.which(program):
             return [program]
+    from tasuki.installation import build_install_line
+
     raise UsageError(
         "There is no editor to review in. Set EDITOR, or install the extra `review`: "
         f"{build_install_line('review')}"

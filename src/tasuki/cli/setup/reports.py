@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from tasuki import notify
+from tasuki.checkout import describe_version
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import get_width, print_json
 from tasuki.columns import wrap_text
@@ -213,7 +214,7 @@ def _find_outside_problems() -> Iterator[DiagnosedProblem]:
 
 
 def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
-    yield f"tasuki {report.tasuki}"
+    yield f"tasuki {describe_version()}"
     yield from _format_row("command", shorten_paths(report.command))
     yield from _format_row("data", shorten_paths(report.data))
     yield from _format_row(
