@@ -224,7 +224,7 @@ def test_a_wheel_with_a_fault_is_found_and_does_not_get_through_the_try(tmp_path
         "The wheel has no tasuki/py.typed.", "The wheel has no tasuki/docs/cli.md.",
         "The wheel has no licence.", "The wheel holds tasuki/docs/review.svg.",
     ]  # fmt: skip
-    with pytest.raises(SystemExit, match="pip"):
+    with pytest.raises(SystemExit, match=r"pip"):
         release.try_installed(wheel, tmp_path / "none", tmp_path / "try")
 
 
@@ -235,5 +235,5 @@ def test_a_wheel_that_differs_from_that_of_the_sdist_ends_the_script(tmp_path: P
     project = tree / "pyproject.toml"
     project.write_text(project.read_text().replace('"tests", "docs", ', ""))
 
-    with pytest.raises(SystemExit, match="differs|docs"):
+    with pytest.raises(SystemExit, match=r"differs|docs"):
         release.build(tree, tmp_path / "dist")
