@@ -22,7 +22,7 @@ from tree import ROOT, TESTS
 from tasuki.cli.main import cli
 from tasuki.config import settings
 
-GENERATED = ("cli.md", "json.md")
+GENERATED = ("cli.md", "json.md", "eval-cli.md")
 OFFLINE = (
     "threads",
     "find",

@@ -11,10 +11,10 @@ from tree import ROOT
 USER_PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 WORKSHOP_PAGES = (
     ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "bench" / "README.md",
-    *sorted((ROOT / "workshop").glob("*.md")),
+    *(p for p in sorted((ROOT / "workshop").glob("*.md")) if p.name != "history.md"),
 )  # fmt: skip
 PLACEHOLDERS = {
-    "ID": "3", "3fa9c1d2": "3fa9c1d2", "HOST": "build2", "HARNESS": "claude", "…": "add the missing test",
+    "ID": "3", "3fa9c1d2": "3fa9c1d2", "HOST": "build2", "HARNESS": "claude", "GOAL": "add the missing test", "…": "add the missing test",
 }  # fmt: skip
 """What stands for a value in a command, and a value that could be there."""
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
