@@ -47,8 +47,7 @@ def format_table(
     `right` are the columns that are aligned to the right; the last one is cut at the screen's
     edge, or below the others where there is no room. Cells are safe for a terminal already.
     """
-    from tasuki.columns import LEAST_ROOM, format_row, pad
-    from tasuki.text_safety import count_columns
+    from tasuki.text_safety import LEAST_ROOM, count_columns, format_row, pad
 
     last = len(titles) - 1
     widths = [max((count_columns(row[n]) for row in rows), default=0) for n in range(last)]
