@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 from click.testing import CliRunner
+from docs_json import with_shapes
 
 from tasuki.cli.main import COMMANDS, cli
 
@@ -95,6 +96,7 @@ def with_controls(page: str) -> str:
 PAGES = {
     PAGE: rendered,
     PAGE.parent / "writing-a-harness.md": with_contracts,
+    PAGE.parent / "json.md": with_shapes,
     PAGE.parent / "fleet.md": lambda page: with_controls(with_failures(page)),
 }
 """Pages, and what refreshes each."""

@@ -11,6 +11,9 @@ from typing import TextIO
 
 import click
 
+JSON_VERSION = 1
+"""Version of all documents: it grows when a key is removed or renamed, or means something else."""
+
 
 @contextmanager
 def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
@@ -92,7 +95,7 @@ def format_json(document: Mapping[str, object]) -> str:
     """Format the same document as text, for a file."""
     import msgspec
 
-    encoded = msgspec.json.encode({"version": 1, **document})
+    encoded = msgspec.json.encode({"version": JSON_VERSION, **document})
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
