@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
+from docs_json import with_shapes
 
 from tasuki.cli.main import COMMANDS, cli
 
@@ -123,6 +124,7 @@ def with_fleet_tables(page: str) -> str:
 PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "cli.md": make_cli_page,
     ROOT / "docs" / "fleet-reference.md": with_fleet_tables,
+    ROOT / "docs" / "json.md": with_shapes,
     ROOT / "workshop" / "eval-cli.md": make_eval_page,
     ROOT / "workshop" / "writing-a-harness.md": with_contracts,
 }

@@ -11,9 +11,8 @@ These names are the public API; every other module may change without notice, bu
 when they are used, since every start of the command passes through here.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # Checkers take it for true; `typing` would be loaded for nothing.
     from tasuki.api import (
         Entry,
         Goal,

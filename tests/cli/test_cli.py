@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -510,6 +511,29 @@ def test_ctrl_c_says_what_is_true_of_the_command(world: World, command: str, sai
     done = _failing(world, command, "KeyboardInterrupt")
 
     assert (done.returncode, done.stderr.strip()) == (130, said)
+
+
+@pytest.mark.parametrize("module", ["tasuki.cli", "click", "tasuki.text_safety"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_ctrl_c_while_the_program_loads_is_no_traceback(
+    world: World, module: str, ignored: bool
+) -> None:
+    """It ends as a program in C does, which a shell shows as 130; where it is ignored it stays so."""
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *more):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt()); sys.argv = ['tasuki', '--version']\n"
+        f"if {ignored}: signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from tasuki.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        (sys.executable, "-c", code), cwd=world.project, env=world.env, capture_output=True, text=True, check=False
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0 if ignored else -signal.SIGINT, "")
+    assert bool(done.stdout) is ignored
 
 
 @pytest.mark.parametrize(("command", "fears"), [("read x", True), ("serve", False), ("install pi", False)])  # fmt: skip

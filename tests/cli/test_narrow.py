@@ -7,9 +7,8 @@ import pytest
 from command_line import World, chain
 from terminals import Terminal
 
-from tasuki.columns import cut_line, format_row, wrap_text
 from tasuki.testing import ThreadBuilder
-from tasuki.text_safety import count_columns
+from tasuki.text_safety import count_columns, cut_line, format_row, wrap_text
 
 WIDE = "アップロードの再試行回数を設定可能にしてテストを追加してください"
 

@@ -7,7 +7,7 @@ import click
 
 from tasuki.cli.output import get_width
 from tasuki.cli.thread_list import find_heads, print_table
-from tasuki.columns import wrap_text
+from tasuki.text_safety import wrap_text
 
 SHOWN = 10
 """Threads that are listed."""

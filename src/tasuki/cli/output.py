@@ -11,6 +11,9 @@ from typing import TextIO
 
 import click
 
+JSON_VERSION = 1
+"""Version of all documents: it grows when a key is removed or renamed, or means something else."""
+
 
 @contextmanager
 def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
@@ -48,8 +51,7 @@ def format_table(
     `right` are the columns that are aligned to the right; the last one is cut at the screen's
     edge, or below the others where there is no room. Cells are safe for a terminal already.
     """
-    from tasuki.columns import LEAST_ROOM, format_row, pad
-    from tasuki.text_safety import count_columns
+    from tasuki.text_safety import LEAST_ROOM, count_columns, format_row, pad
 
     last = len(titles) - 1
     widths = [max((count_columns(row[n]) for row in rows), default=0) for n in range(last)]
@@ -94,7 +96,7 @@ def format_json(document: Mapping[str, object]) -> str:
     """Format the same document as text, for a file."""
     import msgspec
 
-    encoded = msgspec.json.encode({"version": 1, **document})
+    encoded = msgspec.json.encode({"version": JSON_VERSION, **document})
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 

@@ -252,7 +252,7 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
 
 
 def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
-    from tasuki.columns import cut_line, format_row
+    from tasuki.text_safety import cut_line, format_row
 
     thread = hit.thread
     age, folder = format_age(time.time() - thread.modified), shorten_folder(thread.cwd)

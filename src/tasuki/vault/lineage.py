@@ -5,10 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.columns import format_row
 from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff, HandoffEvent
-from tasuki.text_safety import shorten_to_line
+from tasuki.text_safety import format_row, shorten_to_line
 from tasuki.vault.fleet_records import FleetRecord
 from tasuki.vault.store import State, Vault, derive_state
 

@@ -16,9 +16,8 @@ from tasuki.cli.fleet.handoffs import (
     select_prunable_documents,
 )
 from tasuki.cli.output import format_age, get_width, make_visible, print_json
-from tasuki.columns import INDENT, format_row, wrap_text
 from tasuki.model import Handoff
-from tasuki.text_safety import clean_text, shorten_to_line
+from tasuki.text_safety import INDENT, clean_text, format_row, shorten_to_line, wrap_text
 from tasuki.threads.search import find_prunable
 from tasuki.vault import Vault
 

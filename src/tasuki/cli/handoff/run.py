@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tasuki import handoffs
 from tasuki.cli.handoff.review import StartOptions, confirm_secrets, print_warnings
-from tasuki.cli.output import BYTES_PER_SECOND, ProgressSpinner
+from tasuki.cli.output import BYTES_PER_SECOND, JSON_VERSION, ProgressSpinner
 from tasuki.config import settings
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, explain_vagueness
 from tasuki.errors import UsageError
@@ -184,7 +184,7 @@ class HandoffCommand:
         if not self.prepared.stored:  # an id that opens nothing
             handoff = replace(handoff, id="")
         document = {
-            "version": 1,
+            "version": JSON_VERSION,
             "id": handoff.id,
             "stored": self.prepared.stored,
             "goal": handoff.goal.text,

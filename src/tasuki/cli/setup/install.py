@@ -10,7 +10,6 @@ import click
 
 from tasuki.cli.completions import complete_program
 from tasuki.cli.output import get_width
-from tasuki.columns import wrap_text
 from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.files import get_data_folder, require_text_path
@@ -20,7 +19,7 @@ from tasuki.harness.protocol import Harness
 from tasuki.install.files import remove_empty_folders
 from tasuki.install.hook_script import get_script_path, remove_hook_script, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, wrap_text
 
 FLEET_PART, KEEP_PART = "fleet", "keep"
 """The part that the fleet's server needs, and the one for compactions, besides the ordinary one."""

@@ -14,7 +14,6 @@ from tasuki import notify
 from tasuki.checkout import describe_version
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import get_width, print_json
-from tasuki.columns import wrap_text
 from tasuki.config.settings import (
     LoadedSettings,
     Provider,
@@ -34,7 +33,7 @@ from tasuki.doctor import (
 from tasuki.draft.models import providers
 from tasuki.errors import ModelUnavailable, TasukiError
 from tasuki.files import get_data_folder
-from tasuki.text_safety import clean_for_display, format_size
+from tasuki.text_safety import clean_for_display, format_size, wrap_text
 from tasuki.threads.kept.summary import KeptSummary
 
 DEFAULT_SETTINGS = Settings()
