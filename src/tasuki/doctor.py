@@ -20,6 +20,7 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki.compaction.memory import CompactionReport, read_report
 from tasuki.config import settings
+from tasuki.config.environment import list_unknown_variables
 from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
@@ -208,6 +209,8 @@ def _find_settings_problems() -> Iterator[DiagnosedProblem]:
     except TasukiError as error:
         problems = (str(error),)
     yield from (DiagnosedProblem(problem, "tasuki config") for problem in problems)
+    for variable, sentence in list_unknown_variables():
+        yield DiagnosedProblem(sentence, f"unset {variable}")
 
 
 def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:

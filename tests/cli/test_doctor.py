@@ -287,6 +287,20 @@ def test_every_damaged_record_is_kept(session: Session) -> None:
     assert [record.with_name(name).read_text() for name in names] == ["{bad", "{worse", ""]
 
 
+def test_a_variable_that_nobody_knows_is_told_once_and_not_by_other_commands(
+    session: Session,
+) -> None:
+    """By the doctor and by `tasuki config`; hooks and JSON of others are not disturbed."""
+    env = {"TASUKI_BUGDET": "500"}
+    told = "TASUKI_BUGDET is set in the environment, but tasuki does not know it. Did you mean TASUKI_BUDGET?"
+    (problem,) = json.loads(session.run("doctor", "--json", env=env).stdout)["problems"]
+    assert problem == {"what": told, "mend": "unset TASUKI_BUGDET"}
+    assert session.run("config", env=env).stderr == f"tasuki: {told}\n"
+
+    done = session.run("threads", "--json", env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_settings_file_that_is_not_there_is_a_problem(session: Session) -> None:
     """So is one that cannot be understood; `tasuki config` shows what holds."""
     done = session.run("doctor", "--json", env={"TASUKI_CONFIG": "/nowhere/config.toml"})

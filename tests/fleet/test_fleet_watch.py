@@ -21,7 +21,9 @@ from forked import TASUKI
 from waiting import retry_until
 from web_servers import serving
 
+from tasuki.cli.fleet.handoffs import print_handoffs
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.failures import REMEDIES
 from tasuki.web.security import single_server
 
 
@@ -126,7 +128,7 @@ def test_a_failure_is_shown_with_what_to_do(handed: Desk) -> None:
         "code": "c",
         "step": "check",
         "sentence": "There is no document.",
-        "remedy": "Ask the agent.",
+        "remedy": "Ask the agent, then retry; or give it up (cancel).",
     }
     _ended(handed, state="failed", step="check", failure=failure)
     one.wait(30)
@@ -137,9 +139,27 @@ def test_a_failure_is_shown_with_what_to_do(handed: Desk) -> None:
         "✗ check           2.5 s  There is no document.",
         "Handoff bbbbbbbb has failed at check.",
         "There is no document.",
-        "Ask the agent.",
-        "  tasuki agent retry bbbbbbbb | cancel bbbbbbbb | finish bbbbbbbb",
+        "Ask the agent, then retry; or give it up (cancel).",
+        "tasuki agent retry bbbbbbbb | cancel bbbbbbbb",
     ] == one.seen.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"), [("failed", 3), ("uncertain", 3), ("cancelled", 1), ("done", 0)]
+)
+def test_advice_is_repeated_only_for_a_handoff_that_waits_for_it(
+    capsys: pytest.CaptureFixture[str], state: str, shown: int
+) -> None:
+    """At `acknowledge` skipping is offered, as its text says; what is over needs no advice."""
+    remedy = REMEDIES["not_acknowledged"]
+    record: dict[str, Any] = {
+        "id": "b" * 32, "created_at": 0.0, "state": state, "step": "acknowledge", "agent_id": 1, "successor_id": 2,
+        "persona": "p", "reason": "r", "failure": {"sentence": "No acknowledgement.", "remedy": remedy},
+    }  # fmt: skip
+    print_handoffs([record])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()[2:]]
+
+    assert lines == ["No acknowledgement.", remedy, "tasuki agent skip bbbbbbbb"][:shown]
 
 
 def test_on_a_terminal_the_running_step_stands_below(handed: Desk) -> None:

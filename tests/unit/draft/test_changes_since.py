@@ -45,10 +45,17 @@ def test_a_command_that_changes_files_is_named(command: str, harness: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    "command", ["echo 'x = 1' >> src/cart.py", "cat > src/cart.py <<'E'\nx\nE"]
+    "command",
+    [
+        "echo 'x = 1' >> src/cart.py",
+        "cat > src/cart.py <<'E'\nx\nE",
+        "Set-Content -Path src/cart.py -Value x",
+    ],
 )
 def test_a_file_that_a_line_writes_is_named(command: str, tmp_path: Path) -> None:
-    """The file, and not the program."""
+    """The file, and not the program; one that only takes its output is none of the agent's words."""
+    assert read_check(check_then(command), tmp_path) == "edited since: `cart.py`"
+    command = "python3 make.py > src/cart.py"
     assert read_check(check_then(command), tmp_path) == "written since: `src/cart.py`"
 
 
@@ -56,7 +63,7 @@ def test_a_file_that_a_line_writes_is_named(command: str, tmp_path: Path) -> Non
     "command",
     [
         "python3 -c \"open('src/cart.py', 'w')\"", "./scripts/rename.sh", "npx prisma generate", "find . -name '*.py' -exec sed -i s/a/b/ {} +", "rg -l foo | xargs perl -pi -e s/a/b/",
-        "claude -p 'fix the bug'", "curl -o src/vendor.js https://example.com/x", "npm version patch", "jj new main", "Set-Content -Path src/a.cs -Value x",
+        "claude -p 'fix the bug'", "curl -o src/vendor.js https://example.com/x", "npm version patch", "jj new main",
     ],
 )  # fmt: skip
 def test_nothing_is_said_where_nobody_knows_what_a_command_changed(

@@ -144,3 +144,37 @@ def test_git_lists_a_removed_file_itself(tmp_path: Path) -> None:
     facts = derive_facts(thread_of(builder, tmp_path), GitProbe(str(folder)).read_revision()).facts
 
     assert facts.uncommitted == ("new/b.py",)
+
+
+WRITERS = (
+    "printf 'a\\n' > src/a.py", "echo a >> src/a.py", "cat > src/a.py <<'E'\nx > y\nE", "cat <<E > src/a.py\nx\nE",
+    "echo a | tee -a src/a.py", "cat <<'E' | tee src/a.py > /dev/null\nx\nE", "cd src && printf a >| 'a.py' && cat a.py",
+    "Set-Content -Path src/a.py -Value 'x'", "echo x | Out-File -Encoding utf8 -FilePath src/a.py", "Add-Content -NoNewline src/a.py x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_file_into_which_a_command_writes_a_text_is_written_and_not_read(
+    command: str, tmp_path: Path
+) -> None:
+    """Also where the line then fails, or prints it."""
+    (file,) = derived(ThreadBuilder("claude").user("go").shell(command, ""), tmp_path).facts.files
+    assert (file.path, len(file.edits), file.reads, file.was_there) == ("src/a.py", 1, (), None)
+    failed = ThreadBuilder("claude").user("go").shell(f"{command}\nmake", "Error 2", 2)
+    (file,) = derived(failed, tmp_path).facts.files
+    assert len(file.edits) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'a > src/a.py'", "echo a > /tmp/a.py", "echo $! > server.pid", "printf a > \"$FILE\"", "cat src/a.py > /dev/null 2>&1",
+        "pytest > out.py", "if true; then echo a > a.py; fi", "false || echo a > a.py", "cat > /dev/null <<'E'\necho > a.py\nE",
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_the_work_or_may_not_be_written_counts_as_none(
+    command: str, tmp_path: Path
+) -> None:
+    """A text that only looks like it, scratch files, a variable, and what may not run."""
+    found = derived(ThreadBuilder("claude").user("go").shell(command, "x"), tmp_path).facts.files
+    assert not any(file.edits for file in found)

@@ -1,6 +1,7 @@
 """Settings: where they come from, and which of them a repository may set."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tree import ROOT
 
 from tasuki.config import settings as config
 from tasuki.config import validation
+from tasuki.config.environment import list_unknown_variables
 from tasuki.errors import ConfigInvalid
 
 
@@ -369,3 +371,35 @@ def test_the_page_on_settings_has_every_setting_and_its_default() -> None:
             assert pi == "no", name
         else:
             assert config.convert_to_snake(pi.strip("`")) == name.strip("`")
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("TASUKI_BUGDET", " Did you mean TASUKI_BUDGET?"),
+        ("TASUKI_DATA_DIR", " Did you mean TASUKI_DATA?"),
+        ("TASUKI_XYZ", " Settings: tasuki config"),
+    ],
+)
+def test_a_variable_that_is_none_of_ours_is_told(
+    monkeypatch: pytest.MonkeyPatch, variable: str, hint: str
+) -> None:
+    """With the one that was probably meant; one without the prefix is nobody's business."""
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv("NOT_TASUKI_BUGDET", "1")
+
+    told = f"{variable} is set in the environment, but tasuki does not know it.{hint}"
+    assert list(list_unknown_variables()) == [(variable, told)]
+
+
+def test_every_variable_that_is_used_somewhere_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the program, its scripts and its tests: none of them is warned of."""
+    files = [*(ROOT / "scripts").iterdir(), *(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("conftest.py"),
+             *(ROOT / "tests" / "support").rglob("*.py")]  # fmt: skip
+    text = "".join(file.read_text() for file in files if file.is_file())
+    used = set(re.findall(r"""["'${](TASUKI_[A-Z_0-9]+)\b""", text))
+    assert {"TASUKI_DATA", "TASUKI_CACHE", "TASUKI_INSIDE"} <= used
+    for variable in used:
+        monkeypatch.setenv(variable, "1")
+
+    assert list(list_unknown_variables()) == []

@@ -30,6 +30,8 @@ LOOK_SECONDS = 1.0
 AWAY_SECONDS = 120.0
 """How long to wait for a server that does not answer."""
 INTERRUPTED_CODE = 130
+ORDERS = ("retry", "skip", "finish", "cancel")
+"""What an operator can order about a handoff that failed, as `tasuki agent` and its advice name it."""
 _SIGNS = {"ok": "✓", "failed": "✗", "skipped": "–", "": "…"}
 
 
@@ -137,10 +139,8 @@ def _print_end(record: dict[str, Any]) -> None:
         f"Handoff {id} {'is' if state == 'cancelled' else 'has'} {state} at {record['step']}.",
         err=True,
     )
-    if failure := record["failure"]:
-        click.echo(f"{shorten_to_line(failure['sentence'], 1000)}", err=True)
-        click.echo(f"{shorten_to_line(failure['remedy'], 1000)}", err=True)
-        click.echo(f"  tasuki agent retry {id} | cancel {id} | finish {id}", err=True)
+    for sentence in _format_failure(record):
+        click.echo(sentence, err=True)
 
 
 def _print_away(error: ServerAway) -> None:
@@ -196,9 +196,20 @@ def print_recovery(records: list[dict[str, Any]]) -> None:
 
 
 def _format_failure(record: dict[str, Any]) -> Iterable[str]:
-    if failure := record["failure"]:
-        yield shorten_to_line(failure["sentence"], 500)
-        yield shorten_to_line(failure["remedy"], 500)
+    """Format why a handoff failed, what to do, and the commands that this names.
+
+    Of one that is over there is no advice, and of one that is done not even the failure.
+    """
+    failure, state = record["failure"], record["state"]
+    if not failure or state == "done":
+        return
+    yield shorten_to_line(failure["sentence"], 1000)
+    if state in ("failed", "uncertain"):
+        remedy = shorten_to_line(failure["remedy"], 1000)
+        yield remedy
+        words = {word.strip(".,:;()") for word in remedy.lower().split()}
+        if named := [f"{name} {record['id'][:8]}" for name in ORDERS if name in words]:
+            yield f"tasuki agent {' | '.join(named)}"
 
 
 def _build_row(record: dict[str, Any]) -> tuple[str, ...]:

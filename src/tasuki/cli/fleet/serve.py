@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.output import need_extra
+from tasuki.config.environment import list_unknown_variables
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
@@ -57,7 +58,8 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     folder = require_text_path() / "fleet"
     database_url = database_url or read_url(folder)
     configuration = load_with_sources(Path.cwd())
-    for problem in configuration.problems:
+    unknown = (sentence for _, sentence in list_unknown_variables())
+    for problem in (*configuration.problems, *unknown):
         click.echo(f"tasuki: {problem}", err=True)
     run(
         folder, configuration, host=host, port=port, database_url=database_url,

@@ -14,6 +14,7 @@ from tasuki import notify
 from tasuki.checkout import describe_version
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import get_width, print_json
+from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
     LoadedSettings,
     Provider,
@@ -53,6 +54,7 @@ def config(as_json: bool) -> None:
     """
     configuration = load_with_sources(Path.cwd())
     model, notes = _describe_model(configuration)
+    notes = (*notes, *(sentence for _, sentence in list_unknown_variables()))
     if as_json:
         settings = {
             name: {

@@ -1,4 +1,4 @@
-"""Files that the commands of a line remove, move and copy."""
+"""Files that the commands of a line remove, move, copy and write."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,6 +14,12 @@ from tasuki.shell import split_words
 _REMOVERS = frozenset("rm unlink remove-item del erase".split())
 _MOVERS = frozenset("mv move-item move".split())
 _COPIERS = frozenset("cp copy-item copy".split())
+_PRINTERS = frozenset("printf echo cat".split())
+_CMDLETS = frozenset("set-content add-content out-file".split())
+_SWITCHES = frozenset("-force -nonewline -append -passthru".split())
+"""Options of those without a value."""
+_WRITERS = ("tee ", "-Content ", "-content ", "Out-File ", "out-file ")
+_NO_WORK = compile_pattern(r"/(?:dev|tmp|var|private)/|&|.*\.(?:log|tmp|pid)$|(?i:nul|\$null)$")
 _NAMES = ("rm ", "mv ", "cp ", "unlink ", "-Item ", "-item ", "del ", "erase ", "move ", "copy ")
 _FAILED = compile_pattern(r"\b(?:mv|rm|cp|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
 _PRINTED = compile_pattern(r"(?m)^rm '([^'\n]+)'$")
@@ -34,11 +40,14 @@ class Displaced(NamedTuple):
     new: str
     is_tracked: bool
     """Git itself did it, which has to know the file."""
+    is_written: bool = False
+    """Something was written into `new`."""
 
 
 def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
-    """Yield what a command line removed, moved and copied, before it went wrong."""
-    if not any(name in run.command for name in _NAMES):
+    """Yield what a command line removed, moved, copied and wrote, before it went wrong."""
+    names = (*_NAMES, *_WRITERS, *(_PRINTERS if ">" in run.command else ()))
+    if not any(name in run.command for name in names):
         return
     if run.went_wrong and _FAILED.search(run.output):
         return
@@ -56,9 +65,14 @@ def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
         is_copy = name.lower() in _COPIERS
         is_move = is_copy or name.lower() in _MOVERS
         displaces = is_move or name.lower() in _REMOVERS
-        if run.went_wrong and (number == len(parts) or not (displaces or name == "cd")):
-            return
         may_not_run = part.in_block or part.operator == "||"
+        written = [] if may_not_run else _list_written(name.lower(), operands, part.output_to)
+        is_sure = displaces or written or name == "cd" or name in _PRINTERS
+        if run.went_wrong and (number == len(parts) or not is_sure):
+            return
+        for path in written:
+            if new := join_folder(place, expand_home(path, cwd)):
+                yield Displaced("", new, is_tracked=False, is_written=True)
         if displaces and not may_not_run and _ONLY_TRIES.isdisjoint(map(str.lower, operands)):
             if is_tracked and place == "":
                 yield from _list_printed(operands, run.output)
@@ -66,6 +80,23 @@ def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
                 is_back = is_copy and _BACKUP.search(one.old)  # As it was, perhaps.
                 if not is_back:
                     yield one._replace(old="") if is_copy else one
+
+
+def _list_written(name: str, operands: Sequence[str], output_to: str) -> list[str]:
+    """List the files into which a command writes a text that stands in its line."""
+    paths: list[str] = []
+    if name in _PRINTERS:
+        paths = [unquote(output_to)]
+    elif name == "tee":
+        paths = [word for word in operands if not word.startswith("-")]
+    elif name in _CMDLETS:
+        words = iter(word for word in operands if word.lower() not in _SWITCHES)
+        for word in words:
+            value = next(words, "") if word.startswith("-") else word
+            if word.lower().endswith("path") or not word.startswith("-"):
+                paths = [value]
+                break
+    return [path for path in paths if path and not (UNKNOWN.search(path) or _NO_WORK.match(path))]
 
 
 def _list_printed(operands: Sequence[str], output: str) -> Iterator[Displaced]:

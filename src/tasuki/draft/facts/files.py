@@ -145,6 +145,13 @@ class FileTable:
         before.edits.append(ref)
         before.deleted = True
 
+    def record_write(self, path: str, ref: int) -> None:
+        """Record that a command wrote a file; nobody knows whether it was there before."""
+        if not is_noise(path) and (file := self._get_file(path)):
+            was_there = file.was_there
+            self.record_change(FileChange(path=path, kind="rename"), ref)
+            file.was_there = was_there
+
     def record_copy(self, path: str, ref: int) -> None:
         """Record that something was copied to a place, which is a file if its name has an ending."""
         if "." in path.rpartition("/")[2][1:] and not is_noise(path):
@@ -261,7 +268,9 @@ def has_unnamed_edits(thread: Thread) -> bool:
 def _record_shell_run(table: FileTable, run: CommandRun) -> None:
     command, ref = run.command, run.ref
     for one in list_displaced(run, table.cwd):
-        if not one.old:
+        if one.is_written:
+            table.record_write(one.new, ref)
+        elif not one.old:
             table.record_copy(one.new, ref)
         elif one.new:
             table.record_move(one.old, one.new, ref, is_tracked=one.is_tracked)

@@ -206,7 +206,7 @@ def _find_file_drift(thread: Thread, files: Sequence[FileFact], limit: int) -> I
         else:
             if not ended or modified <= ended + 2:
                 continue
-            yield Item(text=f"changed since the thread: `{file.path}`", refs=file.edits[-1:])
+            yield Item(text=f"changed: `{file.path}`, edited last in", refs=file.edits[-1:])
         limit -= 1
         if limit <= 0:
             return
