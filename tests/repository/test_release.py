@@ -16,6 +16,7 @@ import pytest
 from tree import ROOT
 
 from tasuki import __version__
+from tasuki.harness.claude.hooks import PLUGIN_COMMAND
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -95,6 +96,7 @@ def test_the_parts_are_those_that_install_writes(
 
     def plain(text: str) -> str:
         text = re.sub(program, "tasuki", text).replace(parts.GONE, parts.THERE)
+        text = text.replace(PLUGIN_COMMAND, "/handoff")
         return "".join(parts.INSTALLED.sub("", parts.SOURCE.sub("", text)).split())
 
     assert files
@@ -235,5 +237,5 @@ def test_a_wheel_that_differs_from_that_of_the_sdist_ends_the_script(tmp_path: P
     project = tree / "pyproject.toml"
     project.write_text(project.read_text().replace('"tests", "docs", ', ""))
 
-    with pytest.raises(SystemExit, match="differs|docs"):
+    with pytest.raises(SystemExit, match=r"differs|docs"):
         release.build(tree, tmp_path / "dist")
