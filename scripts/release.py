@@ -213,11 +213,10 @@ def main() -> None:
     say(f"{dist} is good: {release.version}, by {release.owner}")
     if given.publish:
         publish(dist, release)
-    if given.owner == PLACEHOLDER:
-        say(
-            "nobody can publish this: OWNER is a placeholder. For a real one: scripts/release --owner NAME"
-        )
-    print(PUBLISH.format(version=release.version, dist=dist, owner=release.owner))
+    elif given.owner == PLACEHOLDER:
+        say("OWNER is a placeholder, so this cannot be published. Say who does: --owner NAME")
+    else:
+        print(PUBLISH.format(version=release.version, dist=dist, owner=release.owner), end="")
 
 
 if __name__ == "__main__":
