@@ -1,7 +1,7 @@
 """What each part of the offline author is worth: every figure with that part taken out alone.
 
     python bench/ablation.py CORPUS --questions SET…           print the table
-    python bench/ablation.py CORPUS --questions SET… --write   into docs/evaluation.md
+    python bench/ablation.py CORPUS --questions SET… --write   into workshop/evaluation.md
 
 CORPUS is a file or folder of threads; figures alone are written. Questions are paired with what
 everything answers: `+1 −3` are won and lost. A part that moves none of the figures has no place

@@ -1,7 +1,7 @@
-"""Makes every table of docs/evaluation.md again, and the figures of this release.
+"""Makes every table of workshop/evaluation.md again, and the figures of this release.
 
     python bench/evaluation.py CORPUS            print them
-    python bench/evaluation.py CORPUS --write    into docs/evaluation.md and bench/continuation/
+    python bench/evaluation.py CORPUS --write    into workshop/evaluation.md and bench/continuation/
     python bench/evaluation.py CORPUS --questions SET…    with the table of these question sets; without, it is left
 
 CORPUS is a file or folder of threads; figures alone are written, no word of a thread. Nothing is
@@ -30,7 +30,7 @@ from tasuki_evals.cases import (  # noqa: E402
 from tasuki_evals.cli import questions as question_tables  # noqa: E402
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
 
-PAGE = ROOT / "docs" / "evaluation.md"
+PAGE = ROOT / "workshop" / "evaluation.md"
 COMPACTION_PAGE = ROOT / "docs" / "compaction.md"
 FIGURES = ROOT / "bench" / "continuation"
 QUESTION_BUDGET = 2_000

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/judge_agreement.py                          the small model of the tests
     .venv/bin/python bench/judge_agreement.py --model PROVIDER/MODEL   one that your own settings can ask
-    .venv/bin/python bench/judge_agreement.py --write                  the table into docs/evaluation.md
+    .venv/bin/python bench/judge_agreement.py --write                  the table into workshop/evaluation.md
     .venv/bin/python bench/judge_agreement.py --minutes 20             stop then; the rest has no verdict
 
 Three judges that think nothing stand beside it: one that always passes, one that always fails, and one
@@ -41,7 +41,7 @@ from tasuki_evals.judge.labels import (  # noqa: E402
 )
 
 FOLDER = ROOT / "bench" / "judged"
-PAGE = ROOT / "docs" / "evaluation.md"
+PAGE = ROOT / "workshop" / "evaluation.md"
 BEGIN, END = "<!-- agreement -->\n", "<!-- /agreement -->\n"
 SECONDS = 180
 """Time limit of one verdict of the small model."""

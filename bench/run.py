@@ -322,7 +322,7 @@ def main() -> None:
     for ratio in bench.ratios:
         print(ratio.text)
     if options.write:
-        for page in (ROOT / "bench" / "README.md", ROOT / "README.md"):
+        for page in (ROOT / "bench" / "README.md",):
             put(page, format_figures(bench))
 
 

@@ -1,7 +1,7 @@
 """Judges the lines of *State of the work* on real threads against labels made by reading.
 
     python bench/state_labels.py CORPUS            print the table, and every wrong line
-    python bench/state_labels.py CORPUS --write    into docs/evaluation.md
+    python bench/state_labels.py CORPUS --write    into workshop/evaluation.md
 
 CORPUS is the folder of threads that tests/support/state_labels.json names. Figures alone are written.
 """
@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "su
 import state_judging  # noqa: E402
 from state_judging import Judgement  # noqa: E402
 
-PAGE = ROOT / "docs" / "evaluation.md"
+PAGE = ROOT / "workshop" / "evaluation.md"
 BEGIN, END = "<!-- labels -->\n", "<!-- /labels -->\n"
 
 

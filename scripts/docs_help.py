@@ -1,82 +1,113 @@
-"""Keep the docs in step with `--help` and the contracts: compares, or rewrites with --write."""
+"""Keep the docs in step with the program: compares the generated parts, or rewrites them with --write."""
 
+import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
-from click.testing import CliRunner
 
 from tasuki.cli.main import COMMANDS, cli
 
-PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
-BEGIN = "<!-- help:{} -->\n"
-END = "<!-- /help -->\n"
+ROOT = Path(__file__).parent.parent
+CLI_HEAD = """# Commands
+
+This page is made from `--help`; `-h` shows the same in a terminal. {about}
+Results go to standard output, everything else to standard error.
+"""
+HIDDEN = ("[OPTIONS]", "COMMAND", "[COMMAND]", "[ARGS]...")
+"""Pieces of a usage line that say nothing here."""
+EXIT_CODES = """
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed; the message says what is safe |
+| 2 | wrong usage, or a wrong setting |
+| 3 | refused: the goal is vague or holds a secret, or there is nothing to hand off |
+| 130 | interrupted or cancelled; nothing was started |
+"""
 
 
-def help_of(*command: str) -> str:
-    """What `tasuki COMMAND --help` prints, at a width of 100."""
-    result = CliRunner().invoke(
-        cli, [*command, "--help"], prog_name="tasuki", terminal_width=100, max_content_width=100
-    )
-    if result.exit_code:
-        raise click.ClickException(f"tasuki {' '.join(command)} --help failed: {result.output}")
-    return result.output
-
-
-def commands() -> list[str]:
-    """Every command, and those of groups behind their group: `handoffs find`."""
-    found = []
+def list_commands(names: list[str]) -> Iterator[tuple[str, click.Command]]:
+    """Every command of these, a group before its own commands: `handoffs`, `handoffs find`."""
     with click.Context(cli) as context:
-        for name in COMMANDS:
-            found.append(name)
+        for name in names:
             command = cli.get_command(context, name)
+            assert command is not None
+            yield name, command
             if isinstance(command, click.Group):
-                found += [f"{name} {sub}" for sub in command.commands]
-    return found
+                yield from ((f"{name} {sub}", found) for sub, found in command.commands.items())
 
 
-def rendered(page: str) -> str:
-    """The page with every help block refreshed. Raises if a command has no block."""
-    for name in ("", *commands()):
-        begin = BEGIN.format(name or "tasuki")
-        before, found, rest = page.partition(begin)
-        _, ended, after = rest.partition(END)
-        if not (found and ended):
-            raise click.ClickException(f"{PAGE.name} has no block {begin.strip()} … {END.strip()}")
-        text = help_of(*name.split())
-        page = f"{before}{begin}```text\n{text}```\n{END}{after}"
-    return page
+def describe_command(name: str, command: click.Command) -> str:
+    """One command in Markdown: how it is called, what it does, its options."""
+    context = click.Context(command, info_name=f"tasuki {name}")
+    pieces = [piece for piece in command.collect_usage_pieces(context) if piece not in HIDDEN]
+    parts = [f"{'###' if ' ' in name else '##'} `{' '.join(('tasuki', name, *pieces))}`"]
+    parts += [format_text(text) for text in (command.help, command.epilog) if text]
+    records = [option.get_help_record(context) for option in command.get_params(context)]
+    options = [
+        f"- `{names}`: {' '.join(text.split())}"
+        for names, text in filter(None, records)
+        if text and not names.endswith("--help") and names != "--json"
+    ]
+    return "\n\n".join((*parts, "\n".join(options))).rstrip()
+
+
+def format_text(text: str) -> str:
+    """A help text; what click prints as it is, behind `\\b`, is a block."""
+    paragraphs = re.split(r"\n\s*\n", text.replace("\f", "").strip())
+    return "\n\n".join(
+        "```text\n" + paragraph.strip().removeprefix("\b\n") + "\n```"
+        if paragraph.strip().startswith("\b")
+        else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
+
+
+def make_cli_page(page: str) -> str:
+    """The commands that users need."""
+    names = [name for name in COMMANDS if name != "eval"]
+    about = "Commands with `--json` print [JSON](json.md)."
+    parts = [describe_command(*found) for found in list_commands(names)]
+    return "\n\n".join((CLI_HEAD.format(about=about) + EXIT_CODES.rstrip("\n"), *parts)) + "\n"
+
+
+def make_eval_page(page: str) -> str:
+    """The commands that measure handoffs."""
+    about = "What they measure: [evaluation](evaluation.md)."
+    parts = [describe_command(*found) for found in list_commands(["eval"])]
+    return "\n\n".join((CLI_HEAD.format(about=about).rstrip("\n"), *parts)) + "\n"
+
+
+def replace_block(page: str, mark: str, text: str) -> str:
+    """The page with what stands between `<!-- mark -->` and `<!-- /mark -->` replaced."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+    before, found, rest = page.partition(begin)
+    if not found or end not in rest:
+        raise click.ClickException(f"A page has no block {begin.strip()} … {end}")
+    return f"{before}{begin}{text}\n{end}{rest.partition(end)[2]}"
 
 
 def with_contracts(page: str) -> str:
     """The page on writing a harness with the table of the contracts refreshed."""
     from tasuki.testing import CONTRACTS
 
-    before, _, rest = page.partition("<!-- contracts -->\n")
     rows = [
         f"| {number} | {(contract.__doc__ or '').partition(chr(10))[0]} |"
         for number, contract in sorted(CONTRACTS.items())
     ]
-    table = "\n".join(("| | contract |", "|---|---|", *rows))
-    end = "<!-- /contracts -->"
-    return f"{before}<!-- contracts -->\n{table}\n{end}{rest.partition(end)[2]}"
+    return replace_block(page, "contracts", "\n".join(("| | contract |", "|---|---|", *rows)))
 
 
-def with_failures(page: str) -> str:
-    """The page on the fleet with the table of the failures refreshed."""
+def with_fleet_tables(page: str) -> str:
+    """The page on the fleet with its failures, and what each harness can do, refreshed."""
     from tasuki.fleet.store.failures import REMEDIES
+    from tasuki.harness import registry
 
     rows = [f"| `{code}` | {remedy.format(agent='ID')} |" for code, remedy in REMEDIES.items()]
     table = "\n".join(("| failure | what you can do |", "|---|---|", *rows))
-    before, _, rest = page.partition("<!-- failures -->\n")
-    end = "<!-- /failures -->"
-    return f"{before}<!-- failures -->\n{table}\n{end}{rest.partition(end)[2]}"
-
-
-def with_controls(page: str) -> str:
-    """The same page with the table of what each harness can do refreshed."""
-    from tasuki.harness import registry
-
+    page = replace_block(page, "failures", table)
     rows = ["| | session begins | skill of a persona | compaction can be vetoed | a prompt while it works |", "|---|---|---|---|---|"]  # fmt: skip
     for adapter in map(registry.get_harness, registry.BUILT_IN):
         if (control := registry.get_control(adapter)) is None:
@@ -86,16 +117,14 @@ def with_controls(page: str) -> str:
         veto = "yes" if control.can_veto else "no"
         busy = "is a turn behind it" if control.queues_prompts else "joins the turn"
         rows.append(f"| {adapter.title} | {begins} | {skill} | {veto} | {busy} |")
-    table = "\n".join(rows)
-    before, _, rest = page.partition("<!-- controls -->\n")
-    end = "<!-- /controls -->"
-    return f"{before}<!-- controls -->\n{table}\n{end}{rest.partition(end)[2]}"
+    return replace_block(page, "controls", "\n".join(rows))
 
 
-PAGES = {
-    PAGE: rendered,
-    PAGE.parent / "writing-a-harness.md": with_contracts,
-    PAGE.parent / "fleet.md": lambda page: with_controls(with_failures(page)),
+PAGES: dict[Path, Callable[[str], str]] = {
+    ROOT / "docs" / "cli.md": make_cli_page,
+    ROOT / "docs" / "fleet-reference.md": with_fleet_tables,
+    ROOT / "workshop" / "eval-cli.md": make_eval_page,
+    ROOT / "workshop" / "writing-a-harness.md": with_contracts,
 }
 """Pages, and what refreshes each."""
 
@@ -104,7 +133,7 @@ def main() -> int:
     """0 if the pages are current."""
     stale = []
     for path, made in PAGES.items():
-        page = path.read_text(encoding="utf-8")
+        page = path.read_text(encoding="utf-8") if path.exists() else ""
         if page != (wanted := made(page)):
             stale.append(path.name)
             if "--write" in sys.argv:

@@ -36,9 +36,6 @@ TasukiError                 base; `exit_code` 1
 Every message says what happened, where, and what to do next.
 """
 
-import sys
-from typing import Any
-
 
 class TasukiError(Exception):
     """Base of all errors that tasuki raises on purpose."""
@@ -184,43 +181,3 @@ class ConfigInvalid(TasukiError):
 
 class ModelUnavailable(TasukiError):
     """An author needs a model, and none can be used."""
-
-
-def build_install_line(extra: str) -> str:
-    """Build a shell command, for a sentence that says what is missing.
-
-    `direct_url.json` (PEP 610) records the source of the installation; without that it came
-    from a registry.
-    """
-    import json
-    import shlex
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        document = json.loads(distribution("tasuki").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError, OSError):
-        document = {}
-    origin: dict[str, Any] = document if isinstance(document, dict) else {}
-    address, folder_info = str(origin.get("url", "")), origin.get("dir_info")
-    path = unquote(urlsplit(address).path) if address.startswith("file:") else ""
-    if isinstance(source := origin.get("vcs_info"), dict) and source.get("vcs"):
-        address = f"{source['vcs']}+{address}"
-    if path.endswith(".whl") or (address and not path):
-        requirement = f"tasuki[{extra}] @ {address}"
-    else:
-        requirement = f"{path or 'tasuki'}[{extra}]"
-    editable = "-e " if isinstance(folder_info, dict) and folder_info.get("editable") else ""
-    return f"{_find_installer()} {editable}{shlex.quote(requirement)}"
-
-
-def _find_installer() -> str:
-    """Find the program that owns this environment: a tool of uv or pipx, else pip."""
-    from pathlib import Path
-
-    parts = Path(sys.prefix).parts
-    if "uv" in parts and "tools" in parts:
-        return "uv tool install"
-    if "pipx" in parts:
-        return "pipx install --force"
-    return "pip install"

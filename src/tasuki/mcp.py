@@ -410,7 +410,7 @@ def find_threads(
 @_wrap_tool
 def lineage(
     id: Annotated[
-        str, Field(description="A handoff's id or its beginning; empty for all chains.")
+        str, Field(description="Id of a handoff or a thread, or its beginning; empty for all.")
     ] = "",
 ) -> str:
     """The chain of threads and handoffs: what was handed on to what."""

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import ExtraMissing, build_install_line
+from tasuki.errors import ExtraMissing
 from tasuki.patterns import compile_pattern
 
 DESKTOP = "desktop"
@@ -79,6 +79,8 @@ def _send_by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
     try:
         from apprise import Apprise
     except ModuleNotFoundError as error:
+        from tasuki.installation import build_install_line
+
         raise ExtraMissing(
             f"Notifications by apprise need the extra `notify`. Install it: {build_install_line('notify')}"
         ) from error

@@ -31,7 +31,7 @@ QuestionVerdict = Literal["direct", "hop", "no"]
 MIN_GOAL = 20
 """Characters; a shorter goal is not removed from the text: `1` would remove every 1."""
 GOAL_SECTION = "## Next Goal"
-FORMAT_HINT = "The format of a set: tasuki docs evaluation, Questions."
+FORMAT_HINT = "The format of a set: workshop/evaluation.md in the source of tasuki, Questions."
 _CITED = re.compile(r"\[(#[^\]]*)\]")
 _REF = re.compile(r"#(\d{1,9})")
 

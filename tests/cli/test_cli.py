@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-from command_line import GOAL, World
+from click.testing import CliRunner
+from command_line import GOAL, World, chain
 
+from tasuki.cli.main import COMMANDS, cli
 from tasuki.config import settings
 from tasuki.harness.pi_v3.head import build_folder_name as pi_folder
 from tasuki.testing import ThreadBuilder, story
@@ -158,6 +161,23 @@ def test_lineage_draws_a_chain_of_handoffs(world: World) -> None:
     assert drawn.index(first["id"][:8]) < drawn.index(document["id"][:8])
 
 
+def test_show_names_the_successor_and_how_to_open_it(world: World) -> None:
+    """The thread that began with the handoff, with its program; lineage finds both by that thread."""
+    first, second, _ = chain(world)
+    thread = json.loads(world.run("show", first, "--json").stdout)["successor"]
+    shown = world.run("show", first).stderr
+
+    assert thread["harness"] == "claude"
+    command = f"cd {world.project} && claude --resume {thread['id']}"
+    assert f"Successor: Claude Code {thread['id']}. Open it: {command}" in shown
+    assert "Successor" not in world.run("show", second).stderr
+    assert json.loads(world.run("show", second, "--json").stdout)["successor"] is None
+    drawn = world.run("lineage", thread["id"]).stdout
+    assert first[:8] in drawn
+    assert second[:8] in drawn
+    assert world.run("lineage", "12345678").returncode == 1
+
+
 def test_broken_lines_and_truncation_are_reported_and_lose_nothing_else(world: World) -> None:
     """A damaged thread still gives a brief, and says which lines were skipped."""
     path = world.thread()
@@ -209,6 +229,53 @@ def test_a_closed_pipe_is_no_traceback(world: World) -> None:
     assert done.stdout == "# Handoff Context\n"
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_every_command_answers_h() -> None:
+    """`-h` is `--help` for each command and each of a group, also where a dash excludes words."""
+    with click.Context(cli) as context:
+        commands = {name: cli.get_command(context, name) for name in COMMANDS}
+    names = [(name,) for name in commands] + [
+        (name, sub)
+        for name, command in commands.items()
+        if isinstance(command, click.Group)
+        for sub in command.commands
+    ]
+    runner = CliRunner()
+    refused = [
+        name
+        for name in names
+        if not runner.invoke(cli, [*name, "-h"], standalone_mode=False).output.startswith("Usage:")
+    ]
+
+    assert len(names) > 60
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    "command", [("find", "xylophone"), ("handoffs", "find", "xylophone"), ("read", "@1", "xylophone")]
+)  # fmt: skip
+def test_json_exits_as_text_does_where_nothing_is_found(
+    world: World, command: tuple[str, ...]
+) -> None:
+    """The document is empty, and the exit code 1."""
+    world.thread()
+    plain, document = world.run(*command), world.run(*command, "--json")
+
+    assert (plain.returncode, document.returncode) == (1, 1)
+    assert json.loads(document.stdout)["version"] == 1
+
+
+def test_the_default_of_the_budget_is_the_setting(world: World) -> None:
+    """And the help says so."""
+    world.thread()
+    tight, wide = (
+        json.loads(world.run("handoff", "--json", GOAL, TASUKI_BUDGET=budget).stdout)["tokens"]
+        for budget in ("300", "4000")
+    )
+
+    assert tight < wide
+    assert "[default: from the setting `budget`]" in world.run("handoff", "-h").stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

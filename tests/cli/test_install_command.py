@@ -1,5 +1,6 @@
 """`tasuki install` and `uninstall` as a user calls them."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -58,7 +59,9 @@ def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -
         "No part of tasuki is installed.\n"
     )
     done = session.run("uninstall", "--all", "--yes")
-    assert (done.returncode, done.stdout) == (0, "No part of tasuki is in any harness.\n")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0, "No part of tasuki is in any harness."
+    )  # fmt: skip
 
 
 def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None:
@@ -90,6 +93,98 @@ def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) ->
     assert settings.read_text() == "{ no json"
     assert not (session.home / ".claude" / "commands").exists()
     assert (session.home / ".codex" / "hooks.json").exists()
+
+
+ALL = ("claude", "codex", "gemini", "opencode", "copilot", "pi", "omp")
+
+
+def list_all(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below one."""
+    return {str(p): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("names", [*[(name,) for name in ALL], ALL])
+def test_nothing_is_left_of_an_installation(session: Session, names: tuple[str, ...]) -> None:
+    """Every file of the home is what it was, and no folder is left, tasuki's own among them."""
+    del session.env["TASUKI_DATA"], session.env["TASUKI_CONFIG"]
+    settings = session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"model": "opus"}')
+    before = list_all(session.home)
+    done = session.run("install", *names, "--fleet", "--keep", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert any(path.endswith("/tasuki/fleet/hook.sh") for path in list_all(session.home))
+
+    done = session.run("uninstall", *names, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert list_all(session.home) == before
+
+
+def test_the_script_of_the_fleet_stays_as_long_as_a_hook_runs_it(session: Session) -> None:
+    """And where a server kept something beside it."""
+    script = session.data / "fleet" / "hook.sh"
+    session.run("install", "claude", "codex", "--fleet", "--yes")
+    session.run("uninstall", "claude", "--yes")
+    assert script.exists()
+    (session.data / "fleet" / "token").touch()
+    session.run("uninstall", "codex", "--yes")
+    assert script.exists()
+    (session.data / "fleet" / "token").unlink()
+    session.run("uninstall", "codex", "--yes")
+    assert not script.parent.exists()
+
+
+def test_what_stays_is_told_with_what_removes_it(session: Session) -> None:
+    """The data and what it holds, the settings, the lines of the shell, a service, the program."""
+    (session.data / "handoffs").mkdir(parents=True)
+    (session.data / "index.db").write_bytes(bytes(12_000))
+    (session.home / ".bashrc").write_text('# tasuki completion\neval "$(tasuki completion bash)"\n')
+    service = session.home / ".config" / "systemd" / "user" / "tasuki.service"
+    service.parent.mkdir(parents=True)
+    service.touch()
+    said = session.run("uninstall", "--all", "--yes").stdout
+
+    assert (
+        f"  {session.data}, 12 kB: handoffs, the search index\n    rm -rf {session.data}\n" in said
+    )
+    assert f", your settings\n    rm {session.config}\n" in said
+    assert "  ~/.bashrc, line 2, completion\n    delete that line in your editor\n" in said
+    assert f"    systemctl --user disable --now tasuki; rm {service}\n" in said
+    assert said.endswith(" -m pip uninstall tasuki\n")
+    assert "What stays" not in session.run("uninstall", "claude", "--yes").stdout
+
+
+def test_settings_in_a_read_only_store_are_left_to_the_user(session: Session) -> None:
+    """What to add is printed to the letter, and the rest is installed; what to remove likewise."""
+    store, settings = session.root / "store.json", session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    store.write_text('{"model": "opus"}\n')
+    store.chmod(0o444)
+    settings.symlink_to(store)
+    done = session.run("install", "claude", "--yes")
+    assert done.returncode == 0, done.stderr
+    told = "~/.claude/settings.json cannot be written. Add this to your configuration: { "
+    assert told in " ".join(done.stdout.split())
+    assert "  The rest is done. Hand off inside Claude Code: /handoff GOAL\n" in done.stdout
+    start = done.stdout.index("\n      {") + 1
+    wanted = json.loads(done.stdout[start : done.stdout.index("\n      }\n") + 9])
+    assert set(wanted) == {"hooks", "statusLine"}
+    assert (session.home / ".claude" / "commands" / "handoff.md").exists()
+    assert store.read_text() == '{"model": "opus"}\n'
+    again = session.run("install", "claude", "--yes").stdout
+    assert "Nothing to do" not in again
+    assert "Done." not in again
+
+    store.chmod(0o600)
+    store.write_text(json.dumps({"model": "opus", **wanted}))
+    store.chmod(0o444)
+    assert "Nothing to do" in session.run("install", "claude", "--yes").stdout
+    for name in ("claude", "--all"):
+        gone = session.run("uninstall", name, "--yes")
+        assert gone.returncode == 0, gone.stderr
+        assert "Remove this from your configuration:" in " ".join(gone.stdout.split())
+        assert "statusLine" in gone.stdout
+        assert not (session.home / ".claude" / "commands").exists()
 
 
 def test_folders_that_were_moved_are_followed(session: Session) -> None:

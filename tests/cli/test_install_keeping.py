@@ -1,13 +1,9 @@
 """`tasuki install --keep`: what takes part in a harness's compactions, there and gone again."""
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from hooks import Session, program
-
-from tasuki.harness import registry as harnesses
 
 KEEPING = ("claude", "codex", "pi", "omp", "gemini", "copilot", "opencode")
 """Harnesses that let another program take part in a compaction."""
@@ -70,38 +66,3 @@ def test_a_harness_that_lets_nobody_take_part_says_so(session: Session) -> None:
     done = session.run("install", "aider", "--keep", "--yes")
 
     assert done.returncode == 2
-
-
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "copilot"])
-def test_a_hook_whose_tasuki_is_gone_is_silent(name: str, session: Session) -> None:
-    """It prints nothing and ends with 0: the harness compacts as ever."""
-    integration = harnesses.get_integration(harnesses.get_harness(name))
-    assert integration is not None
-    for addition in integration.list_compaction_additions(("/nowhere/tasuki",)):
-        for command in _find_commands(json.dumps(_get_content(addition))):
-            payload = '{"sessionId": "a-1", "agent_type":"", "x": "<state_snapshot>"}'
-            done = subprocess.run(
-                ["sh", "-c", command], input=payload, capture_output=True, text=True, check=False
-            )
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def _get_content(addition: object) -> object:
-    value = getattr(addition, "value", None)
-    return value if value is not None else json.loads(getattr(addition, "content"))  # noqa: B009
-
-
-def _find_commands(text: str) -> list[str]:
-    found: list[str] = []
-
-    def look(value: object) -> None:
-        if isinstance(value, dict):
-            found.extend(v for k, v in value.items() if k in ("command", "bash") and v != "command")
-            for inner in value.values():
-                look(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                look(inner)
-
-    look(json.loads(text))
-    return found

@@ -1,4 +1,4 @@
-"""Runs the matrix with every program and writes its tables into `docs/matrix.md`.
+"""Runs the matrix with every program and writes its tables into `workshop/matrix.md`.
 
 .venv/bin/python tests/e2e/matrix.py [RESULTS ...]
 
@@ -23,7 +23,7 @@ from handoffs import made  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest  # noqa: E402
 
-PAGE = ROOT / "docs" / "matrix.md"
+PAGE = ROOT / "workshop" / "matrix.md"
 BEGIN, END = "<!-- matrix -->\n", "<!-- /matrix -->\n"
 GOAL, BRIEF = "the goal of all this", "the brief of all this\n\n## Goal\n\nthe goal of all this"
 MODES = ("sent", "unsent")

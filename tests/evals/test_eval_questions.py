@@ -140,7 +140,7 @@ def test_a_bad_set_says_where(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=told) as error:
         load_questions(path)
     assert str(path) in str(error.value)
-    assert "Name each" in told or "tasuki docs evaluation" in str(error.value)
+    assert "Name each" in told or "workshop/evaluation.md" in str(error.value)
 
 
 def test_a_set_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -175,8 +175,32 @@ def test_inside_tmux(terminal: Terminal, log: Path) -> None:
     assert launched is not None
     assert launched.target == "mine:1"
     assert launched.attach == ()
+    assert launched.back == "C-b l, or tmux select-window -t mine:0"
     assert [e["text"] for e in events(log, "paste")] == ["hello"]
     assert [pane.split()[1] for pane in terminal.panes()] == ["first", "next"]
+
+
+def test_tmux_itself_says_how_to_come_back(
+    terminal: Terminal, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The successor's window has taken the place of this one, so the line of tmux names the keys."""
+    first = terminal.open(["sleep", "100"], tmp_path)
+    terminal.run(("set-option", "-g", "prefix", "C-a"))
+    client = Terminal(tmp_path)
+    try:
+        outer = client.open(["tmux", "-L", terminal.socket, "attach"], tmp_path, 100, 30)
+        client.shows(outer, "[")
+        number = terminal.run(("display-message", "-p", "#{socket_path},#{pid},0")).strip()
+        monkeypatch.setenv("TMUX", number)
+        monkeypatch.setenv("TMUX_PANE", first)
+        launched = start(plan(log, paste="hello"), "tmux", name="next")
+
+        client.shows(outer, "tasuki: back to the window before this one: C-a l")
+        assert launched.back.startswith("C-a l, or tmux select-window -t ")
+        client.keys(outer, "C-a", "l")
+        retry_until(lambda: terminal.run(("display-message", "-p", "#{pane_id}")).strip() == first)
+    finally:
+        client.end()
 
 
 def test_planned_files_are_written_first(terminal: Terminal, log: Path) -> None:

@@ -11,6 +11,7 @@ import npm_programs as programs
 import pytest
 from tree import PROGRAMS
 
+from tasuki.harness.integration import GONE
 from tasuki.harness.opencode.hooks import build_plugin
 from tasuki.harness.pi_v3.hooks import build_extension
 
@@ -196,14 +197,16 @@ def test_a_session_that_is_not_switched_to_can_be_reached_later(stage: Stage, ho
 
 
 def test_a_tasuki_that_is_gone_is_told(stage: Stage) -> None:
-    """Also where the folder of the session is gone, which node takes for the same."""
+    """In one sentence, and the goal stays; not where the folder of the session alone is gone."""
     done = stage.pi(goal=GOAL, cwd="/gone/folder")
     assert ["fresh input", GOAL] in done
 
     stage.program.unlink()
     done = stage.pi(goal=GOAL)
-    assert "tasuki cannot be run: spawn" in told(done)
+    assert told(done) == GONE.replace("HARNESS", "pi")
     assert done[-1] == ["input", f"/handoff {GOAL}"]
+    stage.program.mkdir()
+    assert "tasuki cannot be run: spawn" in told(stage.pi(goal=GOAL))
 
 
 @pytest.mark.parametrize("thread", [None, "", "/none.jsonl"])
@@ -305,6 +308,10 @@ def test_the_end_of_a_turn_is_told_in_the_corner(stage: Stage) -> None:
     assert stage.opencode(events=[idle, *odd]) == [["toast", "The context is 80 % full."]]
     stage.program.unlink()
     assert stage.opencode(events=[idle, {"type": "session.idle"}]) == []
+    toast = ["toast", GONE.replace("HARNESS", "opencode")]
+    assert stage.opencode(command="handoff", goal=GOAL) == [toast, ["passed"]]
+    assert stage.opencode(command="handoff", goal=GOAL, screen=False) == [["passed"]]
+    stage.program.mkdir()
     assert "tasuki cannot be run" in stage.opencode(command="handoff", goal=GOAL)[0][1]
 
 

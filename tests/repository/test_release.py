@@ -226,7 +226,7 @@ def test_a_wheel_with_a_fault_is_found_and_does_not_get_through_the_try(tmp_path
         "The wheel has no tasuki/py.typed.", "The wheel has no tasuki/docs/cli.md.",
         "The wheel has no licence.", "The wheel holds tasuki/docs/review.svg.",
     ]  # fmt: skip
-    with pytest.raises(SystemExit, match="pip"):
+    with pytest.raises(SystemExit, match=r"pip"):
         release.try_installed(wheel, tmp_path / "none", tmp_path / "try")
 
 

@@ -10,7 +10,7 @@ import pytest
 from command_line import GOAL, World
 from tree import ROOT
 
-PAGE = ROOT / "docs" / "writing-a-harness.md"
+PAGE = ROOT / "workshop" / "writing-a-harness.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n<!-- /file -->", re.DOTALL)
 
 

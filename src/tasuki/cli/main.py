@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasuki import __version__
 from tasuki.errors import TasukiError
 from tasuki.interpreter import pause_collector
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
@@ -104,49 +106,106 @@ class LazyGroup(click.Group):
             command: click.Command = getattr(import_module(module), name)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Offer the commands without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            (name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        offered = [CompletionItem(name, help=text) for name, text in named]
+        return offered + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Hand off where the words are no command but a goal, or options of `tasuki handoff`."""
+        is_option = bool(args) and args[0].startswith("-")
+        if (is_option and args[0] not in OWN_OPTIONS) or (args and is_goal(args[0])):
+            args = ["handoff", *args]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean: tasuki {near[0]}?" if near else " Commands: tasuki --help"
-            raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
+            hint = f"Did you mean: tasuki {near[0]}?" if near else "Commands: tasuki --help"
+            if len(args) > 1 and not (near or args[1].startswith("-")):
+                hint = f'Put a goal in quotes: tasuki "{args[0]} {args[1]} …". {hint}'
+            raise click.UsageError(f"No command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+OWN_OPTIONS = ("-h", "--help", "--version")
+_LETTERS_WITHOUT_BLANKS = compile_pattern(r"[぀-ヿ㐀-鿿가-힯฀-๿]")
+
+
+def is_goal(word: str) -> bool:
+    """Tell whether a first argument is a goal, and not a command, perhaps a mistyped one.
+
+    A goal has several words, or is in a script that needs no blanks between words.
+    """
+    return " " in word.strip() or bool(_LETTERS_WITHOUT_BLANKS.search(word))
+
+
+def _print_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        from tasuki.checkout import describe_version
+
+        click.echo(f"tasuki {describe_version()}")
+        context.exit()
 
 
 @click.group(
     cls=LazyGroup,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="tasuki", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def cli(ctx: click.Context) -> int:
     """Hand a coding agent's work from one thread to a fresh one.
 
     Reads the thread that Claude Code, Codex, pi, Gemini CLI or another agent keeps on disk, derives
     what your next goal needs, checks every claim against the thread, and starts the successor with it.
 
     \b
-    tasuki handoff "add retries to the upload client and test them"
+    tasuki                                   list the threads here, offer to hand off the newest
+    tasuki "add retries to the upload"       hand off the newest, as `tasuki handoff` does
+    tasuki --to codex "add retries to the upload"
     """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from tasuki.cli.first_screen import offer_newest
+
+    return offer_newest(ctx)
 
 
 @click.command()
 @click.argument("page", required=False)
 def docs(page: str | None) -> None:
-    """Print a page of the documentation, or list them.
+    """Print a page of the documentation, or list the pages.
 
-    PAGE is a name of the list, such as `quickstart` or `harnesses/claude`. They are those of the installed version.
+    PAGE is a name of the list, such as `start` or `fleet`. They belong to the installed version.
     """
     folder = find_docs_folder()
     pages = {str(p.relative_to(folder).with_suffix("")): p for p in sorted(folder.rglob("*.md"))}
     if page is None:
-        click.echo("\n".join(pages))
+        for name, path in pages.items():
+            title = path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+            click.echo(f"{name:<16} {title}")
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
@@ -163,7 +222,7 @@ def find_docs_folder() -> "Path":
 
     package = Path(__file__).parent.parent
     for folder in (package / "docs", package.parent.parent / "docs"):
-        if (folder / "quickstart.md").is_file():
+        if (folder / "start.md").is_file():
             return folder
     raise click.UsageError(
         "This installation holds no documentation; the checkout has it in docs/."
@@ -184,7 +243,11 @@ def completion(shell: str) -> None:
 
     completion_class = get_completion_class(shell)
     assert completion_class is not None
-    click.echo(completion_class(cli, {}, "tasuki", "_TASUKI_COMPLETE").source())
+    click.echo(completion_class(cli, {}, "tasuki", COMPLETION_VARIABLE).source())
+
+
+COMPLETION_VARIABLE = "_TASUKI_COMPLETE"
+"""Set by a shell that wants to know what may come next; click knows it by this name."""
 
 
 def main() -> None:
@@ -195,6 +258,8 @@ def main() -> None:
     atexit.register(gc.freeze)  # A process that ends need not look for cycles in all it has.
     try:
         _prepare_streams()
+        if COMPLETION_VARIABLE in os.environ:  # A shell has no place for an error.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -247,6 +312,8 @@ _THREAD_COMMANDS = frozenset({"handoff", "start", "threads", "find", "read", "ch
 def _find_command() -> str:
     """Find the command that was called, with `prune` where it is that of `handoffs`."""
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if not words or words[0] not in COMMANDS:
+        return "handoff"
     return " ".join(words[:2] if words[1:2] == ["prune"] else words[:1])
 
 
@@ -294,6 +361,7 @@ def _keep_traceback(error: Exception) -> str:
     import tempfile
     import traceback
 
+    from tasuki.checkout import describe_version
     from tasuki.draft.redact.redactor import redact
     from tasuki.files import get_data_folder
 
@@ -306,7 +374,7 @@ def _keep_traceback(error: Exception) -> str:
         number, path = tempfile.mkstemp(prefix="defect-", suffix=".txt", dir=folder)
         with os.fdopen(number, "w", errors="backslashreplace") as file:
             file.write(
-                f"tasuki {__version__}\n{redact(''.join(traceback.format_exception(error)))[0]}"
+                f"tasuki {describe_version()}\n{redact(''.join(traceback.format_exception(error)))[0]}"
             )
     except (OSError, ValueError, TasukiError) as failed:
         reason = getattr(failed, "strerror", None) or str(failed).rstrip(".")

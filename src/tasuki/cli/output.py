@@ -20,7 +20,8 @@ def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in modules:
             raise
-        from tasuki.errors import ExtraMissing, build_install_line
+        from tasuki.errors import ExtraMissing
+        from tasuki.installation import build_install_line
 
         raise ExtraMissing(
             f"{what} needs the extra `{extra}`. Install it: {build_install_line(extra)}"
@@ -32,18 +33,11 @@ def print_json(document: Mapping[str, object]) -> None:
     click.echo(format_json(document), nl=False)
 
 
-def wrap_text(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Wrap a text into lines, words kept whole: a path or a command can be copied."""
-    import textwrap
+def get_width(fallback: int) -> int:
+    """Return the columns of the terminal, or `fallback` where the output goes elsewhere."""
+    import shutil
 
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return shutil.get_terminal_size((fallback, 24)).columns
 
 
 def format_table(
@@ -52,24 +46,23 @@ def format_table(
     """Format a table: titles first, each column as wide as its content, empty ones left out.
 
     `right` are the columns that are aligned to the right; the last one is cut at the screen's
-    edge. Cells are safe for a terminal already.
+    edge, or below the others where there is no room. Cells are safe for a terminal already.
     """
-    import shutil
+    from tasuki.columns import LEAST_ROOM, format_row, pad
+    from tasuki.text_safety import count_columns
 
     last = len(titles) - 1
-    widths = [max((len(row[n]) for row in rows), default=0) for n in range(last)]
+    widths = [max((count_columns(row[n]) for row in rows), default=0) for n in range(last)]
     widths = [max(width, len(titles[n])) if width else 0 for n, width in enumerate(widths)]
+    columns = get_width(120)
+    longest = max((count_columns(row[last]) for row in rows), default=0)
     used = sum(width + 2 for width in widths if width)
-    room = max(shutil.get_terminal_size((120, 24)).columns - used, 24)
+    is_below = columns - used < min(LEAST_ROOM, longest)
     lines = []
     for row in (titles, *rows):
-        cells = [
-            cell.rjust(width) if n in right else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=False))
-            if width
-        ]
-        words = row[last] if len(row[last]) <= room else row[last][: room - 1] + "…"
-        lines.append("  ".join((*cells, words)).rstrip())
+        cells = [pad(cell, width, right=n in right)
+                 for n, (cell, width) in enumerate(zip(row, widths, strict=False)) if width]  # fmt: skip
+        lines.append(format_row(cells, row[last], columns, is_below=is_below))
     return lines
 
 

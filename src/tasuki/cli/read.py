@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.completions import complete_thread
 from tasuki.cli.output import print_json
 from tasuki.model import FIRST_DOCUMENT, format_ref
 from tasuki.text_safety import shorten_to_line
@@ -27,9 +28,9 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
+@click.argument("spec", metavar="THREAD[#N[-M][,K…]]", shell_complete=complete_thread)
 @click.argument("question", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Markdown, each entry under its own heading.")
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=6, show_default=True,
@@ -52,7 +53,7 @@ def read(
     limit: int,
     author: str | None,
     author_model: str | None,
-) -> None:
+) -> int:
     """Open a thread or the entries that a brief refers to, or ask it a question.
 
     THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
@@ -89,24 +90,26 @@ def read(
         if _print_model_answer(
             opened_thread, question, cleaner, author, author_model, as_json=as_json
         ):
-            return
-        _print_passages(opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown)
-        return
+            return 0
+        return _print_passages(
+            opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown
+        )
     readings = list(references.read_entries(opened_thread, refs))
     shown = () if refs is None else (reading.entry for reading in readings)
     cleaner.learn_entries(shown, opened_thread.entries)
     if as_json:
         _print_json(opened_thread, readings, cleaner)
-        return
+        return 0
     form = _format_markdown if markdown else references.render_entry
     texts = (form(reading, cleaner) for reading in readings)
     if refs is None and sys.stdout.isatty() and not markdown:
         click.echo_via_pager(f"{text}\n" for text in texts)
-        return
+        return 0
     for text in texts:
         click.echo(text)
     for line in _list_documents(opened_thread) if refs is None and not markdown else ():
         click.echo(cleaner.clean_text(line))
+    return 0
 
 
 def _list_documents(opened_thread: "OpenedThread") -> "Iterable[str]":
@@ -193,21 +196,21 @@ def _print_passages(
     *,
     as_json: bool,
     markdown: bool,
-) -> None:
+) -> int:
     from tasuki.threads import references
 
     answers = references.find_answers(opened_thread, question, cleaner, limit)
     if as_json:
         rows = [{**_build_about(link, cleaner), "passages": passages} for link, passages in answers]
         print_json({"question": question, "threads": rows})
-        return
+        return int(not answers)
     if not answers:
         click.echo(
             f"No passage of {opened_thread.label} has a word of the question. Look in all threads: "
             "tasuki find WORDS",
             err=True,
         )
-        raise SystemExit(1)
+        return 1
     for link, passages in answers:
         thread = link.thread
         title = (
@@ -218,6 +221,7 @@ def _print_passages(
         click.echo(f"# {title}\n" if markdown else f"{title}\n")
         for passage in passages:
             click.echo(_format_passage(link, passage, markdown))
+    return 0
 
 
 def _print_model_answer(

@@ -1,6 +1,5 @@
 """`tasuki threads` and `tasuki find`: threads that can be handed off, listed and searched."""
 
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -8,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
+from tasuki.cli.completions import complete_harness
+from tasuki.cli.output import (
+    format_age,
+    format_table,
+    get_width,
+    make_visible,
+    print_json,
+    shorten_folder,
+)
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
@@ -29,6 +36,7 @@ MOST_CHILDREN = 3
     "--harness",
     "name",
     metavar="H",
+    shell_complete=complete_harness,
     help="Only threads of this harness: claude, codex, pi, omp, gemini, …",
 )
 @click.option(
@@ -38,7 +46,7 @@ MOST_CHILDREN = 3
 @click.option(
     "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def threads(
     everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
 ) -> int:
@@ -48,8 +56,6 @@ def threads(
     for that, or `tasuki find` read the thread. What the setting `keep_threads` kept of threads that
     their harness deleted is listed, too.
     """
-    from tasuki.threads import catalog
-
     if name:
         harnesses.get_harness(name)
     if kept or forget is not None:
@@ -58,6 +64,28 @@ def threads(
         if forget is not None:
             return kept_threads.forget_copies(forget, as_json=as_json)
         return kept_threads.list_copies(name, limit, as_json=as_json)
+    heads, are_some_unreadable = find_heads(name, limit, everywhere=everywhere)
+    if as_json:
+        print_json({"threads": heads})
+    elif heads:
+        print_table(heads, everywhere=everywhere)
+    else:
+        place = "on this machine" if everywhere else f"for {Path.cwd()}"
+        more = "" if everywhere else " Threads of other folders: tasuki threads --all"
+        readable_note = " that can be read" if are_some_unreadable else ""
+        click.echo(f"No threads {place}{readable_note}.{more}", err=True)
+    return 1 if are_some_unreadable and not heads else 0
+
+
+def find_heads(
+    name: str | None, limit: int | None, *, everywhere: bool = False
+) -> tuple[list[ThreadHead], bool]:
+    """Find the threads of this folder, newest first, and whether some cannot be read.
+
+    Sentences on those, and on another folder of the project, go to standard error.
+    """
+    from tasuki.threads import catalog
+
     cwd = Path.cwd()
     with collect_unreadable() as unreadable_notes:
         if everywhere:
@@ -68,23 +96,11 @@ def threads(
         click.echo(sentence, err=True)
     if heads and not everywhere and (note := catalog.describe_folder(folder, cwd)):
         click.echo(note.replace("this is", "these are"), err=True)
-    if as_json:
-        print_json({"threads": heads})
-        return 1 if unreadable_notes and not heads else 0
-    if heads:
-        _print_table(heads, everywhere)
-    else:
-        place = "on this machine" if everywhere else f"for {cwd}"
-        more = "" if everywhere else " Threads of other folders: tasuki threads --all"
-        readable_note = " that can be read" if unreadable_notes else ""
-        click.echo(f"No threads {place}{readable_note}.{more}", err=True)
-        return 1 if unreadable_notes else 0
-    return 0
+    return heads, bool(unreadable_notes)
 
 
-def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
-    import shutil
-
+def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
+    """Print what is known of threads; the number in front is what `--from @N` takes."""
     length = _measure_distinct_length([head.id for head in heads])
     folders = {head.cwd: "" for head in heads}
     if everywhere:
@@ -94,16 +110,8 @@ def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
         (f"{mark}{n}", *_build_cells(head, folders[head.cwd], length))
         for n, head in enumerate(heads, 1)
     ]
-    titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
-    widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
-    room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
-    lines = []
-    for row in (titles, *rows):
-        cells = [c.ljust(w) if i not in (0, 3, 4) else c.rjust(w)
-                 for i, (c, w) in enumerate(zip(row, widths, strict=False)) if w]  # fmt: skip
-        words = row[6] if len(row[6]) <= room else row[6][: room - 1] + "…"
-        lines.append("  ".join((*cells, words)).rstrip())
-    click.echo("\n".join(lines))
+    titles = ("", "harness", "age", "messages", "context", "folder", "thread")
+    click.echo("\n".join(format_table(titles, rows, right=(0, 3, 4))))
 
 
 def _measure_distinct_length(ids: list[str]) -> int:
@@ -161,17 +169,22 @@ Examples:
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all threads of all harnesses; the best come first, with the lines that match.
 
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
     words, positions and titles, no other text, and may be deleted at any time. Secrets are redacted,
-    in what is printed and in the index.
+    in what is printed and in the index. The exit code is 1 if no thread matches.
     """
     import gc
+
+    if words == ("-h",):  # As an option it would also be the first letter of -hello.
+        click.echo(ctx.get_help())
+        return 0
 
     gc.disable()  # Threads are large, acyclic, short-lived graphs.
     from tasuki.threads import search
@@ -187,7 +200,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         labels = [index.build_label(hit.thread) for hit in hits]
     if as_json:
         _print_json(hits, labels, problems)
-        return
+        return int(not hits)
     for problem in problems[:3]:
         click.echo(f"tasuki: {make_visible(problem)}", err=True)
     if len(problems) > 3:
@@ -196,13 +209,12 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         click.echo(
             "No thread matches. Fewer words find more; filters: tasuki find --help", err=True
         )
-        raise SystemExit(1)
-    width = (
-        shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
-    )
+        return 1
+    width = get_width(160) if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
     for label, hit in zip(labels, hits, strict=True):
         click.echo(_format_hit(label, hit, width))
     click.echo(f"Open one: tasuki read {_format_example(labels, hits)}", err=True)
+    return 0
 
 
 def _refresh_index(index: "ThreadIndex") -> list[str]:
@@ -240,26 +252,20 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
 
 
 def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
+    from tasuki.columns import cut_line, format_row
+
     thread = hit.thread
-    head = (
-        f"{make_visible(label)}  {thread.harness}  {format_age(time.time() - thread.modified)}  "
-        f"{shorten_folder(thread.cwd)}  {thread.name or thread.first_words}"
-    )
-    lines = [click.style(_cut_line(head, width), bold=True)]
-    lines += [
-        _cut_line(f"    {format_ref(line.ref):<6} {line.kind:<10} {line.text}", width)
-        for line in hit.lines
-    ]
+    age, folder = format_age(time.time() - thread.modified), shorten_folder(thread.cwd)
+    cells = (make_visible(label), thread.harness, age, folder)
+    lines = [click.style(format_row(cells, thread.name or thread.first_words, width), bold=True)]
+    for line in hit.lines:
+        place = (f"    {format_ref(line.ref):<5}", f"{line.kind:<9}")
+        lines.append(format_row(place, line.text, width, "    "))
     if hit.note:
-        lines.append(_cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
+        lines.append(cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
     if hit.problem:
         lines.append(f"    {make_visible(hit.problem)}")
     return "\n".join(lines)
-
-
-def _cut_line(line: str, width: int) -> str:
-    line = line.rstrip()
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _format_example(labels: list[str], hits: "list[ThreadSearchResult]") -> str:

@@ -17,6 +17,11 @@ _BLANK = compile_pattern(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = compile_pattern(
     r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null', re.DOTALL
 )
+_UNUSUAL = compile_pattern(
+    r"""\A(?P<mark>\ufeff)|"(?:[^"\\]|\\.)*"|(?P<comments>//[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<commas>,)(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])""",
+    re.DOTALL,
+)
 _DEEPEST = 200
 
 
@@ -50,6 +55,14 @@ def parse_json(text: str) -> JsonNode:
     if end != len(text):
         raise NotJson(_describe_position(text, end))
     return node
+
+
+def list_unusual(text: str) -> list[str]:
+    """List what a text holds that JSON itself does not allow: `mark`, `comments`, `commas`.
+
+    They are a byte order mark, and commas before a closing bracket.
+    """
+    return sorted({found.lastgroup for found in _UNUSUAL.finditer(text) if found.lastgroup})
 
 
 def read_value(text: str, node: JsonNode) -> Any:

@@ -55,9 +55,8 @@ MIN_LENGTH = 12
 GUIDANCE = "Be specific: what should the next thread accomplish?"
 EXAMPLE = 'Example: "implement team-level handoff, update tests, document API."'
 
-_VAGUE_PHRASES = compile_pattern(
-    r"^(?:(?:请)?(?:继续|续上|接着做?)(?:之前|上次|刚才)?的?(?:工作|任务|内容)?|前回の続き(?:を)?(?:お願いします)?|继续|继续吧|接着做|接着|下一步|修复|修一下|修复一下|修bug|完成|请继续|続けて|続けてください|続き|続行|直して|修正|"
-    r"修正して|次|お願いします|계속|계속해|계속해줘|고쳐|고쳐줘|수정|다음)[。.!！~〜\s]*$"
+_VAGUE_PIECES = compile_pattern(
+    rf"(?i)(?>{'|'.join(sorted(lexicon.VAGUE_PIECES, key=lambda piece: (-len(piece), piece)))}|[\s、，,。.!！?？~〜])+"
 )
 _CARRY_ON = compile_pattern(
     r"(?i)(?:please\s+|just\s+|can you\s+)*(?:continue|resume|carry on|go on|keep going|pick (?:it |this |things |the \w+ )?up|take over)\b"
@@ -80,7 +79,8 @@ def check_goal(
     """The goal verbatim except for invisible characters, or raise GoalTooVague with the reason.
 
     `min_length` counts characters without surrounding blanks; one East Asian character counts
-    as three, since it carries about as much. `force` accepts any goal that is not empty.
+    as three, since it carries about as much. Half of it is enough for several words. `force`
+    accepts any goal that is not empty.
     """
     text = remove_invisible(text)
     reason = explain_vagueness(text, min_length)
@@ -100,7 +100,7 @@ def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
     bare = text.strip() if text.isascii() else _normalize(text).strip()
     if not bare:
         return "A handoff needs a goal."
-    if _VAGUE_PHRASES.match(bare):
+    if _WIDE.search(bare) and _VAGUE_PIECES.fullmatch(bare):
         return f"The goal {bare!r} does not say what to do."
     shortened = bare if len(bare) <= 60 else f"{bare[:59]}…"
     words = [w.lower().replace("’", "'") for w in _WORD.findall(_VARIABLE.sub("", bare))]
@@ -108,11 +108,15 @@ def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
         return f"The goal {shortened!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {shortened!r} repeats one word."
-    phrase = _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or is_reference_only(bare)
-    if phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
+    is_phrase = " ".join(words) in lexicon.VAGUE_PHRASES or is_reference_only(bare)
+    is_phrase = is_phrase or bool(_CARRY_ON.match(bare) or _WRAP_UP.match(bare))
+    if is_phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
         return f"The goal {shortened!r} does not say what to do."
     if len(words) == 1 and _ONE_WORD.fullmatch(bare):
         return f"The goal {shortened!r} is one word."
-    if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:
+    wide = len(_WIDE.findall(bare))
+    if len(words) > 1 or wide:
+        min_length //= 2  # They name something, or they were all vague.
+    if len(bare) + 2 * wide < min_length:
         return f"The goal {shortened!r} is too short ({len(bare)} of {min_length} characters)."
     return ""

@@ -137,7 +137,9 @@ def analyze_thread(
     report(ANALYZING)
     thread = read_for_draft(harness, path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
-        raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
+        raise NothingToHandOff(
+            f"Nothing to hand off (no messages yet) in {path}. Earlier threads: tasuki threads"
+        )
     revision = Revision() if replay else git.GitProbe(thread.cwd).read_revision()
 
     report(EXTRACTING)

@@ -16,6 +16,8 @@ WRITTEN_BY = "tasuki install"
 HOOK_MARK = "tasuki hook"
 """Mark in every command of tasuki's that a harness runs."""
 TOOLS_MARK = "TASUKI_INSTALLED"
+GONE = "tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall HARNESS"
+"""What the user reads who hands off after tasuki itself is gone. It stands in a shell command."""
 INSTALLED = {TOOLS_MARK: "1"}
 """Environment that marks an entry, such as an MCP server, as tasuki's.
 
@@ -164,9 +166,16 @@ class HarnessIntegration(Protocol):
         """Format what the hook prints; empty for nothing. Most have Claude's shape."""
         return format_claude_answer(call, answer)
 
-    def find_blockers(self) -> tuple[str, ...]:
-        """Find what keeps the installation from working, as sentences that say how to fix it."""
+    def find_obstacles(self) -> tuple[str, ...]:
+        """Find what in the user's settings keeps tasuki's parts from working.
+
+        Each is a sentence, and one that says how to fix it.
+        """
         return ()
+
+    def find_blockers(self) -> tuple[str, ...]:
+        """Find what keeps the installation from working, as `find_obstacles` does."""
+        return self.find_obstacles()
 
 
 # -- what several harnesses share --------------------------------------------------------
@@ -232,25 +241,32 @@ def build_tools_entries(
 
 
 def build_prompt_hook(
-    tasuki: tuple[str, ...], harness: str, command: str, patterns: tuple[str, ...] = ()
+    tasuki: tuple[str, ...],
+    harness: str,
+    command: str,
+    patterns: tuple[str, ...] = (),
+    *,
+    tells: bool = True,
 ) -> str:
     """Build the shell command for the hook of every prompt: it starts tasuki only for our command.
 
     Python takes ten times as long to start as the shell takes to look. tasuki checks again a
     prompt that only looks like our command. A prompt that is our command and does not look like
-    it reaches the model, whose command file says what to do then. `patterns` are further shell
-    patterns.
+    it reaches the model, whose command file says what to do then; so does every prompt once
+    tasuki is gone, which the user is told where the harness `tells` them such messages. `patterns`
+    are further shell patterns.
     """
     begins = [f"""*'"prompt":{gap}"{command}'*""" for gap in ("", " ")]
     looks = "|".join((*begins, *patterns))
-    call = shlex.join((*tasuki, "hook", harness))
-    return f': {HOOK_MARK}; p=$(cat); case $p in {looks}) printf %s "$p" | {call};; esac'
+    call = f'{{ printf %s "$p" | {shlex.join((*tasuki, "hook", harness))}; }} 2>/dev/null'
+    gone = shlex.quote(f'{{"systemMessage": "{GONE.replace("HARNESS", harness)}"}}')
+    otherwise = f"case $? in 126|127) echo {gone};; esac" if tells else ":"
+    return f": {HOOK_MARK}; p=$(cat); case $p in {looks}) {call} || {otherwise};; esac"
 
 
-def build_turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
-    """Build the shell command for the hook at a turn's end; silent once tasuki is gone."""
-    call = shlex.join((*tasuki, "hook", harness))
-    return f": {HOOK_MARK}; if [ -x {shlex.quote(tasuki[0])} ]; then {call}; fi"
+def build_quiet_call(tasuki: tuple[str, ...], *arguments: str) -> str:
+    """Build the shell command of a hook or a status line; silent once tasuki is gone."""
+    return f": {HOOK_MARK}; {shlex.join((*tasuki, *arguments))} 2>/dev/null || :"
 
 
 def build_compaction_hook(
@@ -403,7 +419,7 @@ def list_handoff_hooks(
     return [
         build_command_hook(path, prompt, build_prompt_hook(tasuki, harness, command, patterns), PROMPT_SECONDS * unit,
                            f"a hook that intercepts {command} before it reaches the model", name=name),
-        build_command_hook(path, turn, build_turn_hook(tasuki, harness), TURN_SECONDS * unit,
+        build_command_hook(path, turn, build_quiet_call(tasuki, "hook", harness), TURN_SECONDS * unit,
                            "a hook that suggests a handoff when the context fills up", name=name),
     ]  # fmt: skip
 
@@ -438,6 +454,28 @@ def read_setting(path: Path, name: str) -> object:
     except (OSError, ValueError):
         return None
     return json_text.read_value(content, node) if node else None
+
+
+def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Find why a program rejects a JSON file that tasuki could read, in two sentences.
+
+    `does` says what the program does then; `accepted` are words of `list_unusual`.
+    """
+    from tasuki.config import json_text
+
+    try:
+        found = json_text.list_unusual(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    what = " and ".join(_UNUSUAL[name] for name in found if name not in accepted)
+    return (f"{does} {path}, because of {what} in it. Remove them from that file.",) if what else ()
+
+
+_UNUSUAL = {
+    "comments": "comments",
+    "commas": "commas before a closing bracket",
+    "mark": "the byte order mark",
+}
 
 
 def parse_percent(value: object) -> float | None:

@@ -85,7 +85,7 @@ def insert_addition(text: str | None, addition: Addition) -> tuple[str, str]:
     if isinstance(addition, OwnFile):
         return addition.content, addition.content
     if isinstance(addition, TomlTable):
-        return toml_text.append_table(text or "", addition.keys, addition.body)
+        return toml_text.add_table(text or "", addition.keys, addition.body)
     return json_text.insert_member(text or "", addition.keys, addition.name, addition.value)
 
 
@@ -101,9 +101,11 @@ def remove_addition(text: str, installed: InstalledAddition) -> tuple[str | None
     left = _cut_exact_text(text, installed)
     if left is None:
         left = (
-            _remove_table(text, installed)
-            if installed.kind == "toml"
-            else _remove_entry(text, installed)
+            _remove_entry(text, installed)
+            if installed.kind == "json"
+            else toml_text.remove_table(text, installed.keys)
+            if _is_own_table(text, installed.keys, installed.mark)
+            else text
         )
     if left == text:
         return text, ""
@@ -151,23 +153,18 @@ def _find_removed_part(before: str, after: str) -> str:
 def _check_table_state(text: str, addition: TomlTable) -> str:
     if toml_text.find_value(text, addition.keys) is None:
         return "add"
-    place = toml_text.find_table(text, addition.keys)
-    if place is None or addition.mark not in text[slice(*place)]:
+    if not _is_own_table(text, addition.keys, addition.mark):
         return "foreign"
-    wanted, _ = toml_text.append_table("", addition.keys, addition.body)
+    wanted, _ = toml_text.add_table("", addition.keys, addition.body)
     is_same = toml_text.find_value(text, addition.keys) == toml_text.find_value(
         wanted, addition.keys
     )
     return "there" if is_same else "replace"
 
 
-def _remove_table(text: str, installed: InstalledAddition) -> str:
-    place = toml_text.find_table(text, installed.keys)
-    if place is None or installed.mark not in text[slice(*place)]:
-        return text
-    start, end = place
-    before = text[:start]
-    return (before[:-1] if before.endswith("\n\n") else before) + text[end:]
+def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
+    place = toml_text.find_table(text, keys)
+    return place is not None and mark in text[place.start : place.end]
 
 
 # -- entries ---------------------------------------------------------------------------

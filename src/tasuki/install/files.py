@@ -16,6 +16,7 @@ MAX_BYTES = 64 << 20
 """A settings file is smaller."""
 SETTINGS = (".json", ".toml")
 PRIVATE = 0o600
+LOCK = "installed.lock"
 
 
 def read_content(path: str | Path) -> bytes | None:
@@ -35,11 +36,16 @@ def read_content(path: str | Path) -> bytes | None:
 
 
 @contextmanager
-def hold_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of the installer, so that two at once run one after the other."""
+def hold_lock(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Hold the lock of the installer, so that two at once run one after the other.
+
+    Yields the folders that were created for it, the outermost first.
+    """
+    path = folder / LOCK
+    created = find_missing_folders(str(path))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = (folder / "installed.lock").open("a")
+        file = path.open("a")
     except OSError as error:
         raise InstallFailed(
             f"Cannot write to {folder}, where tasuki keeps its data: {explain_error(error)}. "
@@ -47,7 +53,27 @@ def hold_lock(folder: Path) -> Iterator[None]:
         ) from error
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            # The one before removed it together with the last of what was installed.
+            with hold_lock(folder) as created:
+                yield created
+            return
+        yield created
+
+
+def is_replaceable(path: str) -> bool:
+    """Tell whether a file may be replaced, or created; links are followed."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    try:
+        _choose_mode(target, PRIVATE)
+    except PermissionError:
+        return False
+    return True
 
 
 def find_missing_folders(path: str) -> tuple[str, ...]:
@@ -150,6 +176,11 @@ def _restore_content(target: str, content: bytes | None) -> None:
             os.unlink(target)
         else:
             Path(target).write_bytes(content)
+
+
+def remove_lock(folder: Path) -> None:
+    """Remove the lock file while it is held, where nothing is installed any more."""
+    (folder / LOCK).unlink(missing_ok=True)
 
 
 def remove_empty_folders(folders: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ loss of other events is not worth that of these.
 import os
 import shlex
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 NAME = "hook.sh"
@@ -178,6 +179,14 @@ def write_hook_script(folder: Path) -> Path:
     new.chmod(0o700)
     os.replace(new, path)
     return path
+
+
+def remove_hook_script(folder: Path) -> None:
+    """Remove the script and its folder, where no server ever used that."""
+    with suppress(OSError):
+        if os.listdir(folder) == [NAME]:
+            get_script_path(folder).unlink()
+            folder.rmdir()
 
 
 def send_status(folder: Path, harness: str, payload: bytes) -> None:

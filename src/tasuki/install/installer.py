@@ -27,8 +27,10 @@ from tasuki.install.edits import InstalledAddition, build_installed_addition
 from tasuki.install.files import (
     find_missing_folders,
     hold_lock,
+    is_replaceable,
     read_content,
     remove_empty_folders,
+    remove_lock,
     replace_files,
 )
 from tasuki.patterns import compile_pattern
@@ -44,13 +46,16 @@ class InstallRecord(Struct):
 
     version: int = 1
     harnesses: dict[str, list[InstalledAddition]] = {}
+    folders: tuple[str, ...] = ()
+    """Folders that were created for this record, the outermost first."""
 
 
 class InstallStep(Struct, frozen=True):
     """What happens to one addition; `text` is what is put into the file, or removed from it.
 
     `action` is add, replace (an older one of tasuki's), remove, there (nothing to do), foreign
-    (another program's entry is in its place, and is left unchanged).
+    (another program's entry is in its place, and is left unchanged), by_hand (the file cannot be
+    written, so that the user has to do it).
     """
 
     action: str
@@ -74,6 +79,14 @@ class InstallPlan(Struct, frozen=True):
 
     It is empty if the record could be read.
     """
+    to_remove: dict[str, str] = {}
+    to_add: dict[str, str] = {}
+    """For each file that cannot be written the text that the user has to remove or to add."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is left to do, by tasuki or by hand."""
+        return self.has_changes or bool(self.to_remove or self.to_add)
 
     @property
     def has_changes(self) -> bool:
@@ -154,6 +167,10 @@ class Installer:
             values = edits.find_own_values(text, addition) if text and state != "foreign" else []
             yield InstallState(addition, state, tuple(_find_programs(values)))
 
+    def list_created_folders(self) -> tuple[str, ...]:
+        """List the folders that were created for the record, the outermost first."""
+        return _InstallWork(self.data, "").record.folders
+
     def find_leftovers(self, harness: str, additions: Sequence[Addition]) -> list[str]:
         """List what was installed and would not be now.
 
@@ -179,14 +196,21 @@ class Installer:
         """
         if not expected.has_changes:
             return
-        with hold_lock(self.data):
+        with hold_lock(self.data) as created:
             plan = (self.plan_removal if remove else self.plan)(harness, additions)
             if plan.steps != expected.steps:
                 raise InstallFailed(
                     "The files changed while they were being read. Nothing was written; run the command again."
                 )
+            record = str(self.data / RECORD)
+            content = plan.files.get(record)
+            if content and created:
+                made = msgspec.json.decode(content, type=InstallRecord)
+                plan.files[record] = _encode_record(structs.replace(made, folders=created))
             replace_files(plan.files, plan.before)
-            remove_empty_folders(plan.folders)
+            if content is None:
+                remove_lock(self.data)
+            remove_empty_folders((*(() if content else created), *plan.folders))
 
 
 class _InstallWork:
@@ -200,6 +224,8 @@ class _InstallWork:
         self.steps: list[InstallStep] = []
         self.folders: list[str] = []
         self.damaged = ""
+        self.to_remove: dict[str, str] = {}
+        self.to_add: dict[str, str] = {}
         self.record = self._load_record()
         self.puts = list(self.record.harnesses.get(harness, ()))
 
@@ -250,8 +276,13 @@ class _InstallWork:
         place = build_installed_addition(addition).identity
         old = next((p for p in self.puts if p.identity == place), None)
         made = (old.made, old.folders) if old else (False, ())
+        removed = ""
         if action == "replace":
-            self._remove_text(old or build_installed_addition(addition))
+            removed = self._remove_text(old or build_installed_addition(addition))
+        if not is_replaceable(path):
+            self._leave_to_user(path, addition.what, removed)
+            self.to_add[path] = edits.insert_addition(self.to_add.get(path), addition)[0]
+            return
         self.puts = [p for p in self.puts if p.identity != place]
         new = self.read_text(path) is None
         folders = find_missing_folders(path) if new else ()
@@ -268,10 +299,20 @@ class _InstallWork:
 
     def take_out(self, installed: InstalledAddition) -> None:
         """Remove an addition, and its file if that was created for it and holds nothing else."""
+        removed = self._remove_text(installed)
+        if removed and not is_replaceable(installed.path):
+            self._leave_to_user(installed.path, installed.what, removed)
+            return
         self.puts = [p for p in self.puts if p.identity != installed.identity]
-        if removed := self._remove_text(installed):
+        if removed:
             gone = self.read_text(installed.path) is None
             self.steps.append(InstallStep("remove", installed.path, installed.what, removed, gone))
+
+    def _leave_to_user(self, path: str, what: str, removed: str) -> None:
+        """Note what the user has to do in a file that cannot be written."""
+        self.steps.append(InstallStep("by_hand", path, what))
+        if removed:
+            self.to_remove[path] = self.to_remove.get(path, "") + removed
 
     def _remove_text(self, installed: InstalledAddition) -> str:
         text = self.read_text(installed.path)
@@ -287,19 +328,31 @@ class _InstallWork:
 
     def build_plan(self) -> InstallPlan:
         """Return the files with their new content, including the record."""
+        by_hand = self.to_remove | self.to_add
         whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
-        files = {path: content for path, content in whole.items() if content != self.before[path]}
+        files = {path: content for path, content in whole.items()
+                 if content != self.before[path] and path not in by_hand}  # fmt: skip
         others = {
             name: puts for name, puts in self.record.harnesses.items() if name != self.harness
         }
         self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
-        files[self.record_path] = msgspec.json.format(msgspec.json.encode(self.record), indent=1)
+        if self.record.harnesses or self.damaged:
+            files[self.record_path] = _encode_record(self.record)
+        elif self.before[self.record_path] is not None:
+            files[self.record_path] = None
+            self.folders += self.record.folders
         if self.damaged:
             self.before[self.damaged] = read_content(self.damaged)
             files[self.damaged] = self.before[self.record_path]
         before = {path: self.before[path] for path in files}
         folders = tuple(sorted(set(self.folders)))
-        return InstallPlan(tuple(self.steps), files, before, folders, self.damaged)
+        return InstallPlan(
+            tuple(self.steps), files, before, folders, self.damaged, self.to_remove, self.to_add
+        )
+
+
+def _encode_record(record: InstallRecord) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 @contextmanager

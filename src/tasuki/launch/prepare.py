@@ -29,7 +29,8 @@ class LaunchResult(Struct, frozen=True):
     `target` is its place: `session:window` in tmux, the terminal's device here. `filled`
     says whether the text of the plan is in its input, where the plan had one. `code` is
     the exit status of a program that ran in this terminal and ended; a signal n gives 128 + n.
-    `attach` is the command that shows it, where it is not on the screen already.
+    `attach` is the command that shows it, where it is not on the screen already. `back` says
+    how to come back to the window of this program, where the successor's took its place.
     """
 
     how: str
@@ -39,6 +40,7 @@ class LaunchResult(Struct, frozen=True):
     filled: bool = False
     code: int | None = None
     attach: tuple[str, ...] = ()
+    back: str = ""
 
 
 def build_environment(plan: LaunchPlan) -> dict[str, str]:

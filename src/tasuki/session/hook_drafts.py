@@ -64,7 +64,10 @@ def wait_for_thread(name: str, answer: str = "") -> Path:
         time.sleep(0.03)
     if name and thread_file.exists():
         return path
-    raise NothingToHandOff("Nothing to hand off (no messages yet).")
+    raise NothingToHandOff(
+        "Nothing to hand off (no messages yet). To hand off an earlier conversation of this folder, "
+        'type in a shell: tasuki "GOAL"'
+    )
 
 
 def _contains_answer(thread: Path, answer: str) -> bool:

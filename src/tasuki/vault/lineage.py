@@ -5,14 +5,23 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tasuki.columns import format_row
 from tasuki.errors import HandoffNotFound
-from tasuki.model import Handoff
+from tasuki.model import Handoff, HandoffEvent
 from tasuki.text_safety import shorten_to_line
 from tasuki.vault.fleet_records import FleetRecord
 from tasuki.vault.store import State, Vault, derive_state
 
 Link = Literal["", "parent", "revises", "thread", "agent"]
 GOAL_WIDTH = 60
+
+
+class Successor(Struct, frozen=True):
+    """The thread in which a handoff was started; `path` may be empty."""
+
+    harness: str
+    id: str
+    path: str = ""
 
 
 class LineageNode(Struct, frozen=True):
@@ -22,7 +31,7 @@ class LineageNode(Struct, frozen=True):
     `link` says how it belongs to the node above: its thread began with that handoff (`parent`),
     it is an edited revision of it (`revises`), its thread is the one that the events of that
     handoff name (`thread`), or its agent took over by that one (`agent`). `fleet` is the
-    fleet's record of it.
+    fleet's record of it. `successor` is known from its events, or from a handoff that follows.
     """
 
     id: str
@@ -31,10 +40,14 @@ class LineageNode(Struct, frozen=True):
     state: State = "draft"
     children: tuple[str, ...] = ()
     fleet: FleetRecord | None = None
+    successor: Successor | None = None
 
 
 class Lineage(Struct, frozen=True):
-    """Handoffs as trees: `roots` oldest first, `nodes` by id. `focus` is the requested one."""
+    """Handoffs as trees: `roots` oldest first, `nodes` by id. `focus` is the requested one.
+
+    Of a requested thread it is the newest handoff from or to it.
+    """
 
     nodes: dict[str, LineageNode]
     roots: tuple[str, ...]
@@ -56,7 +69,7 @@ def build_lineage(
     *,
     printed: bool = False,
 ) -> Lineage:
-    """Build the trees of all stored handoffs, or the one tree that contains the handoff `id`.
+    """Build the trees of all stored handoffs, or those that contain `id`, a handoff or a thread.
 
     `records` are handoffs of a fleet's agents, the oldest first: they and the stored ones form
     one lineage. What was only printed is left out where nothing descends from it, unless
@@ -64,9 +77,9 @@ def build_lineage(
     Raises HandoffNotFound for an unknown `id`.
     """
     fleet = {record.id: record for record in records}
-    focus = _find_focus(vault, id, fleet) if id else ""
     handoffs = {handoff.id: handoff for handoff in reversed(vault.list_handoffs())}
     states: dict[str, State] = {}
+    successors: dict[str, Successor] = {}
     handoffs_by_thread: dict[str, str] = {}
     for handoff in handoffs.values():
         try:
@@ -74,13 +87,50 @@ def build_lineage(
             states[handoff.id] = derive_state(events)
         except HandoffNotFound:  # The events cannot be read.
             events, states[handoff.id] = [], "uncertain"
+        if successor := find_successor(events):
+            successors[handoff.id] = successor
         for event in events:
             if thread := event.detail.get("successor_thread"):
                 handoffs_by_thread.setdefault(thread, handoff.id)
     for record in records:
         if record.successor_session:
             handoffs_by_thread.setdefault(record.successor_session, record.id)
-    handoffs_by_successor = {r.successor_id: r.id for r in records if r.successor_id is not None}
+    parents = _remove_circles(_find_links(handoffs, fleet, handoffs_by_thread))
+    for child, (parent, link) in parents.items():
+        if link == "parent" and child in handoffs:
+            old, before = handoffs[child].predecessor, handoffs.get(parent)
+            if before and before.predecessor.thread_id == old.thread_id:
+                continue
+            successors.setdefault(parent, Successor(old.harness, old.thread_id, old.path))
+    found = _find_wanted(vault, id, fleet, handoffs, successors) if id else ()
+    wanted = [known for known in parents if known in found]
+    if not printed:
+        _remove_printed(parents, states, wanted)
+    whole = _assemble_nodes(handoffs, states, parents, fleet, successors)
+    return _extract_trees(whole, wanted) if wanted else whole
+
+
+def find_successor(events: Sequence[HandoffEvent]) -> Successor | None:
+    """Find the thread that the last start of a handoff names; None where that start failed."""
+    named = [event.detail for event in events if event.detail.get("successor_thread")]
+    if not named or derive_state(events) == "failed":
+        return None
+    last = named[-1]
+    path = last.get("successor_path", "")
+    return Successor(last.get("harness", ""), last["successor_thread"], path)
+
+
+def _find_links(
+    handoffs: Mapping[str, Handoff],
+    fleet: Mapping[str, FleetRecord],
+    handoffs_by_thread: Mapping[str, str],
+) -> dict[str, tuple[str, Link]]:
+    """Find what each handoff follows, and why; the oldest first."""
+    handoffs_by_successor = {
+        record.successor_id: record.id
+        for record in fleet.values()
+        if record.successor_id is not None
+    }
     links: dict[str, tuple[str, Link]] = {}
     created = {h.id: h.created for h in handoffs.values()}
     for handoff_id in sorted(
@@ -95,22 +145,18 @@ def build_lineage(
             links[handoff_id] = _find_agent_parent(
                 fleet[handoff_id], handoffs_by_thread, handoffs_by_successor
             )
-    parents = _remove_circles(links)
-    if not printed:
-        _remove_printed(parents, states, focus)
-    whole = _assemble_nodes(handoffs, states, parents, fleet)
-    return _extract_tree(whole, focus) if focus else whole
+    return links
 
 
 def _remove_printed(
-    parents_by_id: dict[str, tuple[str, Link]], states: Mapping[str, State], focus: str
+    parents_by_id: dict[str, tuple[str, Link]], states: Mapping[str, State], wanted: Sequence[str]
 ) -> None:
     while True:
         parents = {parent for parent, _ in parents_by_id.values()}
         ends = [
             id
             for id in parents_by_id
-            if states.get(id) == "printed" and id not in parents and id != focus
+            if states.get(id) == "printed" and id not in parents and id not in wanted
         ]
         if not ends:
             return
@@ -118,15 +164,44 @@ def _remove_printed(
             del parents_by_id[id]
 
 
-def _find_focus(vault: Vault, id: str, fleet: Mapping[str, FleetRecord]) -> str:
-    """Find the whole id of a handoff, of the vault or of the fleet. Raises HandoffNotFound."""
+def _find_wanted(
+    vault: Vault,
+    id: str,
+    fleet: Mapping[str, FleetRecord],
+    handoffs: Mapping[str, Handoff],
+    successors: Mapping[str, Successor],
+) -> list[str]:
+    """Find a handoff of the vault or of the fleet, or all handoffs from and to a thread.
+
+    Raises HandoffNotFound.
+    """
     try:
-        return vault.get(id).id
-    except HandoffNotFound:
-        matches = [known for known in fleet if known.startswith(id.strip().lower())]
-        if len(matches) == 1 and len(id.strip()) >= 4:
-            return matches[0]
-        raise
+        return [vault.get(id).id]
+    except HandoffNotFound as error:
+        wanted = id.strip().lower()
+        matches = [known for known in fleet if known.startswith(wanted)]
+        if len(wanted) < 4:
+            raise
+        if len(matches) == 1:
+            return matches
+        threads: dict[str, list[str]] = {}
+        for handoff in handoffs.values():
+            threads.setdefault(handoff.predecessor.thread_id, []).append(handoff.id)
+        for known, successor in successors.items():
+            threads.setdefault(successor.id, []).append(known)
+        for record in fleet.values():
+            threads.setdefault(record.session, []).append(record.id)
+        found = [thread for thread in threads if thread.lower().startswith(wanted)]
+        if len(found) > 1:
+            raise HandoffNotFound(
+                f"{len(found)} threads begin with {id}; give more of the id: {', '.join(found[:8])}"
+            ) from error
+        if not found:
+            raise HandoffNotFound(
+                f"Neither a handoff nor a thread that was handed off has the id {id}. "
+                "List them with: tasuki handoffs, tasuki threads"
+            ) from error
+        return threads[found[0]]
 
 
 def _find_agent_parent(
@@ -141,11 +216,15 @@ def _find_agent_parent(
     return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
 
 
-def draw_lineage(lineage: Lineage) -> str:
-    """Draw the lineage for a terminal: one line a handoff, indented only where it forks."""
+def draw_lineage(lineage: Lineage, width: int = 400) -> str:
+    """Draw the lineage for a terminal: one line a handoff, indented only where it forks.
+
+    Where `width` columns are too few for one line, it takes several.
+    """
     lines = []
-    for id, first, _ in _walk_nodes(lineage):
-        lines.append(first + _format_node(lineage.nodes[id], id == lineage.focus))
+    for id, first, rest in _walk_nodes(lineage):
+        cells, words = _describe_node(lineage.nodes[id], id == lineage.focus)
+        lines.append(format_row((first + cells[0], *cells[1:]), words, width, rest))
     return "\n".join(lines)
 
 
@@ -190,6 +269,7 @@ def _assemble_nodes(
     states: Mapping[str, State],
     parents_by_id: Mapping[str, tuple[str, Link]],
     fleet: Mapping[str, FleetRecord],
+    successors: Mapping[str, Successor],
 ) -> Lineage:
     children: dict[str, list[str]] = {}
     for id, (parent, _) in parents_by_id.items():
@@ -202,6 +282,7 @@ def _assemble_nodes(
             states.get(id, "draft"),
             tuple(children.get(id, ())),
             fleet.get(id),
+            successors.get(id),
         )
         for id, (_, link) in parents_by_id.items()
     }
@@ -213,15 +294,16 @@ def _assemble_nodes(
     return Lineage(nodes, tuple(id for _, id in sorted(dated_roots)))
 
 
-def _extract_tree(whole: Lineage, focus: str) -> Lineage:
-    root = whole.list_chain(focus)[0]
-    nodes = {}
-    waiting = [root]
+def _extract_trees(whole: Lineage, wanted: Sequence[str]) -> Lineage:
+    """Leave the trees that contain what is wanted, and nothing else."""
+    found = {whole.list_chain(id)[0] for id in wanted}
+    roots = tuple(root for root in whole.roots if root in found)
+    nodes, waiting = {}, list(roots)
     while waiting:
         node = whole.nodes[waiting.pop()]
         nodes[node.id] = node
         waiting.extend(node.children)
-    return Lineage(nodes, (root,), focus)
+    return Lineage(nodes, roots, wanted[-1])
 
 
 def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
@@ -239,32 +321,23 @@ def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
             waiting.append((child, rest + corner, rest + bar))
 
 
-def _format_node(node: LineageNode, focus: bool) -> str:
+def _describe_node(node: LineageNode, focus: bool) -> tuple[tuple[str, ...], str]:
+    """Return the cells of a node's row, and its words."""
     mark = "◆" if focus else "●"
-    if node.fleet:
-        return _format_agent_node(node.fleet, mark)
+    if record := node.fleet:
+        new = f" → agent {record.successor_id}" if record.successor_id is not None else ""
+        who = shorten_to_line(f"{record.persona}: agent {record.agent_id}{new}", 60)
+        day = record.created.replace("T", " ")[:16]
+        return (f"{mark} {record.id[:8]}", day, who, record.state), record.summary
     if (handoff := node.handoff) is None:
-        return f"○ {shorten_to_line(node.id, 8)}  (not stored here)"
-    revision = "revision  " if node.link == "revises" else ""
+        return (f"○ {shorten_to_line(node.id, 8)}", "(not stored here)"), ""
     old = handoff.predecessor
-    way = f"{old.harness} {old.thread_id[:8]}" + (f" → {handoff.to}" if handoff.to else "")
-    parts = (
-        f"{mark} {handoff.id[:8]}",
-        shorten_to_line(handoff.created.replace("T", " ")[:16], 16),
-        shorten_to_line(way, 40),
-        node.state,
-        revision + shorten_to_line(handoff.goal.shown, GOAL_WIDTH),
-    )
-    return "  ".join(parts)
-
-
-def _format_agent_node(record: FleetRecord, mark: str) -> str:
-    successor = f" → agent {record.successor_id}" if record.successor_id is not None else ""
-    parts = (
-        f"{mark} {record.id[:8]}",
-        record.created.replace("T", " ")[:16],
-        shorten_to_line(f"{record.persona}: agent {record.agent_id}{successor}", 60),
-        record.state,
-        record.summary,
-    )
-    return "  ".join(parts)
+    way = f"{old.harness} {old.thread_id[:8]}"
+    if new_thread := node.successor:
+        way += f" → {new_thread.harness or handoff.to} {new_thread.id[:8]}"
+    elif handoff.to:
+        way += f" → {handoff.to}"
+    day = shorten_to_line(handoff.created.replace("T", " ")[:16], 16)
+    revision = "revision  " if node.link == "revises" else ""
+    goal = revision + shorten_to_line(handoff.goal.shown, GOAL_WIDTH)
+    return (f"{mark} {handoff.id[:8]}", day, shorten_to_line(way, 40), node.state), goal

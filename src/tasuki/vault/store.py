@@ -149,6 +149,11 @@ class Vault:
                 )
         return sorted(handoffs, key=lambda handoff: (handoff.created, handoff.id), reverse=True)
 
+    def list_newest_ids(self, limit: int) -> list[str]:
+        """List the ids of the handoffs that changed last, newest first; none of them is read."""
+        changed = {id: (self.root / id).stat().st_mtime for id in self._list_ids()}
+        return sorted(changed, key=lambda id: -changed[id])[:limit]
+
     def append_event(self, prefix: str, event: HandoffEvent) -> None:
         """Add an event to a handoff, as one line. Raises HandoffNotFound or StoreFailed."""
         path = self._find_folder(prefix) / EVENTS

@@ -2,7 +2,7 @@
 
     thread file → cuts → truncated copy → the whole tool → brief → figures, next to the baselines
 
-No judge is needed: the targets are what the agent really did next. See docs/evaluation.md.
+No judge is needed: the targets are what the agent really did next. See workshop/evaluation.md.
 """
 
 import os

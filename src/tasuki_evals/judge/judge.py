@@ -3,7 +3,7 @@
     brief → probes → answers from the brief → verdicts → figures, next to the agreement with people
 
 A judge whose agreement with the labels of people is not measured, or is below 90 %, gives
-the opinion of a model and no more. See docs/evaluation.md.
+the opinion of a model and no more. See workshop/evaluation.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,5 +1,7 @@
 """The goal rules (B1)."""
 
+import time
+
 import pytest
 
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, explain_vagueness
@@ -111,9 +113,11 @@ def test_goals_of_the_same_shapes_that_name_a_thing_pass(text: str) -> None:
 
 
 def test_the_minimum_length_counts_characters_and_can_be_set() -> None:
-    """Eleven characters are too short by default, and long enough with a minimum of five."""
-    assert "11 of 12" in explain_vagueness("rename foo!")
-    assert explain_vagueness("rename foo!", min_length=5) == ""
+    """One word needs twelve by default; several that are not all vague need half as many."""
+    assert "11 of 12" in explain_vagueness("MIN_LENGTHS")
+    assert explain_vagueness("MIN_LENGTHS", min_length=5) == ""
+    assert "5 of 6" in explain_vagueness("go x!")
+    assert explain_vagueness("rename foo!") == ""
 
 
 def test_force_accepts_a_vague_goal_and_says_so_but_never_an_empty_one() -> None:
@@ -121,3 +125,165 @@ def test_force_accepts_a_vague_goal_and_says_so_but_never_an_empty_one() -> None
     assert check_goal("continue", force=True).forced is True
     with pytest.raises(GoalTooVague):
         check_goal("  ", force=True)
+
+
+VAGUE_IN = {
+    "en": """
+        continue | go on | see above | as discussed | do it | as we discussed | do what we discussed | like I said |
+        same as before | keep at it | just do it | get it done | do the needful | carry on | proceed | next | what's
+        next | finish it | what I said before | please see above | as agreed | go ahead and do it | do that | the rest
+        | make it work | fix everything | fix it all | start | let's go | you know what | as above | as planned |
+        follow the plan | the above | see the conversation | see the thread above | read the conversation | use the
+        context | handoff | hand this off | hand off | hand over | do as I said | same task | same again | as
+        mentioned
+    """,
+    "de": """
+        weiter | mach weiter | weitermachen | wie besprochen | siehe oben | mach das | mach es | tu es | fortfahren |
+        wie gehabt | wie vereinbart | mach es fertig | den Rest | mach den Rest | los | los geht's | fang an | wie
+        oben | wie gesagt | das Gleiche nochmal | mach wie besprochen weiter | bitte wie besprochen umsetzen | so wie
+        abgesprochen | weiter geht's | alles erledigen
+    """,
+    "fr": """
+        continue | continuer | vas-y | voir ci-dessus | comme convenu | comme discuté | fais-le | poursuis | continue
+        comme prévu | comme on a dit | fais comme convenu | la suite | finis-le | allez | voir plus haut | on continue
+        | fais ce qu'on a dit | fais le reste | comme prévu | allons-y
+    """,
+    "es": """
+        continúa | continua | sigue | sigue adelante | ver arriba | como lo hablamos | como acordamos | hazlo |
+        adelante | dale | lo de arriba | como hablamos | como se discutió | haz lo que dijimos | haz el resto | véase
+        arriba | termínalo | vamos | lo mismo de antes | según lo acordado
+    """,
+    "it": """
+        continua | continuare | vai avanti | vedi sopra | come discusso | come concordato | fallo | procedi | prosegui
+        | come detto | fai il resto | come sopra | avanti | come d'accordo | fai quello che abbiamo detto | finiscilo
+        | andiamo avanti | continua così
+    """,
+    "pt": """
+        continue | continua | continuar | segue | siga em frente | vai em frente | ver acima | veja acima | como
+        combinado | como discutido | faça isso | faz isso | prossiga | como falamos | conforme combinado | faça o
+        resto | vamos lá | como dito | faça o que combinamos
+    """,
+    "nl": """
+        ga door | doorgaan | ga verder | zie boven | zoals besproken | zoals afgesproken | doe het | doe maar | ga
+        maar door | verder | maak het af | de rest | doe de rest | zie hierboven | ga zo door | vervolg | ga verder
+        waar we gebleven waren | doe wat we besproken hebben
+    """,
+    "pl": """
+        kontynuuj | dalej | jedziemy dalej | patrz wyżej | jak ustalono | jak rozmawialiśmy | zrób to | rób dalej |
+        idź dalej | dokończ | zrób resztę | zgodnie z ustaleniami | tak jak wcześniej | kontynuuj proszę | jak
+        omówiono | jak wyżej | zobacz powyżej | kontynuuj pracę | do dzieła
+    """,
+    "ja": """
+        続けて | 続き | 続行 | 続行して | 上記参照 | 上記の通り | 上の通り | 話した通りに | 相談した通り | やって | やってください | 進めて | 進めてください | お願い | お願いします |
+        続けてお願いします | さっきの続き | 話した通りにやって | 同じように | 残りもお願いします | 残りをやって | お任せします | 続きをやって | 次へ
+    """,
+    "ko": """
+        계속 | 계속해 | 계속해줘 | 계속하세요 | 계속 진행해줘 | 계속 진행 | 진행해 | 진행해줘 | 위 참조 | 위에 참고 | 위 내용대로 | 논의한 대로 | 논의한대로 해줘 | 말한 대로 |
+        말한대로 해 | 해줘 | 그렇게 해줘 | 다음 | 이어서 | 이어서 해줘 | 이어서 진행해줘 | 나머지 해줘 | 하던 거 계속 | 마무리해줘 | 아까 말한 대로
+    """,
+    "zh": """
+        继续 | 请继续 | 继续吧 | 接着 | 接着做 | 见上 | 如上 | 见上文 | 如上所述 | 按照讨论的 | 按讨论的做 | 按之前说的做 | 照做 | 做吧 | 去做 | 开始 | 开始吧 | 下一步 |
+        继续做 | 继续完成 | 完成剩下的 | 剩下的 | 做剩下的 | 同上 | 請繼續 | 繼續 | 如前所述 | 继续下去 | 按计划进行 | 按我们说的做 | 就这样做 | 搞定它
+    """,
+    "tr": """
+        devam | devam et | devam et lütfen | yukarıya bak | konuştuğumuz gibi | konuşulduğu gibi | yap | yap bunu |
+        bunu yap | hadi | sürdür | yukarıdaki gibi | anlaştığımız gibi | kaldığın yerden devam et | kaldığımız yerden
+        devam et | gerisini yap | bitir | tamamla | söylediğim gibi | aynen devam
+    """,
+    "ru": """
+        продолжай | продолжи | продолжить | дальше | давай дальше | смотри выше | см. выше | как обсуждали | как
+        договорились | сделай это | делай | как обсудили | продолжай дальше | как и раньше | то же самое | сделай
+        остальное | доделай | вперёд | поехали | как я сказал | как договаривались | закончи
+    """,
+}
+"""Goals that say nothing, in each language: go on, see above, as discussed, do it."""
+CONCRETE_IN = {
+    "en": """
+        fix #42 | add retries | fix login | run tests | add tests | drop py38 | bump deps | update docs | write docs |
+        fix CI | fix typo | lint it with ruff | fix issue 42 | fix the login bug | add --json | use uv | support
+        py3.13 | rename foo | port to go | try pnpm | fix GH-42 | do #42 | close #42 | revert abc1234 | merge PR 7 |
+        continue with #42 | add i18n | run lint | debug OOM | test foo | deploy it | commit and push | fix 2 failing
+        tests | remove dead code | see above but for the CLI | apply the discussed retry fix in upload.py | fix
+        above-the-fold CSS | fix the build | squash commits | write tests | release 1.2 | go on with the parser | add
+        dark mode | fix tests | improve performance | review my diff | refactor the login handler | explain the error
+        | fix bug 17 | add CORS | resume upload
+    """,
+    "de": """
+        Tests schreiben | Login reparieren | füge Retries hinzu | fix #42 | README übersetzen | mach den Login
+        schneller | Doku ergänzen | wie besprochen die Retries in upload.py einbauen | baue Caching ein | lösche toten
+        Code | Parser fixen
+    """,
+    "fr": """
+        ajoute des tests | corrige le login | corrige #42 | ajoute des retries | lance les tests | traduis le README |
+        mets à jour la doc | renomme foo | comme convenu ajoute le cache
+    """,
+    "es": """
+        añade tests | arregla el login | arregla #42 | añade reintentos | ejecuta las pruebas | traduce el README |
+        corrige el enlace | borra la caché
+    """,
+    "it": """
+        aggiungi i test | correggi il login | aggiungi i retry | correggi #42 | lancia i test | traduci il README |
+        rinomina foo | aggiorna la doc
+    """,
+    "pt": """
+        adicione testes | corrija o login | corrija #42 | adicione retries | rode os testes | traduza o README |
+        atualize a doc
+    """,
+    "nl": """
+        voeg tests toe | fix de login | fix #42 | voeg retries toe | draai de tests | vertaal de README | update de
+        docs
+    """,
+    "pl": """
+        dodaj testy | napraw logowanie | napraw #42 | dodaj ponowienia | uruchom testy | przetłumacz README | zmień
+        nazwę foo
+    """,
+    "ja": """
+        テスト追加 | ログイン修正 | #42を修正 | テストを書く | リトライ追加 | READMEを翻訳 | 型を直して | 続けてテストを書く | 上記のリトライを実装 | テスト実行 | 依存更新
+    """,
+    "ko": """
+        테스트 추가 | 로그인 수정 | #42 수정 | 재시도 추가 | 테스트 실행 | README 번역 | 로그인 고쳐줘 | 계속해서 테스트 작성 | 타입 오류 수정 | 캐시 추가
+    """,
+    "zh": """
+        修复登录 | 加测试 | 添加重试 | 修复#42 | 跑测试 | 写文档 | 翻译README | 继续写解析器测试 | 修复登录错误 | 升级依赖 | 加缓存 | 按讨论的方案给上传加重试 | 重构解析器 |
+        删除死代码
+    """,
+    "tr": """
+        test ekle | girişi düzelt | #42'yi düzelt | yeniden deneme ekle | testleri çalıştır | README'yi çevir |
+        önbellek ekle
+    """,
+    "ru": """
+        добавь тесты | почини логин | исправь #42 | добавь повторы | запусти тесты | переведи README | обнови доки |
+        удали мёртвый код
+    """,
+}
+"""The shortest goals that name something, in each language."""
+
+
+def split_table(text: str) -> list[str]:
+    """The goals of a language."""
+    return [" ".join(goal.split()) for goal in text.split("|")]
+
+
+@pytest.mark.parametrize("language", VAGUE_IN)
+def test_in_thirteen_languages_vague_goals_are_asked_again(language: str) -> None:
+    """None of them passes, with capitals or a full stop neither."""
+    goals = split_table(VAGUE_IN[language])
+    changed = [*goals, *(goal.capitalize() for goal in goals), *(f"{goal}." for goal in goals)]
+
+    assert [goal for goal in changed if not explain_vagueness(goal)] == []
+
+
+@pytest.mark.parametrize("language", CONCRETE_IN)
+def test_in_thirteen_languages_short_goals_that_name_something_pass(language: str) -> None:
+    """A verb and a thing are enough."""
+    goals = split_table(CONCRETE_IN[language])
+
+    assert [goal for goal in goals if explain_vagueness(goal)] == []
+
+
+def test_a_long_goal_is_examined_quickly() -> None:
+    """A hundred thousand characters of vague pieces, and one that is none, take no time."""
+    began = time.monotonic()
+    explain_vagueness("続けてしてください" * 10_000 + "x")
+
+    assert time.monotonic() - began < 1

@@ -16,6 +16,7 @@ import pytest
 from msgspec import structs
 from tree import IMPORTABLE
 
+from tasuki.config import toml_text
 from tasuki.errors import InstallFailed
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
 from tasuki.install.installer import Installer
@@ -191,6 +192,66 @@ def test_a_table_ends_before_the_comment_of_the_next_one(place: Place) -> None:
     assert place.toml.read_text() == TOML + "\n# about trust\n[hooks.state]\na = 1\n"
 
 
+TOML_FILES = (
+    'mcp_servers = { foo = { command = "x" } }\n', "mcp_servers = {}\n", 'mcp_servers={foo={command="}"}}# {',
+    'mcp_servers = { foo = { command = "x" }, "b" = {a = [1,\n2]} } # c\n[tui]\nx = 1\n',
+    '"mcp_servers" = { foo.command = "x" }\r\n[tui]\r\n', '[mcp_servers]\nfoo.command = "x"\nfoo.args = []\n',
+    'mcp_servers.foo.command = "x"\nmodel = "y"\n', 'mcp_servers.foo = { command = "x" }',
+    '[mcp_servers."foo.bar"]\ncommand = "x"\n', "['mcp_servers'.foo]\ncommand='x'\n", "[mcp_servers] # c\n\n[tui]\na=1\n",
+    "[[hooks.Stop]]\nx = 1\n[[hooks.Stop]]\nx = 2\n", 'hooks = { Stop = [ { command = "a" }, ] }\n',
+    'model = "x"\r\n[mcp_servers.foo]\r\ncommand = "x"\r\n', "[mcp_servers]", "# only\n", "a = [\n[ 'x' ],\n]\n\n\n",
+    'x = """\n[mcp_servers.tasuki]\nTASUKI_INSTALLED"""""\n', "\ufeffmodel = 'x'\n", "[mcp_servers.tasuki_other]\nb = 1.5\n",
+    "t = 1979-05-27 07:32:00\n'a.b' = \"\"\"\\\"\"\"\"\n",
+)  # fmt: skip
+"""Tables of TOML in every form."""
+
+
+@pytest.mark.parametrize("text", TOML_FILES)
+@pytest.mark.parametrize("has_record", [True, False])
+def test_tables_in_every_form_of_toml_come_back_to_the_letter(
+    tmp_path: Path, text: str, has_record: bool
+) -> None:
+    """The tools are a table of their own, or a member of an inline one, and nothing else changes."""
+    place = Place(tmp_path)
+    place.toml.write_bytes(text.encode())
+    place.install()
+
+    after = tomllib.loads(place.toml.read_bytes().decode().removeprefix("\ufeff"))
+    assert after["mcp_servers"].pop("tasuki")["command"] == "/opt/tasuki"
+    before = tomllib.loads(text.removeprefix("\ufeff"))
+    assert after == {"mcp_servers": {}} | before
+    assert {step.action for step in place.installer.plan("x", place.additions()).steps} == {"there"}
+    if not has_record:
+        (tmp_path / "data" / "installed.json").unlink()
+    place.uninstall()
+    back = place.toml.read_bytes().decode()
+    # Only the record knows whether there was a newline at the end.
+    assert (back if has_record else back.rstrip("\n")) == (
+        text if has_record else text.rstrip("\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[mcp_servers]\ntasuki = {env = 'TASUKI_INSTALLED'}\na = 1\n", "[mcp_servers]\na = 1\n"),
+        ("mcp_servers = {tasuki = {env = 'TASUKI_INSTALLED'}, a = 1}\n", "mcp_servers = {a = 1}\n"),
+        ("mcp_servers = { tasuki = {env = 'TASUKI_INSTALLED'} }\n", "mcp_servers = {}\n"),
+        ("mcp_servers = {tasuki = {env = 'mine'}, a = 1}\n", None),
+        ("mcp_servers.tasuki.env = 'TASUKI_INSTALLED'\n", None),
+    ],
+)
+def test_a_table_that_was_written_anew_is_found_in_its_new_form(
+    tmp_path: Path, text: str, left: str | None
+) -> None:
+    """Without the record; one without the mark, or without a place of its own, stays."""
+    place = Place(tmp_path)
+    place.toml.write_text(text)
+    place.uninstall()
+
+    assert place.toml.read_text() == (text if left is None else left)
+
+
 def test_an_older_version_is_replaced(place: Place) -> None:
     """One of ours with another content is brought up to date, and one that is no more goes."""
     before = place.everything()
@@ -262,16 +323,47 @@ def test_modes_stay_and_links_are_followed(place: Place) -> None:
     assert real.read_text() == SETTINGS
 
 
-def test_a_file_that_may_not_be_written_stops_it_all(place: Place) -> None:
-    """Read-only means read-only, also for an administrator; what came before it is not written."""
+def test_a_file_that_may_not_be_written_is_left_to_the_user(place: Place) -> None:
+    """Read-only means read-only, also for an administrator; the rest is done, there and back."""
     place.toml.chmod(0o400)
     before = place.everything()
-    with pytest.raises(InstallFailed, match=r"Cannot write .*config\.toml: you have no permission"):
-        place.install()
-
-    assert place.everything() == before
-    assert not (place.home / "commands").exists()
+    plan = place.installer.plan("x", place.additions())
+    assert list(plan.to_add) == [str(place.toml)]
+    table = tomllib.loads(plan.to_add[str(place.toml)])["mcp_servers"]["tasuki"]
+    assert table["command"] == "/opt/tasuki"
+    place.install()
+    assert place.toml.read_text() == TOML
+    assert place.command.exists()
     assert not list(place.home.rglob(".tasuki-*"))
+    assert place.actions() == ["there"] * 4 + ["by_hand"]
+
+    added, _ = toml_text.add_table(TOML, ("mcp_servers", "tasuki"), place.additions()[-1].body)
+    place.toml.chmod(0o600)
+    place.toml.write_text(added)
+    place.toml.chmod(0o400)
+    assert set(place.actions()) == {"there"}
+    removal = place.installer.plan_removal("x", place.additions())
+    assert added.replace(removal.to_remove[str(place.toml)], "") == TOML
+    place.uninstall()
+    assert place.toml.read_text() == added
+    assert {name: content for name, content in place.everything().items() if name != "config.toml"} == {
+        name: content for name, content in before.items() if name != "config.toml"
+    }  # fmt: skip
+
+
+def test_an_older_part_in_a_file_that_may_not_be_written_is_told(place: Place) -> None:
+    """What is to be removed, and what takes its place; the record stays until that is done."""
+    place.install()
+    place.settings.chmod(0o400)
+    server = JsonEntry(str(place.settings), ("hooks", "Stop"), hook("tasuki hook 2"), "a hook")
+    plan = place.installer.plan("x", (server,))
+
+    assert "tasuki hook; /opt" in plan.to_remove[str(place.settings)]
+    assert "tasuki hook 2; /opt" in plan.to_add[str(place.settings)]
+    assert json.loads(plan.to_add[str(place.settings)]) == {"hooks": {"Stop": [server.value]}}
+    place.install((server,))
+    assert "TASUKI_INSTALLED" in place.settings.read_text()
+    assert str(place.settings) in (place.installer.data / "installed.json").read_text()
 
 
 def test_a_full_disk_leaves_all_as_it_was(place: Place) -> None:

@@ -325,6 +325,76 @@ def test_hooks_of_gemini_that_are_off_are_told(
     assert f"! {what} → " in doctor(session, "gemini")
 
 
+REJECTED = (
+    ("claude", ".claude/settings.json", "{\n// mine\n}", "comments"),
+    ("claude", ".claude/settings.json", '{"a": "//,}", "b": [1, /* x */], }', "commas before a closing bracket and comments"),
+    ("claude", ".claude/settings.json", '\ufeff{"a": "// , ]"}', ""),
+    ("claude", ".claude.json", "{/* mine */}", "comments"),
+    ("codex", ".codex/hooks.json", "\ufeff{}", "the byte order mark"),
+    ("codex", ".codex/hooks.json", '{"hooks": {},}', "commas before a closing bracket"),
+    ("gemini", ".gemini/settings.json", "{} // mine", ""),
+    ("gemini", ".gemini/settings.json", "\ufeff{}", "the byte order mark"),
+    ("pi", ".pi/agent/mcp.json", "{} // mine", "comments"),
+    ("opencode", ".config/opencode/opencode.json", "\ufeff{'a': 1,} // mine".replace("'", '"'), ""),
+    ("copilot", ".copilot/mcp-config.json", "\ufeff{'a': 1,} // mine".replace("'", '"'), ""),
+)  # fmt: skip
+"""Files that tasuki can edit, and why their program skips them whole. Seen in the real programs."""
+
+
+@pytest.mark.parametrize(("name", "file", "text", "why"), REJECTED)
+def test_a_file_that_its_program_skips_is_told_before_something_is_added(
+    session: Session, home: Path, name: str, file: str, text: str, why: str
+) -> None:
+    """What it holds that the program does not read, and what to do; again by the doctor."""
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    done = session.run("install", name, "--yes")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+
+    warning = f"{path}, because of {why} in it. Remove them from that file. "
+    assert said.partition(" + ")[0].count(warning) == bool(why)
+    assert (f"because of {why} in it. → Remove them" in doctor(session, name)) == bool(why)
+    session.run("uninstall", name, "--yes")
+    assert path.read_text() == text
+
+
+def test_damaged_settings_of_codex_are_told(session: Session, home: Path) -> None:
+    """Codex does not start with them."""
+    session.run("install", "codex", "--yes")
+    with (home / ".codex" / "config.toml").open("a") as file:
+        file.write("a =\n")
+
+    assert "it is not TOML" in doctor(session, "codex")
+
+
+def test_hooks_of_claude_that_are_off_elsewhere_are_told(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the project, by the user or for all, and by an organization; not in a file that is skipped."""
+    (home / ".claude").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tasuki.harness.claude.hooks.MANAGED", (tmp_path / "etc",))
+    find = made("claude").find_obstacles
+    off = '{"disableAllHooks": true}'
+    assert find() == ()
+    for name, text, advice in (
+        (".claude/settings.json", off, 'Remove "disableAllHooks" from .claude/settings.json.'),
+        (".claude/settings.local.json", off, 'Remove "disableAllHooks" from .claude/settings.local.json.'),
+        ("etc/managed-settings.json", off, 'Ask those who manage this computer: "disableAllHooks" in '),
+        ("etc/managed-settings.d/a.json", '{"allowManagedHooksOnly": true}', 'computer: "allowManagedHooksOnly" in '),
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        (told,) = find()
+        assert told.startswith("Hooks are switched off. ")
+        assert advice in told
+        path.write_text(f"{text} // skipped")
+        assert find() == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [

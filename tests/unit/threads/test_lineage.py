@@ -181,3 +181,51 @@ def test_unknown(vault: Vault) -> None:
     """An unknown id is an error, not an empty lineage."""
     with pytest.raises(HandoffNotFound):
         build_lineage(vault, "abcd1234")
+
+
+def test_the_successors_thread_is_drawn(vault: Vault) -> None:
+    """It is known from the events of a start, or from a handoff that its thread began with."""
+    vault.save(made(name(1), created=day(1), thread="thread-one", to="pi"), "brief")
+    started = event("started", harness="codex", successor_thread="thread-two")
+    vault.append_event(name(1), started)
+    vault.save(made(name(2), created=day(2), thread="thread-two", to="pi"), "brief")
+    vault.save(made(name(3), created=day(3), thread="thread-six", parent=name(2)), "brief")
+    vault.save(made(name(4), created=day(4), thread="thread-ten", to="pi"), "brief")
+    vault.append_event(name(4), started)
+    vault.append_event(name(4), event("failed"))
+
+    lines = draw_lineage(build_lineage(vault)).splitlines()
+
+    assert "claude thread-o → codex thread-t  started" in lines[0]
+    assert "claude thread-t → claude thread-s  draft" in lines[1]
+    assert "claude thread-t → pi  failed" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("id", "drawn"),
+    [
+        ("thread-one", "◆1 ●2"),
+        ("Thread-TWO", "●1 ◆2"),
+        (name(3), "◆3"),
+        ("thread-four", "●1 ◆2"),
+        ("thread-t", None),
+        ("thread-nine", None),
+        ("thr", None),
+    ],
+)
+def test_an_id_of_a_thread_draws_what_belongs_together(
+    vault: Vault, id: str, drawn: str | None
+) -> None:
+    """All handoffs from a thread and to it, with their trees, and nothing else."""
+    vault.save(made(name(1), created=day(1), thread="thread-one"), "brief")
+    vault.append_event(name(1), event("started", successor_thread="thread-two"))
+    vault.save(made(name(2), created=day(2), thread="thread-two"), "brief")
+    vault.append_event(name(2), event("started", successor_thread="thread-four"))
+    vault.save(made(name(3), created=day(3), thread="thread-three"), "brief")
+    if drawn is None:
+        with pytest.raises(HandoffNotFound):
+            build_lineage(vault, id)
+        return
+    lines = draw_lineage(build_lineage(vault, id)).splitlines()
+
+    assert " ".join(f"{line[0]}{line[9]}" for line in lines) == drawn

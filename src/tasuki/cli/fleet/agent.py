@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.answer import answer
 from tasuki.cli.fleet.changes import show_changes
 from tasuki.cli.fleet.mute import mute
@@ -29,7 +30,7 @@ NEXT_TO_REPOSITORY = ":next:"
 def agent() -> None:
     """Start agents of the fleet in tmux, talk to them, hand them off.
 
-    Needs the server: tasuki serve. Harnesses report by hooks: tasuki install HARNESS --fleet
+    The server must be running: tasuki serve. It sees agents by the hooks of: tasuki install HARNESS --fleet
     """
 
 
@@ -40,8 +41,8 @@ agent.add_command(mute)
 
 @agent.command()
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as.")
-@click.option("--harness", default="", metavar="H",
-              help="Harness to run: claude, codex, pi, …; default: the persona's.")  # fmt: skip
+@click.option("--harness", default="", metavar="H", shell_complete=complete_program,
+              help="Harness to run: claude, codex, pi, … Default: the persona's.")  # fmt: skip
 @click.option("--cwd", default="", metavar="DIR", help="Folder to work in; default: this one.")
 @click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
 @click.option(
@@ -49,7 +50,7 @@ agent.add_command(mute)
 )
 @click.option("--goal", default="", metavar="TEXT", help="Its first prompt.")
 @click.option("--on", "on_host", default="", metavar="HOST",
-              help="Host to run on; default: this one. --cwd is then a folder there.")  # fmt: skip
+              help="Host to run on. Default: this one. --cwd is then a folder there.")  # fmt: skip
 @JSON_OPTION
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 def start(
@@ -58,7 +59,7 @@ def start(
 ) -> None:  # fmt: skip
     """Start an agent in a new window of the tmux session `tasuki`.
 
-    ARGS go to the harness's program as they are.
+    ARGS are passed on to the program.
     """
     if on_host and not os.path.isabs(cwd):
         raise UsageError("Name a folder of that host, whole path: --cwd")
@@ -77,7 +78,7 @@ def start(
 
 
 @agent.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that ended.")
+@click.option("--all", "everything", is_flag=True, help="Include those that have ended.")
 @click.option("--persona", default="", metavar="SLUG", help="Only those of one persona.")
 @click.option("--host", default="", metavar="HOST", help="Only those of one host.")
 @click.option(
@@ -118,7 +119,7 @@ def _name_hosts(server: "FleetClient", records: list[dict[str, Any]]) -> dict[st
 @click.argument("id", type=int)
 @JSON_OPTION
 def show(id: int, as_json: bool) -> None:
-    """Show an agent: what it does, where it runs, its handoffs."""
+    """Show what an agent does, where it runs, and its handoffs."""
     record = create_client().get("agents", id)
     if as_json:
         print_json({"agent": record})
@@ -173,14 +174,12 @@ def attach(id: int) -> None:
 @agent.command()
 @click.argument("id", type=int)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
-@click.option(
-    "--key", metavar="KEY", help="Idempotency key: with the same key the text is typed only once."
-)
+@click.option("--key", metavar="KEY", help="With the same key, a text is typed only once.")
 @JSON_OPTION
 def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
     """Type a text to an agent as a prompt.
 
-    Exit code 1 where nothing shows that it was taken. - reads standard input.
+    `-` reads standard input. Exit code 1 if nothing proves that the text arrived.
     """
     from secrets import token_hex
 
@@ -213,12 +212,12 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
 
 @agent.command()
 @click.argument("id", type=int)
-@click.option("--force", is_flag=True, help="Also before its limit has reset.")
+@click.option("--force", is_flag=True, help="Try even before the limit resets.")
 @JSON_OPTION
 def resume(id: int, force: bool, as_json: bool) -> int:
-    """Tell an agent to go on whose usage limit has reset.
+    """Tell an agent to go on after its usage limit has reset.
 
-    Exit code 1 where nothing shows that its turn began.
+    Exit code 1 if nothing proves that its turn began.
     """
     result = create_client().post("agents", id, "resume", body={"force": force})
     if as_json:
@@ -236,7 +235,7 @@ def resume(id: int, force: bool, as_json: bool) -> int:
 def stop(id: int) -> None:
     """End an agent.
 
-    It gets its own exit command, and a signal only if it does not respond.
+    It gets its own exit command, and a signal only if it does not react.
     """
     result = create_client().post("agents", id, "stop")
     click.echo(f"Agent {id} ended: {_clean_line(result['end_reason']) or 'it is gone'}")
@@ -245,10 +244,15 @@ def stop(id: int) -> None:
 @agent.command()
 @click.argument("pane")
 @click.option(
-    "--harness", default="claude", show_default=True, metavar="H", help="What runs there."
+    "--harness",
+    default="claude",
+    show_default=True,
+    metavar="H",
+    shell_complete=complete_program,
+    help="Which harness runs there.",
 )
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as from now on.")
-@click.option("--session", default="", metavar="ID", help="Id of its thread, if known.")
+@click.option("--session", default="", metavar="ID", help="Id of its thread, if you know it.")
 @JSON_OPTION
 def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) -> None:
     """Adopt an agent that is already running in a tmux PANE: %3.
@@ -268,25 +272,25 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
 
 @agent.command()
 @click.argument("id", type=int)
-@click.option("--reason", required=True, metavar="TEXT", help="Why, in a word or a sentence.")
-@click.option("--context", default="", metavar="TEXT", help="Note for its successor.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, in a few words.")
+@click.option("--context", default="", metavar="TEXT", help="A note for its successor.")
 @click.option(
     "--force", is_flag=True, help="Do not wait for its sub-agents and background commands."
 )
 @click.option("--from-thread", is_flag=True,
-              help="Write the document from its thread, for an agent that is dead or out of quota.")  # fmt: skip
-@click.option("--to", default="", metavar="H",
+              help="Write the document from its thread: for an agent that is dead or at its limit.")  # fmt: skip
+@click.option("--to", default="", metavar="H", shell_complete=complete_program,
               help="Harness of its successor. Default: its own.")  # fmt: skip
 @click.option("--to-host", default="", metavar="HOST",
-              help="Host of its successor: its uncommitted work, its thread and the document travel there.")  # fmt: skip
+              help="Move to this host, with uncommitted work, thread and document.")  # fmt: skip
 @click.option("--to-cwd", default="", metavar="DIR",
-              help="Checkout of its repository on that host. Default: one that is found there.")  # fmt: skip
+              help="Checkout to use there. Default: one that tasuki finds.")  # fmt: skip
 @click.option("--worktree", default="", metavar="DIR",
-              help="Folder of the worktree that is made there, where no clean checkout can be used.")  # fmt: skip
+              help="Folder for a new worktree there, if no clean checkout can be used.")  # fmt: skip
 @click.option("--with-secrets", is_flag=True,
-              help="Let uncommitted work travel although it holds what looks like a secret.")  # fmt: skip
+              help="Move uncommitted work even if it seems to hold a secret.")  # fmt: skip
 @click.option("--dry-run", is_flag=True,
-              help="With --to-host: only say what would happen, and every obstacle; exit code 3 if it cannot begin.")  # fmt: skip
+              help="With --to-host: only show what would happen and what stands in the way. Exit code 3 if it cannot begin.")  # fmt: skip
 @click.option(
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
@@ -306,11 +310,11 @@ def handoff(
     watch: bool,
     as_json: bool,
 ) -> int:
-    """Hand an agent off to a fresh one of its persona, also on another host.
+    """Hand an agent off to a fresh one of its persona, here or on another host.
 
-    It is asked to write a handoff document, ends, and its successor continues with it. Of an agent at a
-    usage limit the document is written from its thread. Exit code 3 while sub-agents or background
-    commands run, or it compacts its context; --force proceeds anyway.
+    It writes a handoff document and ends, and its successor continues with the document. If it is at a
+    usage limit, the document is written from its thread. Exit code 3 while sub-agents, background
+    commands or a compaction run; --force goes ahead anyway.
     """
     server = create_client()
     if not (force or from_thread or dry_run):
@@ -358,18 +362,18 @@ def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
     "--goal", required=True, metavar="TEXT", help="What the second agent should accomplish."
 )
 @click.option("--persona", default="", metavar="SLUG",
-              help="Persona it works as; default: a new one like that of the agent.")  # fmt: skip
+              help="Persona of the second agent. Default: a new one like the first one's.")  # fmt: skip
 @click.option("--worktree", metavar="[DIR]", is_flag=False, flag_value=NEXT_TO_REPOSITORY,
-              help="Give it a git worktree and a branch of its own, in DIR or next to the repository.")  # fmt: skip
+              help="Give it its own git worktree and branch, in DIR or beside the repository.")  # fmt: skip
 @click.option(
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
 @JSON_OPTION
 def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as_json: bool) -> int:
-    """Start a second agent from the thread of an agent, which goes on undisturbed.
+    """Start a second agent from an agent's thread. The first goes on undisturbed.
 
-    Nothing is typed to the first one. The second one begins with a brief of its thread, made for the
-    goal, and has a persona of its own. Uncommitted changes stay in the folder of the first one.
+    Nothing is typed to the first. The second begins with a brief of that thread, made for the goal,
+    and has its own persona. Uncommitted changes stay with the first.
     """
     from tasuki.config.settings import load_settings
     from tasuki.draft.goal import check_goal
@@ -391,15 +395,15 @@ def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as
 
 @agent.command()
 @click.option("--reason", default="it was lost", show_default=True, metavar="TEXT",
-              help="Why, in a word or a sentence.")  # fmt: skip
+              help="Why, in a few words.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List them, start nothing.")
 @click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 if one fails.")
 @JSON_OPTION
 def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
-    """Recover every lost agent from its thread, as after a restart of the machine.
+    """Continue the work of every lost agent, for example after a reboot.
 
-    A few at once, each as `tasuki agent handoff ID --from-thread` does. An agent whose program still
-    runs is refused. Exit code 1 if an agent cannot be recovered.
+    Each is handed off from its thread, a few at a time. An agent whose program still runs is refused.
+    Exit code 1 if an agent cannot be recovered.
     """
     from tasuki.cli.fleet.handoffs import await_handoffs, print_recovery
 
@@ -455,7 +459,7 @@ def _send_order(name: str, handoff_id: str) -> dict[str, Any]:
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
 def retry(id: str, watch: bool) -> int:
-    """Continue a failed handoff. HANDOFF is the beginning of its id."""
+    """Continue a failed handoff. HANDOFF is its id or the start of it."""
     from tasuki.cli.fleet.handoffs import watch_handoff
 
     result = _send_order("retry", id)
@@ -476,7 +480,7 @@ def cancel(id: str) -> None:
 def finish(id: str) -> None:
     """Mark a failed handoff as done.
 
-    Use it if you did the rest by hand, or saw that the prompt arrived.
+    For when you did the rest by hand, or saw that the prompt arrived.
     """
     click.echo(f"Handoff {_send_order('finish', id)['id'][:8]} is done.")
 
@@ -484,7 +488,7 @@ def finish(id: str) -> None:
 @agent.command()
 @click.argument("id", metavar="HANDOFF")
 def skip(id: str) -> None:
-    """Finish a handoff without its acknowledgement."""
+    """Finish a handoff without waiting for the acknowledgement."""
     click.echo(f"Handoff {_send_order('skip', id)['id'][:8]} is done, without acknowledgement.")
 
 

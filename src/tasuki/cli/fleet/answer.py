@@ -28,17 +28,17 @@ MOST_SHOWN = 200
 @click.argument("words", nargs=-1, metavar="[CHOICE…|TEXT…]")
 @click.option(
     "--mark", default="", metavar="MARK",
-    help="Mark of the question that you mean; default: the one that was shown here last.",
+    help="Mark of the question that you mean. Default: the one shown here last.",
 )  # fmt: skip
-@click.option("--whole", is_flag=True, help="Show all of a long command or text, and its mark.")
+@click.option("--whole", is_flag=True, help="Show the whole question, and its mark.")
 @JSON_OPTION
 def answer(id: int, words: tuple[str, ...], mark: str, whole: bool, as_json: bool) -> int:
     """Answer what a waiting agent asks; without an answer, show the question.
 
-    CHOICE is the number in front of a choice; where several can be taken, give each. The keys are pressed once, and only while that
-    question is still on its screen. It answers the question that it has shown last, in this terminal: where the agent asks something else by
-    now, that is shown instead. A long one, and one that was not shown yet, is shown whole, and you are asked; a script names its --mark.
-    Exit code 1 where nothing shows that it was taken.
+    CHOICE is the number of a choice; give several if several can be ticked. Keys are pressed once,
+    and only while the question shown here last is still on the agent's screen. If it asks something
+    else by now, that is shown instead. A long or new question is shown whole first; a script passes
+    its --mark. Exit code 1 if nothing proves that the answer arrived.
     """
     client = create_client()
     data: dict[str, Any] | None = client.get("agents", id)["question"]

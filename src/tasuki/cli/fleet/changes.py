@@ -26,7 +26,7 @@ _MARKS = {
 def show_changes(id: int, diff: bool, since_handoff: bool, as_json: bool) -> None:
     """Show what an agent changed since it began: commits, files, uncommitted work.
 
-    Read by git in its folder, on its host. Secrets are replaced.
+    git reads this in the agent's folder, on its host. Secrets are hidden.
     """
     record = create_client().get(
         "agents", id, "changes", since="handoff" if since_handoff else "start",

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_table, print_json
 from tasuki.errors import UsageError
@@ -15,7 +16,7 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 def template() -> None:
     """Keep goals that are used again, and start agents from them.
 
-    Words in braces become fields: Fix {issue} in {module}. Needs the server: tasuki serve
+    Words in braces become fields: Fix {issue} in {module}. The server must be running: tasuki serve
     """
 
 
@@ -41,9 +42,11 @@ def list_templates(as_json: bool) -> None:
 @click.argument("name")
 @click.argument("goal")
 @click.option("--persona", default="", metavar="SLUG", help="Persona its agents work as.")
-@click.option("--role", default="", metavar="ROLE", help="Or the first free persona of a role.")
+@click.option("--role", default="", metavar="ROLE", help="Use the first free persona of this role.")
 @click.option("--cwd", "folder", default="", metavar="DIR", help="Folder they work in.")
-@click.option("--harness", default="", metavar="H", help="Harness they run.")
+@click.option(
+    "--harness", default="", metavar="H", shell_complete=complete_program, help="Harness they run."
+)
 @click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
 @click.option("--permission", default="", metavar="MODE", help="Permission mode of the harness.")
 @JSON_OPTION
@@ -61,10 +64,10 @@ def add(as_json: bool, **values: str) -> None:
 @template.command()
 @click.argument("name_or_id")
 @click.option("--set", "given", multiple=True, metavar="FIELD=TEXT", help="Fill in a field.")
-@click.option("--cwd", default="", metavar="DIR", help="Folder, in place of the template's.")
+@click.option("--cwd", default="", metavar="DIR", help="Use this folder instead of the template's.")
 @JSON_OPTION
 def start(name_or_id: str, given: tuple[str, ...], cwd: str, as_json: bool) -> None:
-    """Start an agent from a template; without a folder of its own it works in this one."""
+    """Start an agent from a template, in the template's folder or this one."""
     record = _find_template(name_or_id)
     fields = dict(_split_field(one) for one in given)
     folder = os.path.abspath(cwd or ".") if cwd or not record["folder"] else ""
@@ -81,7 +84,7 @@ def start(name_or_id: str, given: tuple[str, ...], cwd: str, as_json: bool) -> N
 @template.command()
 @click.argument("name_or_id")
 def remove(name_or_id: str) -> None:
-    """Remove a template; agents that it started stay."""
+    """Remove a template. Agents started from it stay."""
     create_client().delete("templates", _find_template(name_or_id)["id"])
 
 

@@ -24,12 +24,10 @@ NEXT_STEPS = (
     "Next: tasuki install claude --fleet (or another harness), then tasuki serve. "
     "All hosts of the fleet may type into each other's panes."
 )
-JSON_OPTION = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on standard output."
-)
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNVERIFIED_OPTION = click.option(
     UNVERIFIED_FLAG, "allow_unverified", is_flag=True,
-    help="Connect to PostgreSQL without a check of its certificate: whoever is in between can read and change everything.",
+    help="Do not check PostgreSQL's certificate. Anyone in between can then read and change everything.",
 )  # fmt: skip
 
 
@@ -45,17 +43,17 @@ def host() -> None:
     """List the hosts of the fleet, add hosts, join it, and retire hosts.
 
     Each host runs its own server with its own agents; all share one PostgreSQL. HOST is an id, a
-    label, or the beginning of either. What PostgreSQL needs: tasuki docs machines
+    label, or the start of either. What PostgreSQL needs: tasuki docs machines
     """
 
 
 @host.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that were retired.")
+@click.option("--all", "everything", is_flag=True, help="Include retired ones.")
 @JSON_OPTION
 def list_hosts(everything: bool, as_json: bool) -> None:
     """List the hosts of the fleet: whether they live, their agents, their load.
 
-    A host that was not seen for a minute is away: its agents are kept, and go on when it is back.
+    A host that was silent for a minute is away. Its agents stay listed and go on when it is back.
     """
     from tasuki.cli.output import format_table
 
@@ -94,7 +92,7 @@ def _format_state(record: dict[str, Any]) -> str:
 @click.argument("name", metavar="HOST")
 @click.argument("label")
 def label(name: str, label: str) -> None:
-    """Give a host another name; with '' it gets that of its machine back."""
+    """Rename a host. '' restores the name of its machine."""
     record = create_client().patch("hosts", name, body={"label": label})
     click.echo(f"{record['id']} is called {clean_for_display(record['label'])}.")
 
@@ -103,10 +101,10 @@ def label(name: str, label: str) -> None:
 @click.argument("name", metavar="HOST")
 @JSON_OPTION
 def give_up(name: str, as_json: bool) -> None:
-    """Give a host up that is away for good: its agents count as lost.
+    """Give up a host that will not come back. Its agents count as lost.
 
-    Refused while it is alive. Each agent whose thread is in the database can be handed off to another
-    host; what it had not pushed is gone. A host that comes back later says so, and starts nothing twice.
+    Refused while it is alive. An agent whose thread is in the database can continue on another host,
+    without what it had not pushed. If the host comes back after all, it starts nothing twice.
     """
     answer = create_client().post("hosts", name, "give-up")
     if as_json:
@@ -125,22 +123,22 @@ def give_up(name: str, as_json: bool) -> None:
 
 @host.command()
 @click.argument("target", required=False, metavar="[USER@BOX]")
-@click.option("--label", default="", metavar="NAME", help="How the host is called in the fleet.")
+@click.option("--label", default="", metavar="NAME", help="Name of the host in the fleet.")
 @click.option("--database-host", default="", metavar="HOST[:PORT]",
-              help="Where the other host reaches PostgreSQL, if not where this server does.")  # fmt: skip
+              help="Address of PostgreSQL for the other host, if it differs from this server's.")  # fmt: skip
 @click.option("--ssh-option", "ssh_options", multiple=True, metavar="OPTION",
-              help="An option of ssh, such as --ssh-option=-p2222. May be repeated.")  # fmt: skip
+              help="Option for ssh, such as --ssh-option=-p2222. Can be repeated.")  # fmt: skip
 @UNVERIFIED_OPTION
 @JSON_OPTION
 def add(
     target: str | None, label: str, database_host: str, ssh_options: tuple[str, ...],
     allow_unverified: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Let another host join: print the command to run there, or run it over ssh.
+    """Let another host join: print the command to run there, or run it by ssh.
 
-    The command holds a token, which is valid once, for 15 minutes. With USER@BOX it is run there;
-    tasuki must be installed on it. Needs the server, on the host whose role of PostgreSQL made the
-    tables.
+    The command holds a token that works once, within 15 minutes. With USER@BOX it is run there, where
+    tasuki must be installed. Run this on the host whose database role made the tables, while its
+    server runs.
     """
     if target is not None and as_json:
         raise UsageError("--json is for the token, which USER@BOX gets at once. Leave one out.")
@@ -179,11 +177,11 @@ def _print_token(token: dict[str, Any], *, allow_unverified: bool) -> None:
 
 @host.command()
 @click.argument("url", metavar="URL|-")
-@click.option("--label", default="", metavar="NAME", help="How this host is called in the fleet.")
+@click.option("--label", default="", metavar="NAME", help="Name of this host in the fleet.")
 @click.option("--ca", "certificate_file", metavar="FILE",
-              help="Certificates (PEM) of the authority that signed PostgreSQL's.")  # fmt: skip
+              help="PEM file of the authority that signed PostgreSQL's certificate.")  # fmt: skip
 @click.option("--leave-agents", is_flag=True,
-              help="Join although agents of this host's own fleet have not ended; nothing manages them then.")  # fmt: skip
+              help="Join even if agents of this host still run; nothing manages them afterwards.")  # fmt: skip
 @UNVERIFIED_OPTION
 @JSON_OPTION
 def join(
@@ -192,9 +190,9 @@ def join(
 ) -> None:  # fmt: skip
     """Join a fleet with this host, by the URL that `tasuki host add` printed.
 
-    - reads the URL from standard input, so that no list of processes shows it. This host gets a
-    role of PostgreSQL of its own, whose URL is kept in `<data>/fleet/database-url` for
-    tasuki serve. If that was interrupted: join again, with a new token.
+    `-` reads the URL from standard input, so that no list of processes shows it. This host gets its
+    own database role; tasuki serve finds its URL in the data folder. If joining was interrupted, join
+    again with a new token.
     """
     from tasuki.cli.fleet.client import FleetClient
     from tasuki.files import require_text_path
@@ -234,9 +232,9 @@ def _read_certificates(path: str) -> bytes:
 @click.argument("name", metavar="HOST")
 @JSON_OPTION
 def retire(name: str, as_json: bool) -> None:
-    """Take a host out of the fleet: its server starts no more, its role is taken away.
+    """Take a host out of the fleet. Its server ends and its database role is dropped.
 
-    Refused while agents of it have not ended, or a handoff under way needs it. It may join again later.
+    Refused while its agents run or a handoff needs it. It can join again later.
     """
     retired = create_client().post("hosts", name, "retire")
     if as_json:

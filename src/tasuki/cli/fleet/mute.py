@@ -10,11 +10,11 @@ from tasuki.errors import UsageError
 @click.command()
 @click.argument("id", type=int)
 @click.option("--for", "span", default="", metavar="SPAN",
-              help="30m, 1h, 2d or tomorrow; default: until it is unmuted.")  # fmt: skip
+              help="30m, 1h, 2d or tomorrow. Default: until you unmute it.")  # fmt: skip
 @click.option("--off", is_flag=True, help="Unmute it.")
 @JSON_OPTION
 def mute(id: int, span: str, off: bool, as_json: bool) -> None:
-    """Mute an agent: its alerts are listed, and notify nobody.
+    """Mute an agent: its alerts are listed but notify nobody.
 
     It still counts among those that need you.
     """

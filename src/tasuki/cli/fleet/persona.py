@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.output import format_table, print_json
 from tasuki.errors import UsageError
 from tasuki.text_safety import clean_for_display, shorten_to_line
@@ -12,23 +13,24 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
-JSON_OPTION = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on standard output."
-)
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SKILL_OPTION = click.option(
     "--skill", metavar="FILE|-", help="A file with its skill, or - for standard input."
 )
 HARNESS_OPTION = click.option(
-    "--harness", metavar="H", help="What its agents run: claude, codex, pi, …"
+    "--harness",
+    metavar="H",
+    shell_complete=complete_program,
+    help="Harness of its agents: claude, codex, pi, …",
 )
 MODEL_OPTION = click.option(
-    "--model", metavar="M", help="The model of its agents, as the harness calls it."
+    "--model", metavar="M", help="Model of its agents, as the harness names it."
 )
 THRESHOLD_OPTION = click.option("--threshold", type=click.FloatRange(1, 100), metavar="PERCENT",
-                         help="Context use that raises an event.")  # fmt: skip
+                         help="Context use at which a handoff is due.")  # fmt: skip
 ON_LIMIT_OPTION = click.option(
     "--on-limit", metavar="H",
-    help="At a usage limit its agent is handed off to this harness, from its thread; empty for none.",
+    help="At a usage limit, hand its agent off to this harness; empty for none.",
 )  # fmt: skip
 
 
@@ -43,8 +45,8 @@ def create_client() -> "FleetClient":
 def persona() -> None:
     """Add, list and edit the personas of the fleet.
 
-    A persona is a role with a name, whose agents succeed one another. Its folder holds its skill,
-    its experience and the handoff documents of its agents. Needs the server: tasuki serve
+    A persona is a named role that one agent after another takes on. Its folder holds its skill, its
+    experience and the handoff documents. The server must be running: tasuki serve
     """
 
 
@@ -64,7 +66,7 @@ def add(
     role: str, name: str, skill: str | None, harness: str | None, model: str | None,
     threshold: float | None, automatic: bool, on_limit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Create a persona from a role and a name: developer con creates developer-con-1."""
+    """Create a persona. ROLE developer and NAME con make developer-con-1."""
     body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
                             "harness": harness or "claude", "model": model or "",
                             "threshold": threshold, "automatic": automatic,
@@ -78,7 +80,7 @@ def add(
 
 
 @persona.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that are retired.")
+@click.option("--all", "everything", is_flag=True, help="Include retired ones.")
 @JSON_OPTION
 def list_personas(everything: bool, as_json: bool) -> None:
     """List the personas."""
@@ -108,21 +110,21 @@ def list_personas(everything: bool, as_json: bool) -> None:
 @persona.command()
 @click.argument("slug")
 @click.option("--add", "text", metavar="TEXT", help="Add a goal at the end.")
-@click.option("--remove", type=click.IntRange(1), metavar="ID", help="Remove a goal that waits.")
-@click.option("--first", type=click.IntRange(1), metavar="ID", help="Put a goal in front.")
+@click.option("--remove", type=click.IntRange(1), metavar="ID", help="Remove a waiting goal.")
+@click.option("--first", type=click.IntRange(1), metavar="ID", help="Move a goal to the front.")
 @click.option("--arrived", type=click.IntRange(1), metavar="ID",
-              help="An uncertain goal was typed; the queue goes on.")  # fmt: skip
+              help="The uncertain goal did arrive; go on with the queue.")  # fmt: skip
 @click.option("--again", type=click.IntRange(1), metavar="ID",
-              help="An uncertain goal was not typed; it is typed again.")  # fmt: skip
-@click.option("--pause/--resume", "paused", default=None, help="Type nothing, or go on.")
+              help="The uncertain goal did not arrive; type it again.")  # fmt: skip
+@click.option("--pause/--resume", "paused", default=None, help="Hold the queue, or let it go on.")
 @JSON_OPTION
 def queue(
     slug: str, text: str | None, remove: int | None, first: int | None, arrived: int | None,
     again: int | None, paused: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Queue goals for a persona; without an option list them.
+    """Queue goals for a persona. Without an option, list them.
 
-    Its agent gets the next goal once it is idle; where it is handed off, its successor gets it.
+    Its agent, or that agent's successor, gets the next goal when it is idle.
     """
     server, path = create_client(), ("personas", slug, "queue")
     if text is not None:
@@ -157,7 +159,7 @@ def _print_queue(record: dict[str, Any]) -> None:
 @click.argument("slug")
 @JSON_OPTION
 def show(slug: str, as_json: bool) -> None:
-    """Show a persona: its settings, who works as it, its skill."""
+    """Show a persona: its settings, its agents and its skill."""
     record = create_client().get("personas", slug)
     if as_json:
         print_json({"persona": record})
@@ -184,7 +186,7 @@ def show(slug: str, as_json: bool) -> None:
 @THRESHOLD_OPTION
 @click.option("--default-threshold", is_flag=True, help="Use the default threshold again.")
 @click.option("--automatic/--manual", default=None,
-              help="Hand its agents off automatically at the threshold, or not.")  # fmt: skip
+              help="Hand its agents off automatically at the threshold, or only on request.")  # fmt: skip
 @ON_LIMIT_OPTION
 @JSON_OPTION
 def edit(
@@ -193,7 +195,7 @@ def edit(
 ) -> None:  # fmt: skip
     """Change a persona.
 
-    Omitted settings stay. Changes apply to agents that start later.
+    Settings that you leave out stay as they are. Changes apply to agents that start later.
     """
     values = {
         "skill": _read_skill(skill), "harness": harness, "model": model, "threshold": threshold,
@@ -218,10 +220,10 @@ def edit(
 @click.option("--drop", "order", flag_value="drop", help="Discard them.")
 @JSON_OPTION
 def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -> None:
-    """Review the lessons that its agents propose for later ones.
+    """Review the lessons that agents proposed for those after them.
 
-    Without --accept or --drop they are listed. IDS select some of them; the default is all.
-    What is accepted is added to experience.md with its date, and each later agent is given it.
+    Without --accept or --drop, list them. IDS choose some; the default is all. Accepted lessons go
+    into experience.md with their date, and every later agent reads them.
     """
     server = create_client()
     if order:
@@ -250,7 +252,7 @@ def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -
 @persona.command()
 @click.argument("slug")
 def retire(slug: str) -> None:
-    """Start no more agents of a persona.
+    """Retire a persona: no more agents start as it.
 
     Its folder and its history stay.
     """

@@ -25,14 +25,16 @@ NEEDED_MODULES = (
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-              help="Where to listen: an address of this machine.")  # fmt: skip
+              help="Address to listen on.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True,
-              help="Where to listen; 0 takes a free one.")  # fmt: skip
+              help="Port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
-              help="postgresql://USER@HOST/NAME; without it that of tasuki host join, else a file of SQLite. "
+              help="postgresql://USER@HOST/NAME. Default: the one from tasuki host join, or a SQLite file. "
               "A URL with a password belongs in TASUKI_DATABASE_URL.")  # fmt: skip
 @click.option(
-    "--allow-remote", is_flag=True, help="Listen where other machines can reach it, unencrypted."
+    "--allow-remote",
+    is_flag=True,
+    help="Allow an address that other machines can reach, unencrypted.",
 )
 @click.option("--moved", is_flag=True,
               help="The data folder came from another machine, or this one has a new id: agents that are "
@@ -40,9 +42,9 @@ NEEDED_MODULES = (
 def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
-    Open the dashboard with tasuki dashboard --open; in a terminal a link is printed, too. The API
-    needs the token from the file named at the start; /schema describes it. Ctrl-C or SIGTERM stops the
-    server; handoffs under way continue at the next start.
+    tasuki dashboard --open opens the dashboard; in a terminal a link is printed too. The API is
+    described at /schema and needs the token from the file named at the start. Ctrl-C or SIGTERM ends
+    the server; handoffs under way continue at the next start.
     """
     from tasuki.config.settings import load_with_sources
     from tasuki.files import require_text_path
@@ -78,16 +80,16 @@ PAGE_TEMPLATE = """<!doctype html>
 @click.command()
 @click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
 @click.option("--sessions", "lists", is_flag=True, help="List the browsers that are signed in.")
-@click.option("--sign-out", metavar="ID|all", help="Sign a browser out, or every one.")
+@click.option("--sign-out", metavar="ID|all", help="Sign out one browser, or all.")
 @click.option("--local", is_flag=True,
-              help="The link for a browser on this machine, also where public_url is set.")  # fmt: skip
+              help="Print the link for this machine even if public_url is set.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --sessions: print JSON.")
 def dashboard(opens: bool, lists: bool, sign_out: str | None, local: bool, as_json: bool) -> None:
     """Print a link that opens the dashboard of the running server.
 
-    It leads to the address that the setting public_url names, else to this machine. It signs one browser in, once, within a minute. The browser stays signed in for 30 days, or 7
-    without a visit, unless you sign it out. --open needs no link: other users of this machine can
-    read none from the command line of the browser.
+    The link leads to public_url if that is set, otherwise to this machine. It signs in one browser,
+    once, within a minute, for 30 days, or 7 without a visit. --open keeps the link off the browser's
+    command line, which other users of this machine could read.
     """
     from tasuki.cli.fleet.client import FleetClient
 

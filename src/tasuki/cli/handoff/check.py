@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.completions import complete_thread
 from tasuki.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
 @click.option(
-    "--thread", "spec", required=True, metavar="THREAD",
+    "--thread", "spec", required=True, metavar="THREAD", shell_complete=complete_thread,
     help="The thread that it hands off: path, id or its beginning, harness, @N, or a handoff's id.",
 )  # fmt: skip
 @click.option("--goal", default="", metavar="TEXT", help="The goal, if it is not in the document.")
@@ -41,7 +42,7 @@ Examples:
     "--fail-under", type=click.IntRange(0, 100), metavar="N", help="Exit with 1 if the total is below N."
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also show what is right, with its lines.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
     file: str, spec: str, goal: str, fail_under: int | None, everything: bool, as_json: bool
 ) -> int:

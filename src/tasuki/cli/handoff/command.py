@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasuki.config.defaults import DEFAULT_BUDGET
+from tasuki.cli.completions import complete_handoff, complete_program, complete_source
 
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
@@ -29,13 +29,29 @@ def check_harness_name(ctx: click.Context, param: click.Parameter, value: str | 
     return value
 
 
+DASH_ADVICE = (
+    "A goal that begins with a dash: tasuki handoff -- '-1 is returned …', "
+    "or from standard input: --goal-file -"
+)
+
+
+def _has_words(word: str) -> bool:
+    """Tell whether an argument is a sentence, and not an option with a value."""
+    return " " in word.partition("=")[0].strip()
+
+
 class AfterDashesCommand(click.Command):
     """A command whose arguments after `--` belong to the successor's program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         index = args.index("--") if "--" in args else len(args)
         ctx.meta["arguments"] = tuple(args[index + 1 :])
-        return super().parse_args(ctx, args[:index])
+        try:
+            return super().parse_args(ctx, args[:index])
+        except click.NoSuchOption as error:
+            if any(word.startswith("-") and _has_words(word) for word in args):
+                raise click.UsageError(f"{error.message} {DASH_ADVICE}", ctx) from error
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS...]"]
@@ -54,20 +70,24 @@ class AfterDashesCommand(click.Command):
     "source",
     default="",
     metavar="THREAD",
+    shell_complete=complete_source,
     help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
 )
 @click.option(
-    "--to", metavar="HARNESS", callback=check_harness_name,
-    help="Harness of the successor. Default: the predecessor's.",
+    "--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
+    help="Harness of the successor.  [default: from the setting `to`, else the predecessor's]",
 )  # fmt: skip
 @click.option(
     "--author",
     type=click.Choice(["offline", "model", "agent"]),
     help="Who writes: offline uses facts and quotes alone, model asks a language model, agent asks "
-    "the thread's own agent in a fork. If one fails, the next simpler one writes.",
+    "the thread's own agent in a fork. If one fails, the next simpler one writes.  "
+    "[default: from the setting `author`]",
 )
 @click.option(
-    "--author-model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model."
+    "--author-model",
+    metavar="PROVIDER/MODEL",
+    help="Model that writes, with --author model.  [default: from the setting `model`]",
 )
 @click.option(
     "--strict", is_flag=True, default=None, help="Fail where the author fails, with its reason."
@@ -76,7 +96,7 @@ class AfterDashesCommand(click.Command):
     "--budget",
     type=int,
     metavar="TOKENS",
-    help=f"Hard bound of the brief without the goal.  [default: {DEFAULT_BUDGET}]",
+    help="Hard bound of the brief without the goal.  [default: from the setting `budget`]",
 )
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")
@@ -109,7 +129,7 @@ def handoff(
     """Hand a thread's work to a fresh one.
 
     GOAL says what the next thread should accomplish; it is at the end of the brief, verbatim.
-    Everything after -- goes to the successor's program.
+    Everything after -- goes to the successor's program, but for a goal that begins with a dash.
 
     In a terminal the draft is shown for review and the successor starts with it filled in, not yet
     sent. Without a terminal the brief is printed and nothing is started.
@@ -121,18 +141,25 @@ def handoff(
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
     from tasuki.cli.handoff.run import HandoffCommand
 
+    arguments = ctx.meta["arguments"]
+    if goal is goal_file is None and len(arguments) == 1 and _has_words(arguments[0]):
+        (goal,), arguments = arguments, ()
+    elif goal is goal_file is None and arguments and not sys.stdin.isatty():
+        raise click.UsageError(
+            f"There is no goal; what is behind -- goes to the successor's program. {DASH_ADVICE}"
+        )
     if more:
         raise click.UsageError(f'Put the goal in quotes: tasuki handoff "{goal} {more[0]} …"')
     if goal_file is not None:
         if goal is not None:
             raise click.UsageError("Give the goal, or a file with it, not both.")
         goal = read_text(goal_file, "goal")
-    return HandoffCommand(source, ctx.meta["arguments"], **flags).run(goal)
+    return HandoffCommand(source, arguments, **flags).run(goal)
 
 
 @click.command(cls=AfterDashesCommand)
-@click.argument("id")
-@click.option("--to", metavar="HARNESS", callback=check_harness_name,
+@click.argument("id", shell_complete=complete_handoff)
+@click.option("--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
               help="Harness of the successor. Default: the handoff's.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Start without a review.")
 @click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")

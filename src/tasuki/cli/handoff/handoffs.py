@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from tasuki.cli.completions import complete_handoff, complete_lineage
 from tasuki.cli.fleet.handoffs import (
     PersonaDocument,
     find_documents,
     read_fleet_history,
     select_prunable_documents,
 )
-from tasuki.cli.output import format_age, make_visible, print_json
+from tasuki.cli.output import format_age, get_width, make_visible, print_json
+from tasuki.columns import INDENT, format_row, wrap_text
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.search import find_prunable
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from tasuki.cli.fleet.handoffs import PersonaDocument
     from tasuki.model import Handoff
     from tasuki.threads.search import Candidate
-    from tasuki.vault import Vault
+    from tasuki.vault import Successor, Vault
 
 
 class PruneChoice(Struct, frozen=True):
@@ -93,7 +95,7 @@ def build_prune_plan(choice: PruneChoice) -> PrunePlan:
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that were only printed.")
 @click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
     """List the stored handoffs, newest first.
@@ -140,8 +142,8 @@ def _print_agent_handoffs(limit: int, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all handoffs; those that hold most of the words come first.
 
     It searches the stored briefs, and the documents of the fleet's personas.
@@ -159,11 +161,9 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
             [(one, lines) for one, lines in matches if not isinstance(one, PersonaDocument)],
             [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)],
         )
-        return
-    if not matches:
+    elif not matches:
         click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
-        raise SystemExit(1)
-    for match, lines in matches:
+    for match, lines in matches if not as_json else ():
         line_shown = (
             _format_document_row(match)
             if isinstance(match, PersonaDocument)
@@ -171,7 +171,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         )
         click.echo(line_shown)
         for line in lines:
-            click.echo(f"    {make_visible(line)}")
+            click.echo("\n".join(wrap_text(make_visible(line), get_width(400), INDENT, INDENT)))
+    return int(not matches)
 
 
 def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
@@ -284,14 +285,18 @@ def _format_document_row(document: "PersonaDocument") -> str:
     route = f"agent {record.agent_id}" if record else ""
     if record and record.successor_id is not None:
         route += f" → {record.successor_id}"
-    return f"{id}  {_format_age(document.created):>4}  {state:<12}  {route:<16}  {shorten_to_line(title, 70)}"
+    return _format_cells(id, document.created, state, route, title)
 
 
 def _format_row(vault: "Vault", handoff: "Handoff") -> str:
     route = make_visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
-    goal = shorten_to_line(handoff.goal.shown, 70)
     state = vault.load_state(handoff.id)
-    return f"{handoff.id[:8]}  {_format_age(handoff.created):>4}  {state:<12}  {route:<16}  {goal}"
+    return _format_cells(handoff.id[:8], handoff.created, state, route, handoff.goal.shown)
+
+
+def _format_cells(id: str, created: str, state: str, route: str, title: str) -> str:
+    cells = (id, f"{_format_age(created):>4}", f"{state:<12}", f"{route:<16}")
+    return format_row(cells, shorten_to_line(title, 70), get_width(160))
 
 
 def _format_age(created: str) -> str:
@@ -302,11 +307,11 @@ def _format_age(created: str) -> str:
 
 
 @click.command()
-@click.argument("id")
+@click.argument("id", shell_complete=complete_handoff)
 @click.option("--brief", "only_brief", is_flag=True, help="Only the brief, verbatim.")
 @click.option("--json", "as_json", is_flag=True, help="The stored record.")
 def show(id: str, only_brief: bool, as_json: bool) -> None:
-    """Show one handoff: where it came from, what happened to it, and its brief.
+    """Show one handoff: where it came from, what happened to it, its successor, and its brief.
 
     ID is the handoff's id or its beginning.
     """
@@ -315,7 +320,8 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
     vault = Vault()
     handoff = vault.get(id)
     if as_json:
-        print_json({"handoff": handoff, "events": vault.load_events(id)})
+        successor = _find_successor(vault, handoff)
+        print_json({"handoff": handoff, "events": vault.load_events(id), "successor": successor})
         return
     if not only_brief:
         source = handoff.predecessor
@@ -328,6 +334,8 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
         for dropped in handoff.draft.dropped:
             reason_line = make_visible(f"{dropped.way}: {dropped.text} ({dropped.reason})")
             click.echo(f"  {reason_line}", err=True)
+        if successor := _find_successor(vault, handoff):
+            click.echo(_describe_successor(handoff, successor), err=True)
         click.echo("", err=True)
     brief = vault.load_brief(id)
     if sys.stdout.isatty():
@@ -336,19 +344,47 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
         click.echo(brief, color=True)
 
 
+def _find_successor(vault: "Vault", handoff: "Handoff") -> "Successor | None":
+    from tasuki.vault import build_lineage
+    from tasuki.vault.lineage import find_successor
+
+    if successor := find_successor(vault.load_events(handoff.id)):
+        return successor
+    records = read_fleet_history().records
+    return build_lineage(vault, handoff.id, records).nodes[handoff.id].successor
+
+
+def _describe_successor(handoff: "Handoff", successor: "Successor") -> str:
+    """Describe the thread in which a handoff was started, and how to open it."""
+    import shlex
+
+    from tasuki.handoffs import build_resume_command
+    from tasuki.harness import registry as harnesses
+    from tasuki.model import Thread
+
+    name, cwd = successor.harness or handoff.to, handoff.predecessor.cwd
+    thread = Thread(harness=name, id=successor.id, path=successor.path, cwd=cwd)
+    title = harnesses.get_harness(name).title if name in harnesses.list_names() else name
+    sentence = f"Successor: {title} {successor.id}."
+    if command := build_resume_command(thread):
+        sentence += f" Open it: cd {shlex.quote(cwd)} && {shlex.join(command)}"
+    return make_visible(sentence)
+
+
 @click.command()
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=complete_lineage)
 def lineage(id: str | None) -> None:
     """Draw the chain of threads and handoffs, of all or of the one that ID belongs to.
 
-    Handoffs of the fleet's agents are part of it.
+    ID is a handoff's id or a thread's, or its beginning. Handoffs of the fleet's agents are part of
+    it.
     """
     from tasuki.cli.fleet.handoffs import read_fleet_history
     from tasuki.vault import Vault, draw_lineage
     from tasuki.vault import build_lineage as chains
 
     vault, history = Vault(), read_fleet_history()
-    drawing = draw_lineage(chains(vault, id, history.records))
+    drawing = draw_lineage(chains(vault, id, history.records), get_width(400))
     if history.problem:
         click.echo(f"tasuki: {make_visible(history.problem)}", err=True)
     for problem in vault.problems:

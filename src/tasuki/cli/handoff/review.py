@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
-from tasuki.errors import GoalHasSecret, TasukiError, UsageError, build_install_line
+from tasuki.errors import GoalHasSecret, TasukiError, UsageError
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
 
@@ -58,6 +58,8 @@ def _find_editor() -> list[str]:
     for program in FALLBACK_EDITORS:
         if shutil.which(program):
             return [program]
+    from tasuki.installation import build_install_line
+
     raise UsageError(
         "There is no editor to review in. Set EDITOR, or install the extra `review`: "
         f"{build_install_line('review')}"
@@ -234,6 +236,8 @@ def _print_started(prepared: handoffs.PreparedHandoff, launched: "LaunchResult")
     resume_command = shlex.join(handoffs.build_resume_command(prepared.thread))
     place = f" in tmux {launched.target}" if launched.pane else ""
     attach_note = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+    if launched.back:
+        attach_note = f" From there back to this window: {launched.back}."
     resume_note = (
         f" Back to the predecessor: {clean_for_display(resume_command)}" if resume_command else ""
     )

@@ -2,19 +2,23 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from tasuki.cli.output import wrap_text
+from tasuki.cli.completions import complete_program
+from tasuki.cli.output import get_width
+from tasuki.columns import wrap_text
 from tasuki.config.settings import format_path
 from tasuki.errors import InstallFailed, TasukiError
-from tasuki.files import require_text_path
+from tasuki.files import get_data_folder, require_text_path
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
-from tasuki.install.hook_script import get_script_path, write_hook_script
+from tasuki.install.files import remove_empty_folders
+from tasuki.install.hook_script import get_script_path, remove_hook_script, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
 from tasuki.text_safety import clean_for_display
 
@@ -22,13 +26,13 @@ FLEET_PART, KEEP_PART = "fleet", "keep"
 """The part that the fleet's server needs, and the one for compactions, besides the ordinary one."""
 WIDTH_COLUMNS = 72
 """Columns of printed sentences."""
-SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
+SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!", "by_hand": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
-          "foreign": "you have your own, which stays"}  # fmt: skip
+          "foreign": "you have your own, which stays", "by_hand": "for you to do"}  # fmt: skip
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
 @click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
 @click.option(
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
@@ -50,25 +54,23 @@ def install(
     date. Without a HARNESS it lists those that are found here, and asks.
     """
     adapters = _choose_harnesses(names, every=every, dry=dry)
-    if fleet:
-        if unable := [
-            harness.title for harness in adapters if harnesses.get_control(harness) is None
-        ]:
-            raise click.UsageError(f"{unable[0]} has no hooks by which its agents could be seen.")
-        if not dry:
-            folder = require_text_path() / "fleet"
-            try:
-                write_hook_script(folder)
-            except OSError as error:
-                raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
+    if fleet and (unable := [h.title for h in adapters if harnesses.get_control(h) is None]):
+        raise click.UsageError(f"{unable[0]} has no hooks by which its agents could be seen.")
     if keep and (unable := [h.title for h in adapters if not _list_keep_additions(h)]):
         raise click.UsageError(f"{unable[0]} lets no other program take part in its compaction.")
     parts = ("", *((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
-    return _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    folder = require_text_path() / "fleet"
+    try:
+        if fleet and not dry:
+            write_hook_script(folder)
+    except OSError as error:
+        raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
+    return code
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
 @click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--keep", is_flag=True, help="Only the hooks at compactions.")
@@ -77,7 +79,11 @@ def install(
 def uninstall(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
-    """Remove from a harness what `tasuki install` added, and nothing else."""
+    """Remove from a harness what `tasuki install` added, and nothing else.
+
+    With --all it also lists what stays on this machine, such as stored handoffs, and the commands
+    that remove that.
+    """
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
     adapters = (
@@ -89,7 +95,17 @@ def uninstall(
         click.echo("No part of tasuki is in any harness.")
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
     parts = chosen or (FLEET_PART, KEEP_PART, "")
-    return _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    folders = Installer(get_data_folder()).list_created_folders()
+    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    if not dry and not any(map(_has_fleet_hooks, _list_installable())):
+        remove_hook_script(get_data_folder() / "fleet")
+        remove_empty_folders(folders)
+    if every and not chosen:
+        from tasuki.cli.setup.remains import list_remains
+
+        for line in list_remains():
+            click.echo(clean_for_display(line))
+    return code
 
 
 # -- which -----------------------------------------------------------------------------
@@ -108,11 +124,20 @@ def _has_additions(harness: Harness) -> bool:
     """Whether there is something to remove, or a file that cannot be checked."""
     try:
         return any(
-            Installer(require_text_path()).plan_removal(record, additions).has_changes
+            Installer(require_text_path()).plan_removal(record, additions).has_work
             for record, additions in (
                 _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
             )
         )
+    except TasukiError:
+        return True
+
+
+def _has_fleet_hooks(harness: Harness) -> bool:
+    """Whether the hooks of the fleet are installed, or cannot be checked."""
+    try:
+        states = Installer(require_text_path()).list_states(*_build_part(harness, FLEET_PART))
+        return any(one.state in ("there", "replace") for one in states)
     except TasukiError:
         return True
 
@@ -195,25 +220,31 @@ def _process_harness(
     harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
 ) -> None:
     click.echo(harness.title)
-    changed = [
+    integration = harnesses.get_integration(harness)
+    for sentence in integration.find_obstacles() if integration and not remove else ():
+        click.echo("\n".join(wrap_text(clean_for_display(sentence), WIDTH_COLUMNS, "  ! ", "    ")))
+    plans = [
         _process_part(harness, part, yes=yes, dry=dry, remove=remove)
         for part in parts
         if part != FLEET_PART or harnesses.get_control(harness)
     ]
-    if not any(changed):
+    has_changes = any(plan.has_changes for plan in plans)
+    rest = any(plan.to_add or plan.to_remove for plan in plans)
+    if not has_changes and not rest:
         click.echo("  No part of tasuki is installed." if remove else "  Nothing to do.")
     elif dry:
         click.echo("  Nothing was written.")
-    elif remove:
-        click.echo("  Removed.")
-    else:
+    elif has_changes and remove:
+        click.echo("  The rest is removed." if rest else "  Removed.")
+    elif has_changes:
+        click.echo("  The rest is done." if rest else "  Done.", nl=False)
         _print_done(harness, parts)
 
 
 def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
     if integration:
-        click.echo(f"  Done. Hand off inside {harness.title}: {integration.command}")
+        click.echo(f" Hand off inside {harness.title}: {integration.command}")
     if KEEP_PART not in parts and _list_keep_additions(harness):
         offer = f"tasuki install {harness.name} --keep"
         note = f"So that a compaction forgets none of your rules: {offer}"
@@ -226,24 +257,31 @@ def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
         click.echo("\n".join(_wrap_sentence(note, "  ")))
 
 
-def _process_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool) -> bool:
-    """Show and carry out one part; return whether there was something to do."""
+def _process_part(
+    harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool
+) -> InstallPlan:
+    """Show and carry out one part; return what there was to do."""
     record, additions = _build_part(harness, part)
     installer = Installer(require_text_path())
     plan = (installer.plan_removal if remove else installer.plan)(record, additions)
-    if not plan.has_changes and remove:
-        return False
+    if remove and not plan.has_work:
+        return plan
     for line in _format_plan(plan, additions, whole=dry):
         click.echo(clean_for_display(line))
+    for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
+        for path, text in work.items():
+            note = f"{format_path(Path(path))} cannot be written. {what} your configuration:"
+            click.echo("\n".join(_wrap_sentence(note, "  ")))
+            click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
     if plan.damaged:
         note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
         click.echo("\n".join(_wrap_sentence(note, "  ")))
     if not plan.has_changes or dry:
-        return plan.has_changes
+        return plan
     if not yes:
         _confirm(harness, remove=remove)
     installer.apply_plan(record, additions, plan, remove=remove)
-    return True
+    return plan
 
 
 def _confirm(harness: Harness, *, remove: bool) -> None:
@@ -290,4 +328,5 @@ def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> l
 
 
 def _wrap_sentence(text: str, indent: str = "") -> list[str]:
-    return wrap_text(text, WIDTH_COLUMNS - len(indent), indent, indent)
+    width = min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS) - len(indent)
+    return wrap_text(text, width, indent, indent)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tasuki.cli.completions import complete_program
 from tasuki.cli.output import need_extra
 
 CHAT_EPILOG = """
@@ -24,7 +25,7 @@ ACP_EPILOG = """
 Set it up where your editor starts its agent, for example:
   tasuki acp -- gemini --acp
   tasuki acp -- npx @agentclientprotocol/claude-agent-acp
-Without a command it is a proxy under an ACP conductor. Editors and agents: tasuki docs acp
+Without a command it is a proxy under an ACP conductor. Editors and agents: tasuki docs editors
 """
 MCP_EPILOG = """
 \b
@@ -114,7 +115,7 @@ def mcp() -> None:
 
 
 @click.command()
-@click.argument("harness")
+@click.argument("harness", shell_complete=complete_program)
 def hook(harness: str) -> None:
     """Answer a hook of a harness: its payload on standard input, what it prints on standard output.
 
@@ -129,7 +130,7 @@ def hook(harness: str) -> None:
 
 
 @click.command()
-@click.argument("harness")
+@click.argument("harness", shell_complete=complete_program)
 def status(harness: str) -> None:
     """Print the part of a status line that shows the context use.
 

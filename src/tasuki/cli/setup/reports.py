@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,10 @@ import click
 import msgspec
 
 from tasuki import notify
-from tasuki.cli.output import print_json, wrap_text
+from tasuki.checkout import describe_version
+from tasuki.cli.completions import complete_harness
+from tasuki.cli.output import get_width, print_json
+from tasuki.columns import wrap_text
 from tasuki.config.settings import (
     LoadedSettings,
     Provider,
@@ -43,7 +45,7 @@ WIDE_VALUE = 30
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def config(as_json: bool) -> None:
     """Show every setting, its value in this folder, and where that came from.
 
@@ -63,7 +65,13 @@ def config(as_json: bool) -> None:
         document = {"settings": settings, "problems": [*configuration.problems, *notes]}
         print_json(msgspec.to_builtins({**document, "files": configuration.files, "model": model}))
     else:
-        for line in (*_format_table(configuration), "", *_format_files(configuration), "", model):
+        for line in (
+            *_format_table(configuration),
+            "",
+            *_format_files(configuration),
+            "",
+            model,
+        ):
             click.echo(clean_for_display(line))
     sys.stdout.flush()
     for problem in (*configuration.problems, *notes):
@@ -155,11 +163,13 @@ def _describe_model(configuration: LoadedSettings) -> tuple[str, tuple[str, ...]
 
 WIDTH_COLUMNS = 78
 LABEL_COLUMNS = 11
+NARROW_COLUMNS = 60
+"""In a terminal with fewer columns, labels are not aligned."""
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_harness)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
 
@@ -204,7 +214,7 @@ def _find_outside_problems() -> Iterator[DiagnosedProblem]:
 
 
 def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
-    yield f"tasuki {report.tasuki}"
+    yield f"tasuki {describe_version()}"
     yield from _format_row("command", shorten_paths(report.command))
     yield from _format_row("data", shorten_paths(report.data))
     yield from _format_row(
@@ -233,7 +243,7 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
         yield from _format_harness(harness, fleet=report.fleet is not None)
     if absent := [h.title for h in report.harnesses if h not in shown_harnesses]:
         yield ""
-        yield from textwrap.wrap(f"Not found: {', '.join(absent)}.", WIDTH_COLUMNS)
+        yield from _wrap(f"Not found: {', '.join(absent)}.")
 
 
 def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
@@ -313,13 +323,19 @@ def _describe_agents(harness: HarnessReport) -> str:
 
 def _format_problems(problems: tuple[DiagnosedProblem, ...]) -> Iterator[str]:
     for problem in problems:
-        yield from wrap_text(problem.what, WIDTH_COLUMNS, "  ! ", "    ")
+        yield from _wrap(problem.what, "  ! ", "    ")
         if problem.mend:
-            yield from wrap_text(problem.mend, WIDTH_COLUMNS, "    → ", "      ")
+            yield from _wrap(problem.mend, "    → ", "      ")
 
 
 def _format_row(label: str, text: str) -> list[str]:
-    return wrap_text(text, WIDTH_COLUMNS, f"  {label:<{LABEL_COLUMNS}}", " " * (LABEL_COLUMNS + 2))
+    if get_width(WIDTH_COLUMNS) < NARROW_COLUMNS:
+        return _wrap(text, f"  {label}: ", "    ")
+    return _wrap(text, f"  {label:<{LABEL_COLUMNS}}", " " * (LABEL_COLUMNS + 2))
+
+
+def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
+    return wrap_text(text, min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS), first, rest)
 
 
 def shorten_paths(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tasuki.draft.authors.author import AuthorReply, AuthorTurn
 from tasuki.draft.models.providers import ModelEndpoint
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import AuthorFailed, ExtraMissing, build_install_line
+from tasuki.errors import AuthorFailed, ExtraMissing
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
@@ -245,6 +245,8 @@ def _create_model(endpoint: ModelEndpoint) -> "Model":
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
     except ImportError as error:
+        from tasuki.installation import build_install_line
+
         raise ExtraMissing(
             f"The author model needs an extra: {build_install_line('model')}. "
             "Without it: --author offline."

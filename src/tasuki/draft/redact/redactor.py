@@ -1,7 +1,7 @@
 """Find secrets in text and replace each with a mark, `[REDACTED:kind]`.
 
 A secret is recognised by the shape its issuer gave it, by the name or the words before its
-value, or by the command it is passed to. docs/redaction.md says what is caught and what is
+value, or by the command it is passed to. workshop/redaction.md says what is caught and what is
 left alone, with figures.
 """
 

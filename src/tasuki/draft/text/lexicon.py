@@ -334,6 +334,52 @@ VAGUE_WORDS = frozenset(
     "prossimo prossimi passi passo finisci "
     # Dutch, Polish, Russian, Turkish
     "doorgaan verder ga maak af kontynuuj dalej napraw продолжай продолжить продолжи дальше с того места где мы остановились работу исправь исправить ошибку "
-    "devam et düzelt".split()
+    "devam et düzelt "
+    # As it was discussed, see above, and other words by which a goal points to what its reader does not know
+    "see agreed told asked tidy clean instructed usual what's at hand handoff needful context "
+    "siehe oben gehabt vereinbart abgesprochen gesagt gleiche dasselbe nochmal geht's gehts los fang tu umsetzen setze um "
+    "erledigen erledige alle restliche restlichen hab wir's "
+    "vas-y fais-le finis-le allons-y allez voir ci-dessus plus haut comme convenu discuté prévu dit a fais ce qu'on reste vu tu j'ai "
+    "adelante ver véase arriba como hablamos acordamos acordado discutió discutido se dijimos dije haz hazlo resto según mismo "
+    "antes termínalo vamos dale hablado acuerdo "
+    "vai avanti vedi sopra come discusso concordato detto fai quello che d'accordo andiamo così fallo procedi finiscilo il resto "
+    "segue em frente veja acima combinado combinamos falamos conforme faça faz isso o que resto vamos lá dito prossiga "
+    "zie boven hierboven zoals besproken afgesproken doe het we wat hebben waar gebleven waren vervolg zo maar met "
+    "jedziemy jak ustalono ustaleniami rozmawialiśmy tak wcześniej proszę pracę omówiono zobacz powyżej patrz wyżej zrób to rób "
+    "idź resztę dzieła zgodnie z dokończ "
+    "lütfen yukarıya yukarıdaki bak konuştuğumuz konuşulduğu gibi anlaştığımız kaldığın kaldığımız yerden gerisini yap bunu "
+    "söylediğim aynen hadi sürdür bitir tamamla "
+    "давай как обсуждали обсудили договорились договаривались и раньше сделай остальное я сказал смотри см выше это то же самое "
+    "делай доделай вперёд поехали закончи просил говорил обычно что заверши начатое начал оставшееся "
+    # As usual, what I asked for, what is left
+    "usual usually per discussion time doing requested described stated agree before "
+    "beschrieben eben setz setzt offen offene offenen was noch üblich immer gesagten erwähnt genannt sagte bat gestern vorhin ist "
+    "faisais j'avais demandé d'habitude qui restant ai dis pareil précédemment "
+    "hacías que te pedí pediste siempre acordado estabas haciendo como dicho queda falta pendiente "
+    "quello stavi facendo ti ho chiesto solito sempre rimane resta "
+    "eu pedi pediu sempre falta restante parou fazendo estava acordado falei disse "
+    "werk ik zei vroeg gezegd gewoonlijk altijd was bezig mee overige "
+    "co robiłeś mówiłem prosiłem zwykle zostało zaczętą zaczęte robiłeś "
+    "tu kram travail avant prévu ce est ça serve prima al eerder samo şekilde "
+    "işe işleri kalan kalanı dediğim istediğim ne her zamanki şekilde konuştuklarımızı bıraktığın".split()
 )
 """Words of which a goal that is too vague consists."""
+VAGUE_PHRASES = frozenset(
+    ("run it", "implement it", "implement this", "implement that", "use the context", "read the conversation", "read the thread", "hand this off",
+     "ga door", "ga maar door", "ga zo door")
+)  # fmt: skip
+"""Whole goals that are too vague, with words that mean something elsewhere."""
+VAGUE_PIECES = frozenset(
+    # Chinese
+    "请 請 继续 繼續 续上 接着 接著 做 的 工作 任务 任務 内容 之前 上次 刚才 剛才 前面 下一步 修复 修 一下 完成 见 見 上 上文 上面 以上 如 前 "
+    "所述 同 按 按照 讨论 討論 说 說 计划 計劃 我们 我們 我 你 照 就 这样 這樣 那样 开始 開始 去 吧 了 剩下 剩余 其余 下去 进行 進行 搞定 它 "
+    "把 都 全部 帮 麻烦 bug 弄 好 刚 才 办 老样子 往下 后面 没 要求 照旧 原 完 那个 这个 "
+    # Japanese
+    "続き 続けて 続けま 続行 して ください 下さい 前回 の を も に へ で と は お願い します いたします 上記 通り とおり どおり 参照 話した "
+    "相談した 言った さっき 先ほど やって 進めて 同じ ように 残り お任せ 任せ 次 直して 修正 それ これ 全部 すべて 作業 仕事 ね よ 頼む 始めて "
+    "終わらせて タスク あと 後 よろしく いつも 頼んだ こと 前 先 進め やり やる しま "
+    # Korean
+    "계속 해 하세요 해주세요 주세요 줘 진행 위 에 의 참조 참고 내용 대로 논의 한 말한 그렇게 그대로 다음 이어서 나머지 마무리 아까 하던 거 것 "
+    "고쳐 수정 작업 이전 전 처럼 부탁 합니다 해요 좀 다 전부 하자 시작 끝내 을 를 로 방금 남은 지금 부탁한 평소 이거 그거 이 그 거기서 부터".split()
+)
+"""Pieces of which such a goal consists in scripts that write words without blanks, or join them."""

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,17 @@ from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
     COMMAND,
-    HOOK_MARK,
     SKILL,
     Addition,
     HarnessIntegration,
     HookCall,
     JsonEntry,
     build_claude_call,
+    build_quiet_call,
     build_tools_entries,
     build_tools_server,
     copy_asset,
+    find_rejected_json,
     get_text,
     list_compaction_hooks,
     list_handoff_hooks,
@@ -113,6 +113,10 @@ _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 
 PLUGIN_COMMAND = "/tasuki:handoff"
 """The command in a plug-in, whose commands have its name before theirs. Seen: 2.1.330."""
+MANAGED = (Path("/etc/claude-code"), Path("/Library/Application Support/ClaudeCode"))
+"""Where an organization keeps its settings, on Linux and on macOS."""
+SETTINGS = "managed-settings"
+MANAGED_SWITCHES = ("disableAllHooks", "allowManagedHooksOnly")
 DEFAULT_RETENTION_DAYS = 30.0
 """Days after which Claude Code deletes threads, unless told otherwise."""
 
@@ -132,10 +136,7 @@ class ClaudeIntegration(HarnessIntegration):
         home = get_projects_folder().parent
         settings = str(home / "settings.json")
         events = ("UserPromptSubmit", "Stop")
-        status = {
-            "type": "command",
-            "command": f": {HOOK_MARK}; {shlex.join((*tasuki, 'status', 'claude'))}",
-        }
+        status = {"type": "command", "command": build_quiet_call(tasuki, "status", "claude")}
         server = {"type": "stdio", **build_tools_server(tasuki)}
         return (
             copy_asset(home, "commands/handoff.md", ASSETS / "command.md", COMMAND),
@@ -176,11 +177,35 @@ class ClaudeIntegration(HarnessIntegration):
         days = read_setting(get_projects_folder().parent / "settings.json", "cleanupPeriodDays")
         return days if isinstance(days, int | float) and days >= 0 else DEFAULT_RETENTION_DAYS
 
-    def find_blockers(self) -> tuple[str, ...]:
-        path = get_projects_folder().parent / "settings.json"
-        if read_setting(path, "disableAllHooks") is True:
-            return (f'Hooks are switched off. Remove "disableAllHooks" from {path}.',)
-        return ()
+    def find_obstacles(self) -> tuple[str, ...]:
+        settings = get_projects_folder().parent / "settings.json"
+        others = (Path(".claude/settings.json"), Path(".claude/settings.local.json"))
+        return (
+            *find_rejected_json(settings, "Claude Code skips the whole of", ("mark",)),
+            *find_rejected_json(_get_state_file(), "Claude Code does not start with", ("mark",)),
+            *_find_switches((settings, *others), ("disableAllHooks",), 'Remove "{}" from {}.'),
+            *_find_switches(
+                _list_managed(), MANAGED_SWITCHES, 'Ask those who manage this computer: "{}" in {}.'
+            ),
+        )
+
+
+def _list_managed() -> tuple[Path, ...]:
+    """List the settings files of an organization."""
+    parts = (
+        part for folder in MANAGED for part in sorted((folder / f"{SETTINGS}.d").glob("*.json"))
+    )
+    return (*(folder / f"{SETTINGS}.json" for folder in MANAGED), *parts)
+
+
+def _find_switches(paths: tuple[Path, ...], names: tuple[str, ...], advice: str) -> tuple[str, ...]:
+    """Find settings that switch hooks off, in files that Claude Code reads."""
+    return tuple(
+        f"Hooks are switched off. {advice.format(name, path)}"
+        for path in dict.fromkeys(paths)
+        for name in names
+        if read_setting(path, name) is True and not find_rejected_json(path, "", ("mark",))
+    )
 
 
 def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:

@@ -22,6 +22,7 @@ from tasuki.harness.integration import (
     build_tools_server,
     can_serve_tools,
     copy_asset,
+    find_rejected_json,
     get_text,
     list_compaction_hooks,
     list_handoff_hooks,
@@ -97,7 +98,19 @@ class CodexIntegration(HarnessIntegration):
             return replace(build_claude_call(payload, "compacted"), is_recorded=True)
         return parse_claude_hook_call(payload, "$handoff")
 
+    def find_obstacles(self) -> tuple[str, ...]:
+        folder = get_home()
+        try:
+            toml_text.parse_toml((folder / "config.toml").read_text(encoding="utf-8"))
+        except toml_text.NotToml as error:
+            return (f"Codex does not start with {folder / 'config.toml'}: {error}. Correct it.",)
+        except (OSError, ValueError):
+            pass
+        return find_rejected_json(folder / "hooks.json", "Codex skips the whole of")
+
     def find_blockers(self) -> tuple[str, ...]:
+        if obstacles := self.find_obstacles():
+            return obstacles
         try:
             hooks = (get_home() / "hooks.json").read_text(encoding="utf-8")
         except (OSError, ValueError):

@@ -31,9 +31,9 @@ from tasuki.harness.integration import (
     OwnFile,
     build_compaction_hook,
     build_prompt_hook,
+    build_quiet_call,
     build_tools_entries,
     build_tools_server,
-    build_turn_hook,
     copy_asset,
     get_text,
 )
@@ -101,11 +101,13 @@ class CopilotIntegration(HarnessIntegration):
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
-        prompt = build_prompt_hook(tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",))
+        prompt = build_prompt_hook(
+            tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",), tells=False
+        )
         hooks = _format_hooks_file(
             {
                 "userPromptSubmitted": (prompt, PROMPT_SECONDS),
-                "agentStop": (build_turn_hook(tasuki, "copilot"), TURN_SECONDS),
+                "agentStop": (build_quiet_call(tasuki, "hook", "copilot"), TURN_SECONDS),
             }
         )
         purpose = "hooks that intercept /handoff before it reaches the model, and watch the context"

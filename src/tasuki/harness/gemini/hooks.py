@@ -26,6 +26,7 @@ from tasuki.harness.integration import (
     build_tools_entries,
     build_tools_server,
     copy_asset,
+    find_rejected_json,
     get_text,
     list_compaction_hooks,
     list_handoff_hooks,
@@ -154,8 +155,10 @@ class GeminiIntegration(HarnessIntegration):
         age = _AGE.fullmatch(str(retention.get("maxAge", "")))
         return int(age[1]) * _DAYS[age[2]] if age else DEFAULT_RETENTION_DAYS
 
-    def find_blockers(self) -> tuple[str, ...]:
+    def find_obstacles(self) -> tuple[str, ...]:
         path = get_home() / "settings.json"
+        if rejected := find_rejected_json(path, "Gemini CLI does not start with", ("comments",)):
+            return rejected
         hooks = read_setting(path, "hooksConfig")
         if not isinstance(hooks, Mapping):
             return ()

@@ -19,6 +19,7 @@ from tasuki.harness.integration import (
     build_tools_entries,
     build_tools_server,
     copy_asset,
+    find_rejected_json,
     format_plugin_answer,
     get_text,
     parse_percent,
@@ -133,7 +134,7 @@ class PiIntegration(HarnessIntegration):
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         return format_plugin_answer(call, answer)
 
-    def find_blockers(self) -> tuple[str, ...]:
+    def find_obstacles(self) -> tuple[str, ...]:
         path = self.home / "settings.json"
         listed = read_setting(path, "extensions")
         names = (
@@ -141,7 +142,9 @@ class PiIntegration(HarnessIntegration):
         )
         if any(name.startswith(("-", "!")) and EXTENSION in name for name in names):
             return (f'The extension is switched off. Remove it from "extensions" in {path}.',)
-        return ()
+        if self.harness != "pi":
+            return ()
+        return find_rejected_json(self.home / "mcp.json", "pi skips the whole of", ("mark",))
 
 
 def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:

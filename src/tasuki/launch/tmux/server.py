@@ -241,7 +241,25 @@ def start_in_tmux(
     finally:
         with suppress(LaunchFailed):  # the pane is gone
             tmux.run(("set-option", "-p", "-u", "-t", launched.pane, "remain-on-exit"))
-    return structs.replace(launched, filled=filled)
+    back = _show_way_back(tmux) if tmux.is_inside else ""
+    return structs.replace(launched, filled=filled, back=back)
+
+
+SHOWN_MILLISECONDS = 4000
+
+
+def _show_way_back(tmux: Tmux) -> str:
+    """Say on tmux's own line how to come back to this window; return it in more words."""
+    pane = os.environ.get("TMUX_PANE", "")
+    form = "#{prefix}\t#{session_name}:#{window_index}"
+    try:
+        output = tmux.run(("display-message", "-p", *(("-t", pane) if pane else ()), form))
+        prefix, _, window = output.rstrip("\n").partition("\t")
+        notice = f"tasuki: back to the window before this one: {prefix} l"
+        tmux.run(("display-message", "-d", str(SHOWN_MILLISECONDS), notice))
+    except LaunchFailed:  # The window is gone, or this tmux is older than 3.2.
+        return ""
+    return f"{prefix} l, or tmux select-window -t {shlex.quote(window)}"
 
 
 def start_in_popup(plan: LaunchPlan) -> None:

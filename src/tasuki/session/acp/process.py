@@ -51,7 +51,7 @@ def _require_pipes() -> Iterator[None]:
     except (ValueError, OSError) as error:
         raise UsageError(
             "tasuki acp is started by an editor, which talks to it over pipes; here standard input "
-            "or output is a file or a device. How to set it up: tasuki docs acp"
+            "or output is a file or a device. How to set it up: tasuki docs editors"
         ) from error
 
 

@@ -7,6 +7,7 @@ const SHOWN = 15000; // milliseconds that a message stays
 const HANDOFF_SECONDS = 300;
 const TURN_SECONDS = 60;
 const MAX_OUTPUT = 1 << 20;
+const GONE = 127; // what a shell's exit code is where there is no such program
 
 /** What tasuki says to a call of a hook: its exit code and its words. Never throws. */
 function tasuki(payload, seconds) {
@@ -21,7 +22,11 @@ function tasuki(payload, seconds) {
       }, seconds * 1000);
       child.stdout.setEncoding("utf8").on("data", (part) => said.length < MAX_OUTPUT && (said += part));
       child.stdin.on("error", () => {}); // it may end before it has read everything
-      child.on("error", (error) => (clearTimeout(late), failed(127, `tasuki cannot be run: ${error.message}`)));
+      child.on("error", (error) => {
+        clearTimeout(late);
+        if (error.code === "ENOENT") resolve({ code: GONE, said: "" });
+        else failed(126, `tasuki cannot be run: ${error.message}`);
+      });
       child.on("close", (code, signal) => {
         clearTimeout(late);
         if (signal) failed(1, `tasuki was ended by ${signal}`);
@@ -30,7 +35,7 @@ function tasuki(payload, seconds) {
       });
       child.stdin.end(JSON.stringify(payload));
     } catch (error) {
-      failed(127, `tasuki cannot be run: ${error.message}`);
+      failed(126, `tasuki cannot be run: ${error.message}`);
     }
   });
 }
@@ -46,7 +51,8 @@ export const TasukiHandoff = async ({ client, directory }) => {
     "command.execute.before": async (input) => {
       if (input.command !== "handoff") return;
       const call = { event: "handoff", session: input.sessionID, cwd: directory, goal: input.arguments ?? "" };
-      const { said } = await tasuki(call, HANDOFF_SECONDS);
+      const { code, said } = await tasuki(call, HANDOFF_SECONDS);
+      if (code === GONE) return show("tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall opencode");
       const told = said || "tasuki said nothing. In a terminal: tasuki doctor opencode";
       await show(told);
       throw new Error(told);

@@ -3,7 +3,6 @@
 import time
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.vault import Vault
@@ -118,17 +117,11 @@ class _HandoffDescriber:
         return "revision" if node.link == "revises" else "fork"
 
     def _find_successor(self, id: str, place: str) -> ChainRow | None:
-        """Build the thread that a handoff was started in, as its events name it."""
-        try:
-            details = [event.detail for event in self.vault.load_events(id)]
-        except HandoffNotFound:
+        """Build the thread that a handoff was started in, where it is known."""
+        if (found := self.whole.nodes[id].successor) is None:
             return None
-        named = [detail for detail in details if detail.get("successor_thread")]
-        if not named:
-            return None
-        harness, thread = named[-1].get("harness", ""), named[-1]["successor_thread"]
         return ChainRow(
-            place, f"/threads/{harness}/{thread}", get_harness_title(harness), _clean_id(thread),
+            place, f"/threads/{found.harness}/{found.id}", get_harness_title(found.harness), _clean_id(found.id),
             why="Began from the handoff below",
         )  # fmt: skip
 

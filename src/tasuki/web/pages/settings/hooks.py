@@ -45,7 +45,7 @@ def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
         plan = _plan_hooks(fleet, name)
     except TasukiError as error:
         return HooksState(name, title, "not known", str(error))
-    is_installed = get_script_path(fleet.data).exists() and not plan.has_changes
+    is_installed = get_script_path(fleet.data).exists() and not plan.has_work
     return HooksState(name, title, "in place" if is_installed else "missing")
 
 

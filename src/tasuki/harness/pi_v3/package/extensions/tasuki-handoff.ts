@@ -12,6 +12,7 @@ const WORTH_ASKING = 10; // percent of the context: below it tasuki is not start
 const HANDOFF_SECONDS = 600; // an author may write for as long
 const TURN_SECONDS = 60;
 const MAX_OUTPUT = 16 << 20;
+const GONE = `tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall ${HARNESS}`;
 const PROGRESS = "progress: "; // what such a line of tasuki's standard error begins with
 
 type Ran = { code: number; stdout: string; stderr: string };
@@ -42,11 +43,15 @@ function tasuki(args: string[], input: string, cwd: string, seconds = HANDOFF_SE
       child.stdout.setEncoding("utf8").on("data", (part: string) => stdout.length < MAX_OUTPUT && (stdout += part));
       child.stderr.setEncoding("utf8").on("data", told);
       child.stdin.on("error", () => {}); // it may end before it has read everything
-      child.on("error", (error) => (clearTimeout(late), failed(127, `tasuki cannot be run: ${error.message}`)));
+      child.on("error", (error: any) => {
+        clearTimeout(late);
+        if (error.code === "ENOENT") resolve({ code: 127, stdout, stderr: GONE });
+        else failed(126, `tasuki cannot be run: ${error.message}`);
+      });
       child.on("close", (code) => (clearTimeout(late), resolve({ code: code ?? 1, stdout, stderr: stderr + begun })));
       child.stdin.end(input);
     } catch (error: any) {
-      failed(127, `tasuki cannot be run: ${error.message}`);
+      failed(126, `tasuki cannot be run: ${error.message}`);
     }
   });
 }

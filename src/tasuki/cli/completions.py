@@ -1,0 +1,104 @@
+"""What a shell offers for an argument: names of harnesses, ids of threads and handoffs.
+
+A shell waits for this while somebody types: after a fifth of a second nothing more is looked for,
+and an error is nothing to offer.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+SECONDS = 0.2
+NEWEST = 30
+"""How many threads and handoffs are offered."""
+SHORT = 8
+"""Digits of an id that are offered."""
+Offer = Iterator[tuple[str, str]]
+"""Words, each with what a shell shows beside it."""
+Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+class _TooLate(BaseException):
+    """The time is over; no handler of ordinary errors may stop it."""
+
+
+def _raise_too_late(number: int, frame: FrameType | None) -> None:
+    raise _TooLate
+
+
+def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
+    """Build the function that click calls; with `files`, a shell completes a path itself."""
+
+    def complete(
+        ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        if files and (incomplete.startswith((".", "~")) or "/" in incomplete):
+            return [CompletionItem(incomplete, type="file")]
+        found: dict[str, str] = {}
+        before = signal.signal(signal.SIGALRM, _raise_too_late)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        try:
+            for source in sources:
+                for word, help in source():
+                    if word.startswith(incomplete):
+                        found.setdefault(word, help)
+        except (Exception, _TooLate):  # A shell has no place for an error.
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return [CompletionItem(word, help=help) for word, help in found.items()]
+
+    return complete
+
+
+def _list_harnesses() -> Offer:
+    from tasuki.harness import registry as harnesses
+
+    for name in harnesses.list_names():
+        yield name, harnesses.get_harness(name).title
+
+
+def _list_programs() -> Offer:
+    """List the harnesses whose program can be started: those that are no mere formats."""
+    from tasuki.harness import registry as harnesses
+
+    for name in harnesses.list_names():
+        if (harness := harnesses.get_harness(name)).can_start:
+            yield name, harness.title
+
+
+def _list_threads() -> Offer:
+    """List the newest threads of this folder."""
+    from tasuki.cli.output import make_visible
+    from tasuki.threads import catalog
+
+    for head in catalog.list_heads_near(None, Path.cwd(), NEWEST)[0]:
+        yield head.id, make_visible(f"{head.harness}: {head.name or head.first_words}")[:60]
+
+
+def _list_handoffs() -> Offer:
+    """List the newest stored handoffs."""
+    from tasuki.text_safety import shorten_to_line
+    from tasuki.vault import Vault
+
+    vault = Vault()
+    for id in vault.list_newest_ids(NEWEST):
+        yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
+
+
+complete_harness = _offer(_list_harnesses)
+complete_program = _offer(_list_programs)
+complete_handoff = _offer(_list_handoffs)
+complete_lineage = _offer(_list_handoffs, _list_threads)
+complete_source = _offer(_list_harnesses, _list_threads, files=True)
+complete_thread = _offer(_list_handoffs, _list_harnesses, _list_threads, files=True)

@@ -1,0 +1,76 @@
+"""What stays on the machine when tasuki is in no harness any more, and how it is removed."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasuki.config.settings import find_home, find_user_file, format_path
+from tasuki.errors import TasukiError
+from tasuki.files import get_data_folder
+from tasuki.installation import build_removal_line
+from tasuki.text_safety import format_size
+
+CONTENTS = {"handoffs": "handoffs", "threads": "copies of threads", "fleet.db": "the fleet",
+            "data": "personas", "index.db": "the search index"}  # fmt: skip
+"""What the data folder may hold, by its names there."""
+SHELL_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".config/fish/config.fish")
+SERVICE = ".config/systemd/user/tasuki.service"
+FISH = ".config/fish/completions/tasuki.fish"
+
+
+def list_remains() -> Iterator[str]:
+    """Yield the lines of a report on what stays, each followed by the command that removes it."""
+    yield ""
+    yield "What stays on this machine, and what removes it:"
+    home = find_home() or Path("/nonexistent")
+    if os.path.isfile(home / SERVICE):
+        disable = "systemctl --user disable --now tasuki"
+        yield from (
+            f"  {format_path(home / SERVICE)}, a service",
+            f"    {disable}; {_remove(home / SERVICE)}",
+        )
+    data = get_data_folder()
+    if os.path.isdir(data):
+        found = [what for name, what in CONTENTS.items() if os.path.lexists(data / name)]
+        holds = f": {', '.join(found)}" if found else ""
+        yield f"  {format_path(data)}, {format_size(_measure(data))}{holds}"
+        yield f"    {_remove(data)}"
+    try:
+        settings = find_user_file()
+    except TasukiError:
+        settings = None
+    for file, what in ((settings, "your settings"), (home / FISH, "completion")):
+        if file and os.path.isfile(file):
+            yield from (f"  {format_path(file)}, {what}", f"    {_remove(file)}")
+    for file in (home / name for name in SHELL_FILES):
+        for number in _find_completion(file):
+            yield f"  {format_path(file)}, line {number}, completion"
+            yield "    delete that line in your editor"
+    yield from ("  tasuki itself", f"    {build_removal_line()}")
+
+
+def _remove(path: Path) -> str:
+    return f"{'rm -rf' if path.is_dir() else 'rm'} {shlex.quote(str(path))}"
+
+
+def _measure(folder: Path) -> int:
+    """Return the bytes of the files below a folder, as far as they can be seen."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(where, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _find_completion(file: Path) -> list[int]:
+    """Find the lines of a shell's file that load tasuki's completion, counted from 1."""
+    try:
+        lines = file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [n for n, line in enumerate(lines, 1)
+            if "tasuki completion" in line and not line.lstrip().startswith("#")]  # fmt: skip
