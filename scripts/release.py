@@ -133,7 +133,7 @@ def try_installed(package: Path, wheels: Path, folder: Path) -> None:
     tasuki = (*alone, venv / "bin" / "tasuki")
     said = run(*tasuki, "--version", cwd=home, env=env)
     pages = run(*tasuki, "docs", cwd=home, env=env).split()
-    page = run(*tasuki, "docs", "quickstart", cwd=home, env=env)
+    page = run(*tasuki, "docs", "start", cwd=home, env=env)
     thread = ROOT / "demo" / "thread.jsonl"
     brief = run(*tasuki, "handoff", "--from", thread, "--print", GOAL, cwd=home, env=env)
     listed = run(*tasuki, "install", "claude", "--dry-run", cwd=home, env=env)
@@ -141,7 +141,7 @@ def try_installed(package: Path, wheels: Path, folder: Path) -> None:
         name
         for name, good in {
             "--version": said == f"tasuki {__version__}\n",
-            "docs": {"cli", "handoff"} <= set(pages)
+            "docs": {"cli", "start"} <= set(pages)
             and not any(p.startswith("workshop") for p in pages)
             and page,
             "handoff": brief.endswith(f"## Next Goal (verbatim)\n{GOAL}\n"),
@@ -213,11 +213,10 @@ def main() -> None:
     say(f"{dist} is good: {release.version}, by {release.owner}")
     if given.publish:
         publish(dist, release)
-    if given.owner == PLACEHOLDER:
-        say(
-            "nobody can publish this: OWNER is a placeholder. For a real one: scripts/release --owner NAME"
-        )
-    print(PUBLISH.format(version=release.version, dist=dist, owner=release.owner))
+    elif given.owner == PLACEHOLDER:
+        say("OWNER is a placeholder, so this cannot be published. Say who does: --owner NAME")
+    else:
+        print(PUBLISH.format(version=release.version, dist=dist, owner=release.owner), end="")
 
 
 if __name__ == "__main__":

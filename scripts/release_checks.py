@@ -17,7 +17,8 @@ from release_parts import Release, build_server_name
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 NEEDED = "Name Version Summary License-Expression License-File Requires-Python Project-URL Keywords".split()
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+PYTHONS = ("3.11", "3.12", "3.13")
+"""Those on which it was installed and tried."""
 RELATIVE = re.compile(r'(?:href|src)="(?!https?:|#|mailto:)([^"]+)"')
 SERVER = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 RANGE = re.compile(r"[\^~*<>=|]|latest")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasuki.harness import registry
+from tasuki.harness.claude.hooks import PLUGIN_COMMAND
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile
 
 TASUKI = ("tasuki",)
@@ -25,6 +26,8 @@ GONE = "if [ -x tasuki ]; then"
 THERE = "if command -v tasuki >/dev/null; then"
 FOLDERS = frozenset(("commands", "command", "skills", "extensions", "plugin"))
 """Where the harnesses look for files; all before them is the harness's own folder."""
+NAMED = {"/handoff": PLUGIN_COMMAND}
+"""What the command is called in Claude Code's plug-in."""
 TOOLS = {"mcpServers": {"tasuki": {"command": "tasuki", "args": ["mcp"]}}}
 SHORT = "Hands a coding agent's work to a fresh session, every claim checked against the thread."
 """At most 100 characters, as the MCP registry wants it."""
@@ -43,7 +46,7 @@ INSTALL = {
     "codex": "codex plugin marketplace add {owner}/tasuki-plugins && codex plugin add tasuki@tasuki",
     "pi": "pi install npm:tasuki-pi",
     "omp": "omp plugin install tasuki-omp",
-    "opencode": "opencode plugin tasuki-opencode",
+    "opencode": '"plugin": ["tasuki-opencode"] in opencode.json',
 }
 """How each is installed; `plugins/` is published as the repository `tasuki-plugins`."""
 ICON = """\
@@ -182,16 +185,21 @@ def _build_plugin(release: Release, name: str, folder: str) -> dict[str, str]:
             "hooks": "./hooks/hooks.json",
             "mcpServers": "./.mcp.json",
         }
-    return {
-        f"plugins/{name}/{path}": content
-        for path, content in {
-            f"{folder}/plugin.json": _format(manifest),
-            "hooks/hooks.json": _format({"hooks": list_hooks(name)}),
-            ".mcp.json": _format(TOOLS),
-            "README.md": _build_readme(release, name),
-            **list_files(name),
-        }.items()
+    content = {
+        f"{folder}/plugin.json": _format(manifest),
+        "hooks/hooks.json": _format({"hooks": list_hooks(name)}),
+        ".mcp.json": _format(TOOLS),
+        "README.md": _build_readme(release, name),
+        **list_files(name),
     }
+    own = NAMED if name == "claude" else {}
+    return {f"plugins/{name}/{path}": _replace(text, own) for path, text in content.items()}
+
+
+def _replace(text: str, others: dict[str, str]) -> str:
+    for old, new in others.items():
+        text = text.replace(old, new)
+    return text
 
 
 def _build_readme(release: Release, name: str) -> str:

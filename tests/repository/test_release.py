@@ -16,6 +16,7 @@ import pytest
 from tree import ROOT
 
 from tasuki import __version__
+from tasuki.harness.claude.hooks import PLUGIN_COMMAND
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -95,6 +96,7 @@ def test_the_parts_are_those_that_install_writes(
 
     def plain(text: str) -> str:
         text = re.sub(program, "tasuki", text).replace(parts.GONE, parts.THERE)
+        text = text.replace(PLUGIN_COMMAND, "/handoff")
         return "".join(parts.INSTALLED.sub("", parts.SOURCE.sub("", text)).split())
 
     assert files
@@ -201,7 +203,7 @@ def _other_text(metadata: Message, old: str, new: str) -> None:
     (lambda m: _other_text(m, "https://github.com/someone/tasuki/blob/v", ""), "which only the checkout has"),
     (lambda m: _other_text(m, "mcp-name", "name"), "has no mcp-name"),
     (lambda m: _other_text(m, "# tasuki\n", ""), "has no heading"),
-    (lambda m: m.__delitem__("Classifier"), "does not name Python 3.14"),
+    (lambda m: m.__delitem__("Classifier"), "does not name Python 3.13"),
 ])  # fmt: skip
 def test_metadata_with_a_fault_is_found(change: Callable[[Message], None], said: str) -> None:
     """README with whole links passes; each fault is named."""

@@ -6,6 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import click
 import pytest
 from tree import ROOT
 
@@ -81,3 +82,32 @@ def test_an_installed_wheel_hands_off(wheel: Path, installer: str, tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"## Next Goal (verbatim)\n{GOAL}\n")
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_uninstalling_leaves_nothing_of_the_package(
+    wheel: Path, installer: str, tmp_path: Path
+) -> None:
+    """After it was used, too: what it keeps beside its modules goes with them."""
+    venv = tmp_path / "venv"
+    python = venv / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(f"{Path(click.__file__).parents[1]}\n")
+    before = sorted(site.rglob("*"))
+    pip = {
+        "pip": [sys.executable, "-m", "pip", "--python", str(python)],
+        "uv": [str(BIN / "uv"), "pip"],
+    }[installer]
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "VIRTUAL_ENV": str(venv)}
+    offline = ("--no-deps", "--no-index", "-q")
+    yes = ("-y",) if installer == "pip" else ()
+    for command in (
+        [*pip, "install", *offline, str(wheel)],
+        [str(venv / "bin" / "tasuki"), "threads", "--all"],
+        [*pip, "uninstall", "-q", *yes, "tasuki"],
+    ):
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+    assert sorted(site.rglob("*")) == before

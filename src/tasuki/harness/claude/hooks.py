@@ -111,6 +111,8 @@ _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
 
 
+PLUGIN_COMMAND = "/tasuki:handoff"
+"""The command in a plug-in, whose commands have its name before theirs. Seen: 2.1.330."""
 MANAGED = (Path("/etc/claude-code"), Path("/Library/Application Support/ClaudeCode"))
 """Where an organization keeps its settings, on Linux and on macOS."""
 SETTINGS = "managed-settings"
@@ -125,6 +127,10 @@ class ClaudeIntegration(HarnessIntegration):
     notes: tuple[str, ...] = (
         "Open sessions of Claude Code get the command and the hooks when they are restarted.",
     )
+
+    def __init__(self) -> None:
+        if "CLAUDE_PLUGIN_ROOT" in os.environ:
+            self.command = f"{PLUGIN_COMMAND} GOAL"
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         home = get_projects_folder().parent
@@ -157,7 +163,9 @@ class ClaudeIntegration(HarnessIntegration):
         context = payload.get("context_window")
         if "hook_event_name" in payload or not isinstance(context, Mapping):
             prompt = remove_paste_marks(get_text(payload, "prompt"))
-            call = parse_claude_hook_call({**payload, "prompt": prompt}, "/handoff")
+            by_plugin = prompt.lstrip().startswith(PLUGIN_COMMAND)
+            command = PLUGIN_COMMAND if by_plugin else "/handoff"
+            call = parse_claude_hook_call({**payload, "prompt": prompt}, command)
             return None if call and call.kind == "turn" and _is_unattended() else call
         used, window = context.get("used_percentage"), context.get("context_window_size")
         tokens = window if isinstance(window, int) else None
