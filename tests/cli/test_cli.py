@@ -232,6 +232,7 @@ def test_a_closed_pipe_is_no_traceback(world: World) -> None:
 ASK_EACH_FOR_HELP = """
 import click
 from click.testing import CliRunner
+from tasuki.cli.main import COMMANDS, cli
 with click.Context(cli) as context:
     commands = {name: cli.get_command(context, name) for name in COMMANDS}
 names = [(name, *sub) for name, command in commands.items()
