@@ -195,6 +195,33 @@ VAGUE_IN = {
         договорились | сделай это | делай | как обсудили | продолжай дальше | как и раньше | то же самое | сделай
         остальное | доделай | вперёд | поехали | как я сказал | как договаривались | закончи
     """,
+    "more": """
+        keep working on this | do what I asked | please continue with what you were doing | as per our discussion
+        | same thing as last time | work on the remaining stuff | pls go on | continue with the plan above |
+        finish what we talked about | mach das fertig | mach da weiter bitte | wie oben beschrieben | so wie eben
+        besprochen | setz das um | mach alles was noch offen ist | continue ce que tu faisais | fais ce que j'ai
+        demandé | comme d'habitude | termine ce qui reste | continúa con lo que hacías | haz lo que te dije | como
+        siempre | sigue con el plan | continua quello che stavi facendo | fai come ti ho detto | come al solito |
+        continua de onde parou | faça o que eu pedi | como sempre | ga verder met het werk | doe wat ik zei |
+        zoals gezegd | kontynuuj to co robiłeś | zrób jak mówiłem | jak zwykle | 作業を続けて | さっきの作業を続けてください |
+        言った通りにして | 残りのタスクをやって | 작업을 계속해줘 | 아까 하던 작업 이어서 해줘 | 방금 말한 거 해줘 | 남은 작업 해줘 | 继续刚才的任务 | 把剩下的做完 | 就按刚才说的办 |
+        接着上面的做 | işe devam et | dediğim gibi yap | kalan işleri yap | продолжай работу | сделай как я сказал | как
+        обычно | заверши начатое | get on with it | do everything we said | continue as before | more of the same
+        please | finish the job | carry on with the work as planned | mach weiter wie vorher | erledige den Rest
+        wie besprochen | mach den Kram fertig | continue le travail comme avant | fais ce qui est prévu | sigue
+        con lo mismo | haz lo acordado | termina lo que falta | vai avanti con il lavoro | fai quello che serve |
+        come prima | faz o que falta | continua o trabalho | segue o plano | ga verder zoals eerder | maak de rest
+        af | rób to samo co wcześniej | dokończ to | 続きをよろしく | 前と同じでお願いします | 残りを進めて | 아까처럼 계속해줘 | 남은 거 해줘 | 照旧 |
+        按原计划继续 | 把它做完 | kaldığın yerden sürdür | делай как раньше | закончи то что начал | продолжай как
+        договорились | please carry on | keep going with the plan | do the same as yesterday | finish up here |
+        what we said | work on it | wie immer weiter | mach den nächsten Schritt | bring das zu Ende | das von
+        vorhin | poursuis ce travail | fais la même chose | on reprend | suite et fin | sigue trabajando en eso |
+        acaba lo pendiente | lo que te dije antes | prosegui con quanto detto | finisci tutto | segue com isso |
+        termina o que começou | continua a partir daqui | doe hetzelfde | werk verder | maak alles af | pracuj
+        dalej | zrób to do końca | 作業の続きをお願い | 前回同様にお願いします | そのまま進めて | 이전 작업 계속 | 그대로 진행해주세요 | 接着干 | 继续完成剩余任务 |
+        照刚才说的做 | işi bitir | konuştuğumuz şeyi yap | продолжи с места остановки | доведи до конца | сделай всё как
+        говорили
+    """,
 }
 """Goals that say nothing, in each language: go on, see above, as discussed, do it."""
 CONCRETE_IN = {
@@ -254,6 +281,22 @@ CONCRETE_IN = {
     "ru": """
         добавь тесты | почини логин | исправь #42 | добавь повторы | запусти тесты | переведи README | обнови доки |
         удали мёртвый код
+    """,
+    "more": """
+        ship v2 | try mypy | add a CLI | use ruff | bump node | fix #7 | fix deps | pin numpy | close GH-9 | drop
+        py2 | add docs | fix CI cache | undo 3f2a1bc | mach CI grün | Tests für Parser | Logs kürzen | ajoute un
+        cache | corrige la CI | arregla CI | añade logs | sistema i test | aggiungi log | conserta o CI | adiciona
+        log | maak CI groen | fix tests | napraw CI | dodaj logi | CI修正 | ログ追加 | 型追加 | キャッシュを入れて | CI 고쳐줘 | 로그 추가
+        | 문서 작성 | 加日志 | 写单元测试 | 改超时 | CI'yı düzelt | log ekle | почини CI | добавь логи | add a test | fix race |
+        trim logs | speed up CI | try bun | enable TLS | hide banner | sort imports | cut v3 | use pathlib | Cache
+        leeren | Icon tauschen | Tippfehler beheben | ajoute le TLS | change l'icône | quita el log | usa pnpm |
+        togli il banner | usa uv | troca o ícone | gebruik pnpm | usuń banner | użyj uv | 並び替え修正 | キャッシュ削除 | ポート変更
+        | 포트 변경 | 배너 제거 | 改端口 | 删缓存 | 换图标 | portu değiştir | убери баннер | используй uv | bump CI | tag v1.4 |
+        lint docs | mock S3 | kill zombie jobs | fix N+1 | trim PATH | add ETA | use ruff 0.6 | close #12 | Port
+        ändern | Farben anpassen | CSV exportieren | Rate-Limit einbauen | supprime le log | teste le parseur |
+        exporta a CSV | sube a py3.12 | rinomina utils | testa o parser | vertaal docs | dodaj CSV | usuń logi |
+        CSV出力 | テスト修正 | 色を変更 | CSV 내보내기 | 색 변경 | 导出CSV | 改颜色 | testi düzelt | CSV ekle | экспорт в CSV | смени
+        порт
     """,
 }
 """The shortest goals that name something, in each language."""

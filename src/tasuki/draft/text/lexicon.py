@@ -360,7 +360,8 @@ VAGUE_WORDS = frozenset(
     "eu pedi pediu sempre falta restante parou fazendo estava acordado falei disse "
     "werk ik zei vroeg gezegd gewoonlijk altijd was bezig mee overige "
     "co robiłeś mówiłem prosiłem zwykle zostało zaczętą zaczęte robiłeś "
-    "tu kram travail avant prévu ce est ça serve prima al eerder samo şekilde "
+    "yesterday vorhin von même chose reprend fin trabajando eso acaba quanto com partir daqui hetzelfde pracuj końca işi şeyi "
+    "места остановки доведи до конца всё говорили tu kram travail avant prévu ce est ça serve prima al eerder samo şekilde "
     "işe işleri kalan kalanı dediğim istediğim ne her zamanki şekilde konuştuklarımızı bıraktığın".split()
 )
 """Words of which a goal that is too vague consists."""
@@ -373,11 +374,11 @@ VAGUE_PIECES = frozenset(
     # Chinese
     "请 請 继续 繼續 续上 接着 接著 做 的 工作 任务 任務 内容 之前 上次 刚才 剛才 前面 下一步 修复 修 一下 完成 见 見 上 上文 上面 以上 如 前 "
     "所述 同 按 按照 讨论 討論 说 說 计划 計劃 我们 我們 我 你 照 就 这样 這樣 那样 开始 開始 去 吧 了 剩下 剩余 其余 下去 进行 進行 搞定 它 "
-    "把 都 全部 帮 麻烦 bug 弄 好 刚 才 办 老样子 往下 后面 没 要求 照旧 原 完 那个 这个 "
+    "把 都 全部 帮 麻烦 bug 弄 好 刚 才 办 老样子 往下 后面 没 要求 照旧 原 完 干 那个 这个 "
     # Japanese
     "続き 続けて 続けま 続行 して ください 下さい 前回 の を も に へ で と は お願い します いたします 上記 通り とおり どおり 参照 話した "
     "相談した 言った さっき 先ほど やって 進めて 同じ ように 残り お任せ 任せ 次 直して 修正 それ これ 全部 すべて 作業 仕事 ね よ 頼む 始めて "
-    "終わらせて タスク あと 後 よろしく いつも 頼んだ こと 前 先 進め やり やる しま "
+    "終わらせて タスク あと 後 同様 そのまま よろしく いつも 頼んだ こと 前 先 進め やり やる しま "
     # Korean
     "계속 해 하세요 해주세요 주세요 줘 진행 위 에 의 참조 참고 내용 대로 논의 한 말한 그렇게 그대로 다음 이어서 나머지 마무리 아까 하던 거 것 "
     "고쳐 수정 작업 이전 전 처럼 부탁 합니다 해요 좀 다 전부 하자 시작 끝내 을 를 로 방금 남은 지금 부탁한 평소 이거 그거 이 그 거기서 부터".split()
