@@ -10,9 +10,9 @@ import npm_programs as programs
 import pytest
 from hooks import Session, program
 
+from tasuki.config.installation import build_install_line
 from tasuki.doctor import TESTED, inspect_harnesses
 from tasuki.harness.claude.adapter import Claude
-from tasuki.installation import build_install_line
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ class LazyGroup(click.Group):
 
 def _print_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
     if is_wanted and not context.resilient_parsing:
-        from tasuki.checkout import describe_version
+        from tasuki.cli.version import describe_version
 
         click.echo(f"tasuki {describe_version()}")
         context.exit()
@@ -308,7 +308,7 @@ def _keep_traceback(error: Exception) -> str:
     import tempfile
     import traceback
 
-    from tasuki.checkout import describe_version
+    from tasuki.cli.version import describe_version
     from tasuki.draft.redact.redactor import redact
     from tasuki.files import get_data_folder
 

@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from tasuki import notify
-from tasuki.checkout import describe_version
 from tasuki.cli.output import print_json, wrap_text
+from tasuki.cli.version import describe_version
 from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
     LoadedSettings,
@@ -222,7 +222,7 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
         "extras", text + (f"; not installed: {', '.join(missing)}. All of them:" if missing else "")
     )
     if missing:
-        from tasuki.installation import build_install_line as build_extra_line
+        from tasuki.config.installation import build_install_line as build_extra_line
 
         yield f"{' ' * (LABEL_COLUMNS + 2)}{build_extra_line('all')}"
     if report.fleet:
