@@ -79,7 +79,7 @@ def _send_by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
     try:
         from apprise import Apprise
     except ModuleNotFoundError as error:
-        from tasuki.installation import build_install_line
+        from tasuki.config.installation import build_install_line
 
         raise ExtraMissing(
             f"Notifications by apprise need the extra `notify`. Install it: {build_install_line('notify')}"

@@ -1,6 +1,7 @@
 """`tasuki doctor` says what works, what does not, and the one line that mends it."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import npm_programs as programs
 import pytest
 from hooks import Session, program
 
+from tasuki.config.installation import build_install_line
 from tasuki.doctor import TESTED, inspect_harnesses
 from tasuki.harness.claude.adapter import Claude
 
@@ -43,11 +45,38 @@ def test_a_harness_that_works_is_described_in_a_few_lines(session: Session) -> N
     text = done.stdout
     assert "Claude Code program 2.1.330, " in " ".join(text.split())
     assert "  threads    1, the newest can be read\n" in text
-    assert "  successor  can be started; the brief is left unsent, as its filled-in input\n" in text
+    assert (
+        "  successor  can be started, with the brief filled into its input and not sent\n" in text
+    )
     assert "tasuki install claude\n" in text
     assert "Not found: Codex" in text
     lines = [line for line in text.splitlines() if str(session.root) not in line]
     assert max(map(len, lines)) <= 80
+
+
+def test_a_newcomer_reads_what_to_do_first(session: Session) -> None:
+    """No program of an agent, no PATH with tasuki, no extra: each line says what is, and what helps."""
+    session.env["PATH"] = "/usr/bin:/bin"
+    shutil.rmtree(session.home)
+    session.home.mkdir()
+    (session.root / "bare").mkdir()
+    (session.root / "bare" / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name in ('mcp', 'textual') else find(name, *rest)\n"
+    )
+    done = session.run("doctor", env={"PYTHONPATH": str(session.root / "bare")})
+    assert (done.returncode, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+
+    assert "; not on your PATH, so lines with `tasuki` need that" in said
+    assert "; not installed: review, mcp. All of them:" in said
+    (line,) = [
+        line.strip() for line in done.stdout.splitlines() if "install " in line and "[" in line
+    ]
+    assert line == build_install_line("all")
+    assert "Not found: Claude Code, Codex, " in said
+    assert " opencode. Install one of them, then: tasuki doctor" in said
+    assert "No threads of: tasuki chat, aider, SpecStory." in said
 
 
 def test_what_is_installed_is_seen(session: Session) -> None:

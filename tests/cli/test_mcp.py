@@ -21,7 +21,7 @@ from mcp.types import Implementation
 from selection import by_default
 
 from tasuki import mcp
-from tasuki.errors import build_install_line
+from tasuki.config.installation import build_install_line
 from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
 

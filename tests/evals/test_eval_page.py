@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from long_threads import written
 
-from tasuki.errors import ExtraMissing, build_install_line
+from tasuki.config.installation import build_install_line
+from tasuki.errors import ExtraMissing
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import benchmark, page
 from tasuki_evals.continuation.benchmark import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tree import ROOT
 
-from tasuki.installation import build_install_line, build_removal_line
+from tasuki.config.installation import build_install_line, build_removal_line
 
 PYTHON = "'/home/ann/my venv/bin/python'"
 NEEDS = ("a; extra == 'acp'", "b<3,>=2 ; extra == 'acp'", "c[x]>=1; extra == 'mcp'", "a; extra == 'all'",
@@ -69,7 +69,7 @@ def test_an_extra_is_installed_from_where_tasuki_came(
 
 @pytest.mark.parametrize(
     ("there", "extras"),
-    [((), "mcp"), (("a",), "mcp"), (("a", "b"), "acp,mcp"), (("a", "b", "c", "d"), "all,mcp")],
+    [((), "mcp"), (("a",), "mcp"), (("a", "b"), "acp,mcp"), (("a", "b", "c", "d"), "all")],
 )
 def test_the_extras_that_are_there_are_kept(
     monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], extras: str
@@ -105,7 +105,7 @@ def test_the_tool_that_installed_it_is_named(
 def test_an_environment_without_pip_is_named_to_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `uv venv` makes them."""
     _Installed.pretend(monkeypatch, "/home/ann/.venv")
-    monkeypatch.setattr("tasuki.installation.find_spec", lambda name: None)
+    monkeypatch.setattr("tasuki.config.installation.find_spec", lambda name: None)
 
     assert build_install_line("mcp") == f"uv pip install --python {PYTHON} 'tasuki[mcp]'"
 

@@ -16,7 +16,7 @@ from selection import by_default
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
-from tasuki.errors import build_install_line
+from tasuki.config.installation import build_install_line
 from tasuki.session.pi_store.manager import list_sessions
 
 TOOL = {"title": "Read a.py", "kind": "read"}

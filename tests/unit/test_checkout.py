@@ -8,7 +8,7 @@ import pytest
 from tree import ROOT
 
 from tasuki import __version__
-from tasuki.checkout import describe_version, find_commit
+from tasuki.cli.version import describe_version, find_commit
 
 
 def git(folder: Path, *arguments: str) -> str:

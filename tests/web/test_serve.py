@@ -14,7 +14,7 @@ from selection import by_default
 from serve_command import TASUKI, Server
 from waiting import retry_until, runs
 
-from tasuki.installation import build_install_line
+from tasuki.config.installation import build_install_line
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def is_goal(word: str) -> bool:
 
 def _print_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
     if is_wanted and not context.resilient_parsing:
-        from tasuki.checkout import describe_version
+        from tasuki.cli.version import describe_version
 
         click.echo(f"tasuki {describe_version()}")
         context.exit()
@@ -361,7 +361,7 @@ def _keep_traceback(error: Exception) -> str:
     import tempfile
     import traceback
 
-    from tasuki.checkout import describe_version
+    from tasuki.cli.version import describe_version
     from tasuki.draft.redact.redactor import redact
     from tasuki.files import get_data_folder
 

@@ -23,8 +23,8 @@ def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in modules:
             raise
+        from tasuki.config.installation import build_install_line
         from tasuki.errors import ExtraMissing
-        from tasuki.installation import build_install_line
 
         raise ExtraMissing(
             f"{what} needs the extra `{extra}`. Install it: {build_install_line(extra)}"

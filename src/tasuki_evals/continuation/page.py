@@ -14,8 +14,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tasuki.config.installation import build_install_line
 from tasuki.errors import ExtraMissing
-from tasuki.installation import build_install_line
 from tasuki.text_safety import shorten_to_line
 from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.benchmark import (

@@ -58,7 +58,7 @@ def _find_editor() -> list[str]:
     for program in FALLBACK_EDITORS:
         if shutil.which(program):
             return [program]
-    from tasuki.installation import build_install_line
+    from tasuki.config.installation import build_install_line
 
     raise UsageError(
         "There is no editor to review in. Set EDITOR, or install the extra `review`: "

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.config.installation import build_removal_line
 from tasuki.config.settings import find_home, find_user_file, format_path
 from tasuki.errors import TasukiError
 from tasuki.files import get_data_folder
-from tasuki.installation import build_removal_line
 from tasuki.text_safety import format_size
 
 CONTENTS = {"handoffs": "handoffs", "threads": "copies of threads", "fleet.db": "the fleet",

@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from tasuki import notify
-from tasuki.checkout import describe_version
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import get_width, print_json
+from tasuki.cli.version import describe_version
 from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
     LoadedSettings,
@@ -213,7 +213,8 @@ def _find_outside_problems() -> Iterator[DiagnosedProblem]:
 
 def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     yield f"tasuki {describe_version()}"
-    yield from _format_row("command", shorten_paths(report.command))
+    away = "" if shutil.which("tasuki") else "; not on your PATH, so lines with `tasuki` need that"
+    yield from _format_row("command", f"{shorten_paths(report.command)}{away}")
     yield from _format_row("data", shorten_paths(report.data))
     yield from _format_row(
         "tmux",
@@ -223,8 +224,12 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     missing = [name for name, there in report.extras.items() if not there]
     text = f"{', '.join(extras) or 'none'}"
     yield from _format_row(
-        "extras", text + (f"; not installed: {', '.join(missing)}" if missing else "")
+        "extras", text + (f"; not installed: {', '.join(missing)}. All of them:" if missing else "")
     )
+    if missing:
+        from tasuki.config.installation import build_install_line as build_extra_line
+
+        yield f"{' ' * (LABEL_COLUMNS + 2)}{build_extra_line('all')}"
     if report.fleet:
         waiting = (
             f"; {report.fleet.waiting:,} events wait for it: tasuki serve"
@@ -239,9 +244,13 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     for harness in shown_harnesses:
         yield ""
         yield from _format_harness(harness, fleet=report.fleet is not None)
-    if absent := [h.title for h in report.harnesses if h not in shown_harnesses]:
+    absent = [h for h in report.harnesses if h not in shown_harnesses]
+    if titles := [h.title for h in absent if h.tested]:
+        advice = "" if shown_harnesses else " Install one of them, then: tasuki doctor"
         yield ""
-        yield from _wrap(f"Not found: {', '.join(absent)}.")
+        yield from _wrap(f"Not found: {', '.join(titles)}.{advice}")
+    if titles := [h.title for h in absent if not h.tested]:
+        yield from _wrap(f"No threads of: {', '.join(titles)}.")
 
 
 def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
@@ -296,8 +305,8 @@ def _describe_program(harness: HarnessReport) -> str:
 
 def _describe_successor(harness: HarnessReport) -> str:
     if harness.can_start:
-        way = "as its filled-in input" if harness.can_prefill else "pasted into its input"
-        return f"can be started; the brief is left unsent, {way}"
+        way = "filled" if harness.can_prefill else "pasted"
+        return f"can be started, with the brief {way} into its input and not sent"
     return "cannot be started: there is no program" if harness.tested else "read only"
 
 

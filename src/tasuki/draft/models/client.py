@@ -245,7 +245,7 @@ def _create_model(endpoint: ModelEndpoint) -> "Model":
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
     except ImportError as error:
-        from tasuki.installation import build_install_line
+        from tasuki.config.installation import build_install_line
 
         raise ExtraMissing(
             f"The author model needs an extra: {build_install_line('model')}. "

@@ -29,7 +29,8 @@ def build_install_line(extra: str) -> str:
     if isinstance(source := origin.get("vcs_info"), dict) and source.get("vcs"):
         revision = source.get("requested_revision")
         address = f"{source['vcs']}+{address}{f'@{revision}' if revision else ''}"
-    extras = ",".join(sorted({extra, *list_extras()}))
+    names = {extra, *list_extras()}
+    extras = ",".join(sorted(names & {"all", "eval"} if "all" in names else names))
     if path.endswith(".whl") or (address and not path):
         requirement = f"tasuki[{extras}] @ {address}"
     else:
@@ -54,7 +55,7 @@ def build_removal_line() -> str:
 
 
 def list_extras() -> list[str]:
-    """List the extras of which every package is there."""
+    """List the extras of which every package is there; `all` holds the others but `eval`."""
     try:
         requirements = metadata.requires("tasuki") or ()
     except metadata.PackageNotFoundError:
@@ -62,8 +63,7 @@ def list_extras() -> list[str]:
     needed: dict[str, list[str]] = {}
     for found in filter(None, map(_EXTRA.match, requirements)):
         needed.setdefault(found[2], []).append(found[1])
-    extras = [extra for extra, names in needed.items() if all(map(_is_there, names))]
-    return ["all"] if "all" in extras else extras
+    return [extra for extra, names in needed.items() if all(map(_is_there, names))]
 
 
 def _is_there(name: str) -> bool:

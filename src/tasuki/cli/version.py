@@ -13,7 +13,7 @@ SHORT = 7
 
 def describe_version() -> str:
     """Return the version; in a checkout followed by its commit, `0.2.0 (a1b2c3d)`."""
-    commit = find_commit(os.path.dirname(os.path.abspath(__file__)))
+    commit = find_commit(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return f"{__version__} ({commit[:SHORT]})" if commit else __version__
 
 
