@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 sys.path.extend(
@@ -25,6 +25,7 @@ from limits import claude_limit, sign_in
 from moving_svg import Frame, draw
 from provider_proxy import ProviderProxy
 from tree import ROOT
+from waiting import retry_until
 
 PICTURE = ROOT / "docs" / "handoff.svg"
 WIDTH, HEIGHT = 88, 26
@@ -192,7 +193,8 @@ def play(world: World) -> list[Frame]:
     film.keep(draft, 2.2, reviewed)
     codex = next_pane(world, lambda: world.terminal.keys(draft, "C-s"))
     world.shows(codex, "Pasted Content", 40)
-    if "warning" in world.until_quiet(codex):  # of this machine, such as a missing bubblewrap
+    with suppress(AssertionError):  # a warning of this machine, as that bubblewrap is missing
+        retry_until(lambda: "warning" in world.terminal.capture_screen(codex).text, 3)
         world.terminal.keys(codex, "F2")
         world.until_quiet(codex)
         world.terminal.keys(codex, "Escape")
