@@ -1,4 +1,4 @@
-"""The moving picture of README: Claude Code is at its limit, and Codex goes on. `scripts/pictures` makes it.
+"""The moving picture of README: Claude Code is at its limit, and Codex goes on; and a still of its review.
 
 Both programs are the real ones, in tmux, with a scripted model, a home of their own and dummy keys.
 """
@@ -241,4 +241,7 @@ if __name__ == "__main__":
     with world() as made:
         frames = play(made)
     picture.write_text(draw(frames, WIDTH, HEIGHT), encoding="utf-8")
+    review = [frame for frame in frames if frame.caption.startswith("4.")][-1]
+    still = draw([review._replace(caption="tasuki handoff")], WIDTH, HEIGHT)
+    picture.with_name("review.svg").write_text(still, encoding="utf-8")
     print(f"{picture}: {picture.stat().st_size // 1000} kB, {sum(f.seconds for f in frames):.1f} s")
