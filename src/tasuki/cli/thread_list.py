@@ -52,9 +52,8 @@ def threads(
 ) -> int:
     """List the threads of this folder, newest first.
 
-    The number in front is what `--from @N` takes. Messages are counted where little has to be read
-    for that, or `tasuki find` read the thread. What the setting `keep_threads` kept of threads that
-    their harness deleted is listed, too.
+    `--from @N` takes the number in front. Messages are counted only if that is quick. Kept copies of
+    deleted threads are listed too.
     """
     if name:
         harnesses.get_harness(name)
@@ -172,7 +171,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
-    """Search all threads of all harnesses; the best come first, with the lines that match.
+    """Search all threads of all harnesses. The best come first, with the lines that match.
 
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the

@@ -99,7 +99,7 @@ def build_prune_plan(choice: PruneChoice) -> PrunePlan:
 def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
     """List the stored handoffs, newest first.
 
-    What was only printed is stored so that its references can be opened; --all lists it.
+    Briefs that were only printed are stored too, so that references open; --all lists them.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -204,9 +204,7 @@ def prune(
 ) -> None:
     """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
 
-    A handoff stays while another that stays is based on it, or while its delivery is uncertain. Also kept
-    are what an unfinished handoff of the fleet may need, the document that a working or lost agent began
-    with, and documents of the last hour.
+    What another handoff, an unfinished one or a working agent still needs is kept.
     """
     if unreadable:
         from tasuki.vault import Vault

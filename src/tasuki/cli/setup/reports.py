@@ -49,8 +49,7 @@ WIDE_VALUE = 30
 def config(as_json: bool) -> None:
     """Show every setting, its value in this folder, and where that came from.
 
-    An asterisk marks what is not the default. At the end: the files that were looked at, and the
-    model that would be asked if the author is `model`. Keys are never shown.
+    An asterisk marks what is not the default. Keys are never shown.
     """
     configuration = load_with_sources(Path.cwd())
     model, notes = _describe_model(configuration)
@@ -174,10 +173,8 @@ NARROW_COLUMNS = 60
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
 
-    Looks for the program, its version and threads, for what `tasuki install` added, and for tmux.
-    Where agents run in a fleet: for their hooks, the script that these run, and curl. Where
-    public_url is set: whether the running server has it, and whether the proxy can be known.
-    Starts nothing but the programs' own --version. The exit code is 1 if something is broken.
+    It looks at programs, threads, what `tasuki install` added, tmux, the fleet and its public address,
+    and starts nothing but the programs' own --version. The exit code is 1 if something is broken.
     """
     report = inspect_harnesses(names)
     problems = (*report.problems, *_find_outside_problems())
