@@ -1,4 +1,4 @@
-"""The moving picture of README: Claude Code is at its limit, and Codex goes on. `scripts/pictures` makes it.
+"""The moving picture of README: Claude Code is at its limit, and Codex goes on; and a still of its review.
 
 Both programs are the real ones, in tmux, with a scripted model, a home of their own and dummy keys.
 """
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 sys.path.extend(
@@ -25,6 +25,7 @@ from limits import claude_limit, sign_in
 from moving_svg import Frame, draw
 from provider_proxy import ProviderProxy
 from tree import ROOT
+from waiting import retry_until
 
 PICTURE = ROOT / "docs" / "handoff.svg"
 WIDTH, HEIGHT = 88, 26
@@ -192,7 +193,8 @@ def play(world: World) -> list[Frame]:
     film.keep(draft, 2.2, reviewed)
     codex = next_pane(world, lambda: world.terminal.keys(draft, "C-s"))
     world.shows(codex, "Pasted Content", 40)
-    if "warning" in world.until_quiet(codex):  # of this machine, such as a missing bubblewrap
+    with suppress(AssertionError):  # a warning of this machine, as that bubblewrap is missing
+        retry_until(lambda: "warning" in world.terminal.capture_screen(codex).text, 3)
         world.terminal.keys(codex, "F2")
         world.until_quiet(codex)
         world.terminal.keys(codex, "Escape")
@@ -239,4 +241,7 @@ if __name__ == "__main__":
     with world() as made:
         frames = play(made)
     picture.write_text(draw(frames, WIDTH, HEIGHT), encoding="utf-8")
+    review = [frame for frame in frames if frame.caption.startswith("4.")][-1]
+    still = draw([review._replace(caption="tasuki handoff")], WIDTH, HEIGHT)
+    picture.with_name("review.svg").write_text(still, encoding="utf-8")
     print(f"{picture}: {picture.stat().st_size // 1000} kB, {sum(f.seconds for f in frames):.1f} s")

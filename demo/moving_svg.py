@@ -52,6 +52,7 @@ def draw(frames: list[Frame], columns: int, rows: int) -> str:
         steps += f"{begins / total:.3%}{{transform:translateX({-number * width:g}px)}}"
         begins += frame.seconds
         strip += f'<g transform="translate({number * width:g})">{_draw_frame(frame, shapes)}</g>\n'
+    bar = f'<rect id="done" y="{HEAD - 14:g}" width="{width:g}" height="3"/>' * (len(frames) > 1)
     defined = "\n".join(f'<g id="{name}">{shape}</g>' for shape, name in shapes.items())
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">
@@ -74,7 +75,7 @@ text {{ font: {FONT}px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mo
 <g clip-path="url(#window)">
 <rect width="{width:g}" height="{height:g}" fill="{GROUND}"/>
 <rect width="{width:g}" height="{HEAD - 14:g}" fill="#2b303b"/>
-<rect id="done" y="{HEAD - 14:g}" width="{width:g}" height="3"/>
+{bar}
 <g id="strip">
 {strip}</g>
 </g>

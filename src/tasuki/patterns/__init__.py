@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 AnyText = TypeVar("AnyText", str, bytes)
 
-STORE = "pattern_store"
+STORE = "store"
 """The module in the place of whose compiled file the patterns are kept."""
 _MOST = 4_000
 """Patterns in the file from which on it is begun anew: those of earlier versions are in it."""
@@ -112,7 +112,7 @@ def _compile_parts(pattern: str | bytes, flags: int, compiled: re.Pattern[Any]) 
 def _find_path() -> str:
     cached = __spec__.cached if __spec__ is not None else None
     folder, name = os.path.split(cached or "")
-    return os.path.join(folder, name.replace("patterns", STORE, 1)) if folder and _PYTHON else ""
+    return os.path.join(folder, name.replace("__init__", STORE, 1)) if folder and _PYTHON else ""
 
 
 try:
