@@ -235,8 +235,8 @@ def completion(shell: str) -> None:
     """Print the completion script of a shell.
 
     \b
-    bash:  echo 'eval "$(tasuki completion bash)"' >> ~/.bashrc
-    zsh:   echo 'eval "$(tasuki completion zsh)"' >> ~/.zshrc
+    bash:  echo 'command -v tasuki >/dev/null && eval "$(tasuki completion bash)"' >> ~/.bashrc
+    zsh:   echo 'command -v tasuki >/dev/null && eval "$(tasuki completion zsh)"' >> ~/.zshrc
     fish:  tasuki completion fish > ~/.config/fish/completions/tasuki.fish
     """
     from click.shell_completion import get_completion_class

@@ -332,7 +332,7 @@ def _format_problems(problems: tuple[DiagnosedProblem, ...]) -> Iterator[str]:
     for problem in problems:
         yield from _wrap(problem.what, "  ! ", "    ")
         if problem.mend:
-            yield from _wrap(problem.mend, "    → ", "      ")
+            yield f"    → {problem.mend}"  # Whole, so that it can be pasted.
 
 
 def _format_row(label: str, text: str) -> list[str]:

@@ -125,7 +125,7 @@ class ClaudeIntegration(HarnessIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
     notes: tuple[str, ...] = (
-        "Open sessions of Claude Code get the command and the hooks when they are restarted.",
+        "Sessions that are open get it once you restart them, for example with: claude --continue",
     )
 
     def __init__(self) -> None:

@@ -105,7 +105,7 @@ _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 class GeminiIntegration(HarnessIntegration):
     """The command `/handoff`, hooks, a skill and the tools."""
 
-    notes: tuple[str, ...] = ("Open sessions of Gemini CLI get it when they are restarted.",)
+    notes: tuple[str, ...] = ("Sessions that are open get it once you restart them.",)
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
