@@ -56,16 +56,13 @@ def read(
 ) -> int:
     """Open a thread or the entries that a brief refers to, or ask it a question.
 
-    THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
-    beginning, a harness, or @1 for the newest here. A handoff id opens its predecessor; an entry that
-    changed or is gone since is shown as the handoff stored it.
+    THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it. A handoff id opens its
+    predecessor; an entry that changed or is gone is shown as the handoff stored it.
 
-    A QUESTION is answered by the passages that say most about it, in the order of the thread, also of
-    the threads that this one was handed off from. Later passages may revise earlier ones. With the
-    author `model` a language model answers; each of its sentences cites passages, and is checked
-    against them. Where it fails, the passages are shown.
+    A QUESTION is answered with quotes from this thread and those before it; later ones may revise
+    earlier ones. With the author `model` a language model answers from them and cites them.
 
-    Secrets are redacted.
+    Secrets are hidden.
     """
     from tasuki.threads import references
     from tasuki.threads.passages import EntryCleaner

@@ -60,9 +60,9 @@ Other programs: tasuki docs mcp
 def chat(agent: str | None, resume: str | None, cwd: Path) -> None:
     """Talk to any agent that speaks the Agent Client Protocol, and hand off inside the conversation.
 
-    /handoff [focus instructions] has the running session write a handoff document, which is checked
-    against its thread, and continues with it in a fresh session. /help shows all commands and keys.
-    Without a terminal, prompts are the lines of standard input.
+    /handoff [focus] lets the running session write a handoff document, checks it, and continues with
+    it in a fresh session. /help shows commands and keys. Without a terminal, each line of standard
+    input is a prompt.
     """
     with need_extra(
         "acp", "Talking to agents", "acp", "pydantic", "pydantic_core", "prompt_toolkit"
