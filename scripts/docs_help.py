@@ -116,7 +116,7 @@ def with_fleet_tables(page: str) -> str:
         begins = "with the first prompt" if control.starts_at_prompt else "with the program"
         skill = "at the session's start" if control.skill_at_start else "is the first prompt"
         veto = "yes" if control.can_veto else "no"
-        busy = "is a turn behind it" if control.queues_prompts else "joins the turn"
+        busy = "is the next turn" if control.queues_prompts else "joins the turn"
         rows.append(f"| {adapter.title} | {begins} | {skill} | {veto} | {busy} |")
     return replace_block(page, "controls", "\n".join(rows))
 

@@ -173,7 +173,7 @@ def _find_in_object(value: Any, shape: Fields, path: str) -> Iterator[str]:
 def with_shapes(page: str) -> str:
     """The page with its tables refreshed."""
     structs: dict[str, type[Struct]] = {}
-    rows = [f"`version` is {JSON_VERSION}.", "", "| command | keys behind `version` |", "|---|---|"]
+    rows = [f"`version` is {JSON_VERSION}.", "", "| command | keys after `version` |", "|---|---|"]
     rows += [f"| `{name}` | {describe_shape(shape, structs)[1:-1]} |" for name, shape in SHAPES.items()]  # fmt: skip
     rows += ["", "| record | its keys |", "|---|---|"]
     done: set[str] = set()

@@ -80,7 +80,7 @@ COMMANDS = {
     ),
     "template": (
         "tasuki.cli.fleet.goal_template:template",
-        "Keep goals that are used again, start agents from them.",
+        "Keep goals for reuse, start agents from them.",
     ),
     "host": ("tasuki.cli.fleet.host:host", "Add hosts to the fleet, join it, retire hosts."),
     "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),

@@ -64,9 +64,9 @@ def judge(
 ) -> int:
     """Let a model judge briefs by what they can answer.
 
-    PATH is a file or folder of cases, a thread or folder of threads, which are cut as the
-    continuation benchmark cuts them, or a folder that --keep wrote, whose answers are judged again;
-    without it, the project's cases. Each brief is asked for facts, artifacts, decisions and the
+    PATH is a file or folder of cases, a thread or folder of threads (cut as in the continuation
+    benchmark), or a folder that --keep wrote (its answers are judged again). Default: the
+    project's cases. Each brief is asked for facts, artifacts, decisions and the
     next step; the model answers from the brief alone, and judges its answer by the thread. Its
     figures mean something only once people have labelled some of the answers and it agrees with 90
     % of them. Briefs and excerpts of the threads go to the model, secrets replaced.

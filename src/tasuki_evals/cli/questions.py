@@ -88,8 +88,8 @@ def questions(
     SET is a JSON file of questions, each with the patterns that answer it; THREADS are the files
     and folders with the threads that it names, also gzipped. Each thread is cut where the set says,
     and a brief is made for the goal that came next. A question is answered directly if all its
-    patterns match the brief without the goal, and with one hop if they match once the entries are
-    opened that the brief cites. It is compared with simple briefs of the same size and the
+    patterns match the brief without the goal, and with one hop if they match once the entries
+    that the brief cites are opened. It is compared with simple briefs of the same size and the
     harness's own summary. No model judges, and nothing is stored in the vault.
     """
     from tasuki.config import settings

@@ -14,7 +14,7 @@ from tasuki.text_safety import clean_for_display, shorten_to_line
 
 @click.group()
 def template() -> None:
-    """Keep goals that are used again, and start agents from them.
+    """Keep goals for reuse, and start agents from them.
 
     Words in braces become fields: Fix {issue} in {module}. The server must be running: tasuki serve
     """

@@ -51,9 +51,9 @@ def host() -> None:
 @click.option("--all", "everything", is_flag=True, help="Include retired ones.")
 @JSON_OPTION
 def list_hosts(everything: bool, as_json: bool) -> None:
-    """List the hosts of the fleet: whether they live, their agents, their load.
+    """List the hosts of the fleet: their state, their agents, their load.
 
-    A host that was silent for a minute is away. Its agents stay listed and go on when it is back.
+    A host that was silent for a minute is away. Its agents stay listed and resume with it.
     """
     from tasuki.cli.output import format_table
 
@@ -134,7 +134,7 @@ def add(
     target: str | None, label: str, database_host: str, ssh_options: tuple[str, ...],
     allow_unverified: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Let another host join: print the command to run there, or run it by ssh.
+    """Let another host join: print the command to run there, or use ssh.
 
     The command holds a token that works once, within 15 minutes. With USER@BOX it is run there, where
     tasuki must be installed. Run this on the host whose database role made the tables, while its

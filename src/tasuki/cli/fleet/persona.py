@@ -116,7 +116,7 @@ def list_personas(everything: bool, as_json: bool) -> None:
               help="The uncertain goal did arrive; go on with the queue.")  # fmt: skip
 @click.option("--again", type=click.IntRange(1), metavar="ID",
               help="The uncertain goal did not arrive; type it again.")  # fmt: skip
-@click.option("--pause/--resume", "paused", default=None, help="Hold the queue, or let it go on.")
+@click.option("--pause/--resume", "paused", default=None, help="Hold the queue, or release it.")
 @JSON_OPTION
 def queue(
     slug: str, text: str | None, remove: int | None, first: int | None, arrived: int | None,

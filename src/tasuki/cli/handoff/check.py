@@ -50,7 +50,7 @@ def check(
 
     FILE is any text, whoever wrote it; - is standard input. No model is asked. The total
     is (sections + 4 × facts) / 5 × claims, less what is deducted for secrets (20), for items that
-    are called pending and are done, and for placeholders (5 each). Size does not count.
+    are called pending but are done, and for placeholders (5 each). Size does not count.
 
     \b
     sections  of those that the thread has something for, by any usual title

@@ -90,13 +90,13 @@ class AfterDashesCommand(click.Command):
     help="Model that writes, with --author model.  [default: from the setting `model`]",
 )
 @click.option(
-    "--strict", is_flag=True, default=None, help="Fail where the author fails, with its reason."
+    "--strict", is_flag=True, default=None, help="Fail if the author fails, with its reason."
 )
 @click.option(
     "--budget",
     type=int,
     metavar="TOKENS",
-    help="Hard bound of the brief without the goal.  [default: from the setting `budget`]",
+    help="Limit of the brief without the goal.  [default: from the setting `budget`]",
 )
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")
@@ -129,7 +129,7 @@ def handoff(
     """Hand a thread's work to a fresh one.
 
     GOAL says what the next thread should accomplish; it is at the end of the brief, verbatim.
-    Everything after -- goes to the successor's program, but for a goal that begins with a dash.
+    Everything after -- goes to the successor's program, except a goal that starts with a dash.
 
     In a terminal the draft is shown for review and the successor starts with it filled in, not yet
     sent. Without a terminal the brief is printed and nothing is started.

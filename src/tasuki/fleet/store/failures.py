@@ -26,7 +26,7 @@ REMEDIES = {
     "worktree_failed": "Fix that, then retry; or give it up (cancel) and fork without a worktree. Nothing of the agent was changed.",
     "work_not_packed": "Nothing of the repository was changed, and the agent is alive. Fix that, then retry; or commit and push, "
     "and move it without uncommitted work.",
-    "work_not_unpacked": "The work is safe where it came from, and nothing of others was overwritten. Fix that, then retry: it goes on "
+    "work_not_unpacked": "The work is safe where it came from, and nothing of others was overwritten. Fix that, then retry: it resumes "
     "where it stopped; or give it up (cancel), which removes what was made.",
     "author_failed": "Fix the settings of the author (tasuki config, tasuki doctor), then retry: they are read again. Nothing was lost.",
     "settings_invalid": "Fix that setting, then retry: the settings are read again. Nothing was lost.",
