@@ -181,7 +181,7 @@ def play(world: World) -> list[Frame]:
     film.keep(claude, 2, "1. Claude Code is at its usage limit, in the middle of the work")
     film.keep_typing(claude, f"/handoff {GOAL}", 1.6, "2. You type /handoff and what comes next")
     draft = next_pane(world, lambda: world.terminal.keys(claude, "Enter"))
-    world.shows(draft, "Go on in")
+    world.shows(draft, "Continue in")
     asked = "3. It offers the other agents on this machine"
     film.keep(draft, 0.8, asked)
     film.keep_typing(draft, "codex", 0.6, asked)

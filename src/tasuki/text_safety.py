@@ -190,9 +190,14 @@ def cut_line(text: str, width: int) -> str:
 
 
 def wrap_text(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Wrap a text into lines, words kept whole: a path or a command can be copied."""
+    """Wrap a text into lines; words stay whole, and so does a command of tasuki at the end."""
     lines, line, is_begun = list[str](), first, False
-    for piece in _PIECE.findall(text.strip()):
+    words, colon, command = text.strip().rpartition(": tasuki ")
+    if colon and count_columns(rest) + len("tasuki ") + count_columns(command) <= width:
+        pieces = [*_PIECE.findall(f"{words}:"), " ", f"tasuki {command}"]
+    else:
+        pieces = _PIECE.findall(text.strip())
+    for piece in pieces:
         is_full = count_columns(line) + count_columns(piece) > width
         if is_begun and is_full and not piece.isspace():
             lines.append(line.rstrip())

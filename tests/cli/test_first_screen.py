@@ -8,6 +8,7 @@ import pytest
 from command_line import GOAL, World
 from terminals import Terminal
 
+from tasuki.cli.main import COMMANDS, SECTIONS
 from tasuki.testing import ThreadBuilder
 
 PROMPT = "What should the next agent do?"
@@ -89,7 +90,7 @@ def test_a_goal_needs_no_command(world: World, arguments: tuple[str, ...]) -> No
         (("instal", "claude", "--yes"), 2, "Did you mean: tasuki install?"),
         (("retries",), 2, "Commands: tasuki --help"),
         (("retries", "--yes", "--tmux"), 2, "Commands: tasuki --help"),
-        (("add", "retries", "--yes"), 2, 'Put a goal in quotes: tasuki "add retries …"'),
+        (("add", "retries", "--yes"), 2, 'A goal has several words, in quotes: tasuki "add retries …"'),
         (("--vesion",), 2, "No such option '--vesion'"),
         (("--to", "codex", "--json"), 3, "A handoff needs a goal."),
         (("--yes", "--tmux", "hanoff"), 3, "Be specific"),
@@ -159,3 +160,10 @@ def test_a_goal_taken_for_an_option_says_how_to_write_it(
     assert (done.returncode, done.stdout) == (2, "")
     assert "A goal that begins with a dash: tasuki handoff -- " in done.stderr
     assert "--goal-file -" in done.stderr
+
+
+def test_help_shows_every_command_once() -> None:
+    """The sections of `--help` hold each command, and nothing else."""
+    shown = " ".join(SECTIONS.values()).split()
+
+    assert sorted(shown) == sorted(COMMANDS)

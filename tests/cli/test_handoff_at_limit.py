@@ -131,11 +131,11 @@ def test_e13_in_a_terminal_the_user_chooses(world: World, typed: str, started: s
     try:
         command = [sys.executable, "-m", "tasuki", "handoff", GOAL, "--yes", "--send"]
         pane = terminal.open(command, world.project, 140, 40)
-        terminal.shows(pane, "Go on in (claude, codex) [claude]:")
+        terminal.shows(pane, "Continue in (claude, codex) [claude]:")
         terminal.keys(pane, *filter(None, (typed, "Enter")))
         shown = terminal.shows(pane, "[ended 0]")
     finally:
         terminal.end()
 
-    assert "Installed as well: codex (Codex)." in shown
+    assert "Also installed: Codex." in shown
     assert f"{started} runs with" in shown

@@ -214,13 +214,13 @@ async def test_the_size_is_shown() -> None:
     screen = app(budget=114)
     async with screen.run_test() as pilot:
         title = screen.query_one("#title", Static)
-        assert "Brief: 113 of 114 tokens without the goal  " in str(title.content)
+        assert "Brief: 113 of 114 tokens, not counting the goal  " in str(title.content)
         screen.query_one(TextArea).move_cursor((row_of("Fix the"), 0))
         await pilot.press(*"a longer goal")
         assert "Brief: 113 of 114" in str(title.content)
         screen.query_one(TextArea).move_cursor((0, 0))
         await pilot.press(*"longer past")
-        assert "Brief: 115 of 114 tokens without the goal  OVER BUDGET  edited" in str(
+        assert "Brief: 115 of 114 tokens, not counting the goal  OVER BUDGET  edited" in str(
             title.content
         )
 

@@ -29,7 +29,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     pane = talking(world)
     draft = review(world, pane, f"/handoff {GOAL}")
     assert WISH[:30] in " ".join(world.terminal.capture_screen(draft).text.split())
-    world.shows(pane, "The draft of the handoff is in a new tmux window")
+    world.shows(pane, "Review the handoff in the new tmux window")
 
     successor = started(world, draft)
     world.shows(successor, GOAL)

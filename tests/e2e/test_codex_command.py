@@ -48,9 +48,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     world = with_codex
     pane = talking(world)
     draft = review(world, pane, f"$handoff {GOAL}")
-    assert "The draft of the handoff is in a new tmux window" in world.shows(
-        pane, "Blocked by hook"
-    )
+    assert "Review the handoff in the new tmux window" in world.shows(pane, "Blocked by hook")
 
     successor = started(world, draft)
     world.shows(successor, "and keep:")

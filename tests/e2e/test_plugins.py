@@ -56,7 +56,7 @@ def test_the_plug_in_of_claude_code_hands_off(with_claude: World) -> None:
     draft = review(world, pane, f"/tasuki:handoff {GOAL}")
 
     assert WISH[:30] in " ".join(world.terminal.capture_screen(draft).text.split())
-    world.shows(pane, "The draft of the handoff is in a new tmux window")
+    world.shows(pane, "Review the handoff in the new tmux window")
     assert world.model.find_requests(GOAL) == []
     (handoff,) = world.vault.list_handoffs()
     assert handoff.goal.text == GOAL

@@ -22,7 +22,7 @@ class Way(NamedTuple):
     ready: tuple[str, ...]
     answered: str
     pasted: str
-    told: str = "The draft of the handoff is in a new tmux window"
+    told: str = "Review the handoff in the new tmux window"
     guidance: str = "Be specific: what should the next thread accomplish?"
 
 

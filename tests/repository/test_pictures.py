@@ -10,7 +10,7 @@ from tree import ROOT
 
 PICTURE = ROOT / "docs" / "handoff.svg"
 CAPTIONS = re.findall(r'"(\d\. [^"]+)"', (ROOT / "demo" / "film.py").read_text())
-SHOWN = ("hit your 5-hour limit", "/handoff\n", "Go on in (claude, codex)", "Never touch the signature",
+SHOWN = ("hit your 5-hour limit", "/handoff\n", "Continue in (claude, codex)", "Never touch the signature",
          "^S start", "OpenAI Codex", "[Pasted Content", "Edited")  # fmt: skip
 
 

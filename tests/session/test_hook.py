@@ -23,7 +23,7 @@ from tasuki.vault import Vault
 GOAL = "add the missing test for the parser"
 
 EMPTY = (
-    "Nothing to hand off (no messages yet). To hand off an earlier conversation of this folder, "
+    "Nothing to hand off (no messages yet). To hand off an earlier conversation in this folder, "
     'type in a shell: tasuki "GOAL"'
 )
 
@@ -327,7 +327,7 @@ def test_in_tmux_the_review_opens_in_a_window(session: Session, terminal: Termin
     goal = f"{GOAL}\n  - keep `id`, $HOME, 'x' and \"y\"; -- \\"
     answer = session.typed(f"/handoff {goal}", **env)
 
-    assert answer["reason"].startswith("The draft of the handoff is in a new tmux window")
+    assert answer["reason"].startswith("Review the handoff in the new tmux window")
     pane = window(terminal)
     terminal.shows(pane, "^S start")
     (handoff,) = kept(session).list_handoffs()

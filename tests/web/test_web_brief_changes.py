@@ -124,7 +124,7 @@ def test_an_edit_over_the_budget_is_told(reader: Reader) -> None:
         ),
     )
 
-    assert "of 800 tokens without the goal: over the budget" in words(
+    assert "of 800 tokens, not counting the goal: over the budget" in words(
         reader.page(f"/briefs/{reader.vault.list_handoffs()[0].id}/edit")
     )
 

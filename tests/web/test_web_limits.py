@@ -89,7 +89,7 @@ def test_e13_a_persona_says_where_its_work_goes(visitor: Visitor) -> None:
     visitor.post(path, harness="claude", model="", threshold="", on_limit="")
 
     assert chosen == "codex"
-    assert '<option value="codex" selected>Go on in Codex</option>' in page
+    assert '<option value="codex" selected>Continue in Codex</option>' in page
     assert refused.status == 400
     assert "no agent can go on in codex" in words(refused.body.decode())
     assert queries.load_persona(database, SLUG).on_limit == ""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
     "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
-    "threads": ("tasuki.cli.thread_list:threads", "List the threads of this folder, newest first."),
+    "threads": ("tasuki.cli.thread_list:threads", "List the threads in this folder, newest first."),
     "handoffs": (
         "tasuki.cli.handoff.handoffs:handoffs",
         "List, find and prune the stored handoffs.",
@@ -52,10 +52,10 @@ COMMANDS = {
         "tasuki.cli.setup.reports:doctor",
         "Check what works with each harness, and how to fix the rest.",
     ),
-    "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook of a harness; harnesses call it."),
+    "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook; harnesses call this."),
     "status": (
         "tasuki.cli.setup.protocols:status",
-        "Print the part of a status line with context use.",
+        "Print context use for a status line.",
     ),
     "acp": (
         "tasuki.cli.setup.protocols:acp",
@@ -63,7 +63,7 @@ COMMANDS = {
     ),
     "mcp": (
         "tasuki.cli.setup.protocols:mcp",
-        "Serve these as tools to agents, by the Model Context Protocol.",
+        "Serve handoffs and threads as tools to agents (MCP).",
     ),
     "serve": (
         "tasuki.cli.fleet.serve:serve",
@@ -92,6 +92,16 @@ COMMANDS = {
 }
 
 
+SECTIONS = {
+    "Hand off": "handoff start handoffs show lineage",
+    "Look things up": "threads find read",
+    "Inside your programs": "install uninstall doctor chat acp mcp",
+    "Run a fleet": "serve dashboard agent persona template host",
+    "More": "config docs completion check eval hook status",
+}
+"""The commands as `--help` shows them."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
@@ -117,11 +127,14 @@ class LazyGroup(click.Group):
         return offered + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<10}", COMMANDS[name][1]) for name in names.split()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Hand off where the words are no command but a goal, or options of `tasuki handoff`."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
         is_option = bool(args) and args[0].startswith("-")
         if (is_option and args[0] not in OWN_OPTIONS) or (args and is_goal(args[0])):
             args = ["handoff", *args]
@@ -135,8 +148,11 @@ class LazyGroup(click.Group):
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"Did you mean: tasuki {near[0]}?" if near else "Commands: tasuki --help"
-            if len(args) > 1 and not (near or args[1].startswith("-")):
-                hint = f'Put a goal in quotes: tasuki "{args[0]} {args[1]} …". {hint}'
+            if not near:
+                words = " ".join(
+                    [args[0], *(word for word in args[1:2] if word[:1] not in ("", "-"))]
+                )
+                hint = f'A goal has several words, in quotes: tasuki "{words} …". {hint}'
             raise click.UsageError(f"No command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -50,7 +50,7 @@ MOST_CHILDREN = 3
 def threads(
     everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
 ) -> int:
-    """List the threads of this folder, newest first.
+    """List the threads in this folder, newest first.
 
     `--from @N` takes the number in front. Messages are counted only if that is quick. Kept copies of
     deleted threads are listed too.
@@ -173,11 +173,9 @@ Examples:
 def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all threads of all harnesses. The best come first, with the lines that match.
 
-    Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
-    changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
-    newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
-    words, positions and titles, no other text, and may be deleted at any time. Secrets are redacted,
-    in what is printed and in the index. The exit code is 1 if no thread matches.
+    '"two words"' must be adjacent; -WORD must not be near. Filters: file:PATH (read or changed; *
+    is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the newest
+    come first. Secrets are hidden.
     """
     import gc
 

@@ -65,7 +65,7 @@ def plan_with_brief(
     model = ("--model", request.model) if request.model else ()
     place = argument if request.send else prefill
     words = place(text) if place and len(text.encode()) <= MAX_ARGUMENT else ()
-    why = f"{title} cannot start with an unsent prompt: it is pasted into the input."
+    why = f"{title} starts empty; the brief is pasted into its input. Press Enter there to send it."
     why = TOO_LONG if request.send else "" if prefill else why
     return LaunchPlan(
         argv=(program, *model, *request.arguments, *words),

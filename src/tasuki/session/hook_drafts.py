@@ -65,7 +65,7 @@ def wait_for_thread(name: str, answer: str = "") -> Path:
     if name and thread_file.exists():
         return path
     raise NothingToHandOff(
-        "Nothing to hand off (no messages yet). To hand off an earlier conversation of this folder, "
+        "Nothing to hand off (no messages yet). To hand off an earlier conversation in this folder, "
         'type in a shell: tasuki "GOAL"'
     )
 

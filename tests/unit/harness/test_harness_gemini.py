@@ -401,7 +401,7 @@ def test_a_successor_gets_the_brief_unsent() -> None:
 
     assert plan.argv == ("gemini",)
     assert (plan.paste, plan.files) == ("the whole brief", ())
-    assert plan.note.startswith("Gemini CLI cannot start with an unsent prompt")
+    assert plan.note.startswith("Gemini CLI starts empty")
 
 
 def test_a_brief_that_is_sent_is_an_argument() -> None:

@@ -71,7 +71,7 @@ class AfterDashesCommand(click.Command):
     default="",
     metavar="THREAD",
     shell_complete=complete_source,
-    help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
+    help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread here.",
 )
 @click.option(
     "--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,

@@ -58,10 +58,10 @@ def _describe_end(limit: UsageLimit) -> str:
 def _ask_harness(sentence: str, own: Harness, others: list[Harness]) -> str:
     """Ask in which harness the work goes on; its own one is the default, so that Enter changes nothing."""
     names = [own.name, *(h.name for h in others)]
-    listed = ", ".join(f"{h.name} ({h.title})" for h in others)
-    click.echo(f"{sentence} Installed as well: {listed}.", err=True)
+    listed = ", ".join(h.title for h in others)
+    click.echo(f"{sentence} Also installed: {listed}.", err=True)
     choice: str = click.prompt(
-        "Go on in", type=click.Choice(names), default=own.name, err=True, show_choices=True
+        "Continue in", type=click.Choice(names), default=own.name, err=True, show_choices=True
     )
     return choice
 

@@ -31,7 +31,7 @@ _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 MOST_ENTRY_CHARACTERS = 60_000
 """Most characters of one entry that are laid out; more would block the screen for a second."""
 _RULE = "─" * 24
-KEYS_LINE = "^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
+KEYS_LINE = "type to edit  ^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
 KEYS_LINE_LEFT_OUT = "Enter insert  Tab move  F3 next tab  ^S start  F2 save only  Esc cancel"
 
 
@@ -135,7 +135,8 @@ class Discard(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         yield Label(
-            "Discard your changes? Nothing is stored or started.\n\n[y] yes   [n] no", markup=False
+            "Discard your changes? The draft stays as it was. Nothing is started.\n\n[y] yes   [n] no",
+            markup=False,
         )
 
     def action_answer(self, answer: bool) -> None:
@@ -236,13 +237,19 @@ class ReviewApp(App[None]):
                 break
         brief = self.query_one(TextArea)
         brief.focus()
-        first = next(
-            (n for n, line in enumerate(brief.document.lines) if line.startswith("## ")), 0
-        )
-        brief.move_cursor((first, 0))
-        self.call_after_refresh(brief.scroll_to, 0, first, animate=False)
+        lines = brief.document.lines
+        heading = next((n for n, line in enumerate(lines) if line.startswith("## ")), 0)
+        cited = next((n for n in range(heading, len(lines)) if parse_refs(lines[n])), heading)
+        brief.move_cursor((cited, 0))
+        self.call_after_refresh(self._scroll_to_line, heading)
         self._show_size()
         self._show_entries()
+
+    def _scroll_to_line(self, number: int) -> None:
+        """Put a line of the brief at the upper edge; long lines above it take several rows."""
+        brief = self.query_one(TextArea)
+        top = brief.wrapped_document.location_to_offset((number, 0)).y
+        brief.scroll_to(0, top, animate=False)
 
     def on_descendant_focus(self) -> None:
         """Show the keys of the side that has the focus."""
@@ -273,7 +280,7 @@ class ReviewApp(App[None]):
             f"{self.thread.harness} {self.thread.id[:8]} {name}"
         ).strip()
         self.query_one("#title", Static).update(
-            f"Brief: {size:,}{budget_note} tokens without the goal{over_note}{edited_note}   {thread_title}\n"
+            f"Brief: {size:,}{budget_note} tokens, not counting the goal{over_note}{edited_note}   {thread_title}\n"
             f"Goal: {clean_for_display(' '.join(goal.split())) or '(none)'}"
         )
 
@@ -288,7 +295,7 @@ class ReviewApp(App[None]):
 
     def _format_cited(self, refs: tuple[int, ...]) -> Text:
         if not refs:
-            return Text("This line names no entries. Lines that end in [#n] do.")
+            return Text("No sources for this line. Lines that end in [#n] have some.")
         parts = []
         for ref in refs:
             if entry := self.entries.get(ref):

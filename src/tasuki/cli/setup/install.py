@@ -246,7 +246,7 @@ def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
         click.echo(f" Hand off inside {harness.title}: {integration.command}")
     if KEEP_PART not in parts and _list_keep_additions(harness):
         offer = f"tasuki install {harness.name} --keep"
-        note = f"So that a compaction forgets none of your rules: {offer}"
+        note = f"To keep your rules through a compaction: {offer}"
         click.echo("\n".join(_wrap_sentence(note, "  ")))
     notes = (
         *(integration.notes if integration else ()),

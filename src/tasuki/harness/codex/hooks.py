@@ -70,7 +70,7 @@ class CodexIntegration(HarnessIntegration):
     command = "$handoff GOAL"
     notes: tuple[str, ...] = (
         "Codex runs hooks only once you have approved them: start codex, type /hooks and trust "
-        "both hooks of tasuki. Until then $handoff reaches the model, which can do it with the tools.",
+        "both tasuki hooks. Until then, $handoff reaches the model.",
     )
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
