@@ -70,7 +70,9 @@ async def test_entries_follow_the_cursor(size: tuple[int, int]) -> None:
     """The entries that the current line names are shown in full, the unknown ones named."""
     screen = app()
     async with screen.run_test(size=size) as pilot:
-        assert "names no entries" in cited(screen)
+        assert not cited(screen).startswith(
+            "No sources"
+        )  # It begins at the first line that has some.
         screen.query_one(TextArea).move_cursor((row_of("Decided"), 4))
         await pilot.pause()
 
@@ -84,7 +86,7 @@ async def test_entries_follow_the_cursor(size: tuple[int, int]) -> None:
 
         screen.query_one(TextArea).move_cursor((0, 0))
         await pilot.pause()
-        assert "names no entries" in cited(screen)
+        assert cited(screen).startswith("No sources for this line.")
 
 
 async def test_nothing_of_the_thread_reaches_the_terminal() -> None:
@@ -125,12 +127,26 @@ async def test_decisions(keys: list[str], action: str) -> None:
 
 
 async def test_edits_come_back() -> None:
-    """What was typed is in the result, where the record's first section begins, and can be undone."""
+    """What was typed is in the result, at the first line with sources, and can be undone."""
     screen = app()
     async with screen.run_test() as pilot:
         await pilot.press("x", "ctrl+z", "y", "ctrl+s")
 
-    assert screen.result == ReviewResult("start", BRIEF.replace("## ", "y## ", 1))
+    first = next(line for line in BRIEF.splitlines() if parse_refs(line))
+    assert screen.result == ReviewResult("start", BRIEF.replace(first, f"y{first}", 1))
+
+
+@pytest.mark.parametrize("size", [(60, 20), (160, 50)])
+async def test_the_first_section_is_at_the_upper_edge(size: tuple[int, int]) -> None:
+    """Lines above it may take several rows of a narrow screen."""
+    screen = app("word " * 100 + "\n" + BRIEF + "\nmore" * 200)
+    async with screen.run_test(size=size) as pilot:
+        await pilot.pause()
+        brief = screen.query_one(TextArea)
+        lines = brief.document.lines
+        heading = next(n for n, line in enumerate(lines) if line.startswith("## "))
+
+        assert brief.scroll_offset.y == brief.wrapped_document.location_to_offset((heading, 0)).y
 
 
 async def test_cancel_asks_when_edited() -> None:

@@ -150,7 +150,7 @@ def _open_in_window(path: Path, goal: str, cwd: str, loaded: LoadedSettings) -> 
         os.unlink(file)
         os.rmdir(folder)
         raise
-    return f"The draft of the handoff is in a {place}: review it there and start its successor."
+    return f"Review the handoff in the {place}, and start the next session there."
 
 
 def _draft_here(harness: Harness, path: Path, goal: str, loaded: LoadedSettings) -> str:
