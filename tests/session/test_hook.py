@@ -378,7 +378,7 @@ def test_the_review_can_be_a_popup(session: Session, terminal: Terminal) -> None
         answer = session.typed(f"/handoff {GOAL}", **env)
 
         assert time.monotonic() - began < 8
-        assert answer["reason"].startswith("The draft of the handoff is in a popup")
+        assert answer["reason"].startswith("Review the handoff in the popup")
         client.shows(screen, "^S start")
         client.keys(screen, "Escape")
         client.shows(screen, "Press Enter to close this window.")
