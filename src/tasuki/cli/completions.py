@@ -1,16 +1,21 @@
 """What a shell offers for an argument: names of harnesses, ids of threads and handoffs.
 
 A shell waits for this while somebody types: after a fifth of a second nothing more is looked for,
-and an error is nothing to offer.
+and an error is nothing to offer. Nor is a word that needs quotes: bash inserts it as it is, and an id
+may be any text.
 """
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
+
+from tasuki.errors import HandoffNotFound
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -49,7 +54,7 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
         try:
             for source in sources:
                 for word, help in source():
-                    if word.startswith(incomplete):
+                    if word.startswith(incomplete) and quote(word) == word:
                         found.setdefault(word, help)
         except (Exception, _TooLate):  # A shell has no place for an error.
             pass
@@ -93,7 +98,8 @@ def _list_handoffs() -> Offer:
 
     vault = Vault()
     for id in vault.list_newest_ids(NEWEST):
-        yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
+        with suppress(HandoffNotFound):  # It cannot be read.
+            yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
 
 
 complete_harness = _offer(_list_harnesses)
