@@ -82,7 +82,9 @@ def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None
 
 def test_a_pipe_in_the_place_of_a_settings_file_is_an_error(session: Session) -> None:
     """Nobody writes into it, so to read it would never end; nor would the doctor."""
-    pipes = [session.home / name for name in (".claude/settings.json", ".codex/config.toml", ".bashrc")]
+    pipes = [
+        session.home / name for name in (".claude/settings.json", ".codex/config.toml", ".bashrc")
+    ]
     for pipe in pipes:
         pipe.parent.mkdir(exist_ok=True)
         os.mkfifo(pipe)
