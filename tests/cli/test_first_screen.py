@@ -124,13 +124,15 @@ def test_in_a_terminal_tasuki_alone_asks_for_the_goal(world: World, screen: Term
 
 
 def test_in_a_terminal_enter_alone_starts_nothing(world: World, screen: Terminal) -> None:
-    """No goal, no handoff, and no error."""
+    """No goal, no handoff, and no error; a second thread is named only where there is one."""
     add_threads(world, 1)
     pane = screen.open([sys.executable, "-m", "tasuki"], world.project, 100, 30)
     screen.shows(pane, PROMPT)
     screen.keys(pane, "Enter")
 
-    assert "Nothing was started" in screen.shows(pane, "[ended 0]")
+    said = screen.shows(pane, "[ended 0]")
+    assert "Nothing was started." in said
+    assert "@2" not in said
     assert not (world.data / "handoffs").exists()
 
 

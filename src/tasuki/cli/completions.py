@@ -8,6 +8,7 @@ may be any text.
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from types import FrameType
@@ -66,19 +67,12 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
     return complete
 
 
-def _list_harnesses() -> Offer:
+def _list_harnesses(*, with_formats: bool = True) -> Offer:
+    """List the harnesses; without mere formats those whose program can be started."""
     from tasuki.harness import registry as harnesses
 
     for name in harnesses.list_names():
-        yield name, harnesses.get_harness(name).title
-
-
-def _list_programs() -> Offer:
-    """List the harnesses whose program can be started: those that are no mere formats."""
-    from tasuki.harness import registry as harnesses
-
-    for name in harnesses.list_names():
-        if (harness := harnesses.get_harness(name)).can_start:
+        if (harness := harnesses.get_harness(name)).can_start or with_formats:
             yield name, harness.title
 
 
@@ -103,7 +97,7 @@ def _list_handoffs() -> Offer:
 
 
 complete_harness = _offer(_list_harnesses)
-complete_program = _offer(_list_programs)
+complete_program = _offer(partial(_list_harnesses, with_formats=False))
 complete_handoff = _offer(_list_handoffs)
 complete_lineage = _offer(_list_handoffs, _list_threads)
 complete_source = _offer(_list_harnesses, _list_threads, files=True)

@@ -13,6 +13,7 @@ import click
 
 JSON_VERSION = 1
 """Version of all documents: it grows when a key is removed or renamed, or means something else."""
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @contextmanager

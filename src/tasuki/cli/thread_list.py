@@ -9,6 +9,7 @@ import click
 
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import (
+    JSON_OPTION,
     format_age,
     format_table,
     get_width,
@@ -46,7 +47,7 @@ MOST_CHILDREN = 3
 @click.option(
     "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def threads(
     everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
 ) -> int:
@@ -168,7 +169,7 @@ Examples:
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 @click.pass_context
 def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all threads of all harnesses. The best come first, with the lines that match.
