@@ -11,12 +11,12 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from tasuki.errors import HandoffNotFound
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -31,14 +31,6 @@ Offer = Iterator[tuple[str, str]]
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
-class _TooLate(BaseException):
-    """The time is over; no handler of ordinary errors may stop it."""
-
-
-def _raise_too_late(number: int, frame: FrameType | None) -> None:
-    raise _TooLate
-
-
 def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
     """Build the function that click calls; with `files`, a shell completes a path itself."""
 
@@ -50,14 +42,14 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
         if files and (incomplete.startswith((".", "~")) or "/" in incomplete):
             return [CompletionItem(incomplete, type="file")]
         found: dict[str, str] = {}
-        before = signal.signal(signal.SIGALRM, _raise_too_late)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             for source in sources:
                 for word, help in source():
                     if word.startswith(incomplete) and quote(word) == word:
                         found.setdefault(word, help)
-        except (Exception, _TooLate):  # A shell has no place for an error.
+        except (Exception, KeyboardInterrupt):  # An error, or the time is over.
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -87,7 +79,6 @@ def _list_threads() -> Offer:
 
 def _list_handoffs() -> Offer:
     """List the newest stored handoffs."""
-    from tasuki.text_safety import shorten_to_line
     from tasuki.vault import Vault
 
     vault = Vault()

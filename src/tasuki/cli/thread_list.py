@@ -20,6 +20,7 @@ from tasuki.cli.output import (
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
+from tasuki.text_safety import cut_line, format_row
 from tasuki.typed_prompts import is_handoff_prompt
 
 if TYPE_CHECKING:
@@ -252,8 +253,6 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
 
 
 def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
-    from tasuki.text_safety import cut_line, format_row
-
     thread = hit.thread
     age, folder = format_age(time.time() - thread.modified), shorten_folder(thread.cwd)
     cells = (make_visible(label), thread.harness, age, folder)
