@@ -120,6 +120,8 @@ def test_in_a_real_shell(world: World, shell: str) -> None:
     file, before, arguments = RC[shell]
     path = world.home / file
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Else fish reads all manual pages at its first start, and completion is out of time.
+    (world.home / ".local/share/fish/generated_completions").mkdir(parents=True)
     load = "tasuki completion fish | source" if shell == "fish" else f'eval "$(tasuki completion {shell})"'  # fmt: skip
     path.write_text(f"{before}{load}\n")
     programs = f"{Path(sys.executable).parent}:{world.env['PATH']}"
