@@ -80,6 +80,18 @@ def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None
     assert everything(session) == {}
 
 
+def test_what_keeps_it_from_working_fits_a_narrow_terminal(session: Session) -> None:
+    """Wrapped as every other sentence is; only a path is longer."""
+    settings = session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{} // mine")
+    session.env["COLUMNS"] = "40"
+    lines = session.run("install", "claude", "--dry-run").stdout.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("  ! "))
+
+    assert [row for row in lines[begin : begin + 5] if len(row) > 40 and "/" not in row] == []
+
+
 def test_a_pipe_in_the_place_of_a_settings_file_is_an_error(session: Session) -> None:
     """Nobody writes into it, so to read it would never end; nor would the doctor."""
     pipes = [
