@@ -23,6 +23,8 @@ from tasuki import __version__
 ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = "OWNER"
 GOAL = "Make retries configurable and cover the 429 path with a test"
+PARTS = ("plugins", "npm", "mcp-registry", "acp-registry", "homebrew")
+"""Folders of a release, beside its two packages."""
 LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#|mailto:)([^)\s]+)\)")
 """A link of Markdown to a file of the repository."""
 PUBLISH = """\
@@ -182,6 +184,21 @@ def publish(dist: Path, release: Release) -> None:
     subprocess.run([str(Path(sys.executable).with_name("uv")), "publish", *packages], check=True)
 
 
+def has_changes(checkout: Path) -> bool:
+    """Whether a checkout holds what is not committed; files that git ignores do not count."""
+    return bool(run("git", "status", "--porcelain", cwd=checkout))
+
+
+def list_others(dist: Path) -> list[str]:
+    """List what a folder holds that no release put there; it would be deleted."""
+    names = sorted(path.name for path in dist.iterdir()) if dist.is_dir() else []
+    return [
+        name
+        for name in names
+        if name not in (*PARTS, ".gitignore") and not name.startswith("tasuki-")
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/release", description=__doc__)
     parser.add_argument("--owner", default=PLACEHOLDER, help="the account on GitHub that publishes")
@@ -190,7 +207,11 @@ def main() -> None:
     given = parser.parse_args()
     if given.publish and given.owner == PLACEHOLDER:
         parser.error("--publish needs --owner NAME")
+    if given.publish and has_changes(ROOT):
+        parser.error("--publish needs a checkout without changes: commit them, or remove them")
     dist = given.dist.absolute()
+    if others := list_others(dist):
+        parser.error(f"{dist} holds other files, such as {others[0]}. Name a new folder: --dist")
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
     cache = Path(os.environ.get("TASUKI_CACHE") or ROOT / ".cache").absolute() / "release"

@@ -21,9 +21,6 @@ SOURCE = re.compile(
 )
 """The line that says who wrote a file, which is another one here."""
 INSTALLED = re.compile(r"Written by `tasuki install`; `tasuki uninstall[ a-z]*` removes it\. ")
-GONE = "if [ -x tasuki ]; then"
-"""How the hook at a turn's end sees whether tasuki is gone; a name alone is no file."""
-THERE = "if command -v tasuki >/dev/null; then"
 FOLDERS = frozenset(("commands", "command", "skills", "extensions", "plugin"))
 """Where the harnesses look for files; all before them is the harness's own folder."""
 NAMED = {"/handoff": PLUGIN_COMMAND}
@@ -154,8 +151,7 @@ def list_hooks(name: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for addition in list_additions(name):
         if isinstance(addition, JsonEntry) and addition.keys[:1] == ("hooks",):
-            text = json.dumps(addition.value).replace(GONE, THERE)
-            found.setdefault(addition.keys[1], []).append(json.loads(text))
+            found.setdefault(addition.keys[1], []).append(addition.value)
     return found
 
 

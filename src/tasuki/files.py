@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -158,6 +159,15 @@ def explain_error(error: OSError | ValueError | RecursionError) -> str:
     if not isinstance(error, OSError):
         return str(error)
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
+
+
+def read_regular_file(path: str | Path, most: int = -1) -> bytes:
+    """Read a file, at most so many bytes. A pipe or a device, which could block, is an OSError."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
+        return file.read(most)
 
 
 def create_private_folder(path: Path) -> None:

@@ -5,6 +5,7 @@ through `tasuki.hidden_text` instead.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from tasuki.patterns import compile_pattern
 
@@ -175,18 +176,11 @@ def cut_line(text: str, width: int) -> str:
     text = text.rstrip()
     if count_columns(text) <= width:
         return text
-    kept, end, used = "", 0, 0
-    for piece in _PIECE.findall(text):
-        if used + count_columns(piece) >= width:
-            break
-        kept += piece
-        used += count_columns(piece)
-        end = used if not piece.isspace() else end
-    if 2 * end < width:  # One word is most of it.
-        kept = text
-    while count_columns(kept.rstrip()) >= width:
-        kept = kept[:-1]
-    return f"{kept.rstrip()}…"
+    end = sum(columns < width for columns in accumulate(map(count_columns, text)))
+    ends = (piece.end() for piece in _PIECE.finditer(text) if piece.end() <= end)
+    words = text[: max(ends, default=0)].rstrip()
+    kept = words if 2 * count_columns(words) >= width else text[:end].rstrip()
+    return f"{kept}…"
 
 
 def wrap_text(text: str, width: int, first: str = "", rest: str = "") -> list[str]:

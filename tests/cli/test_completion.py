@@ -68,6 +68,24 @@ def test_nothing_is_said_where_something_is_wrong(world: World, line: str) -> No
     offered(world, line)
 
 
+def test_a_damaged_handoff_hides_no_other(world: World) -> None:
+    """The newest cannot be read; the ids of the others, and of threads, are offered."""
+    first, second, path = chain(world)
+    (world.data / "handoffs" / second / "handoff.json").write_text("{")
+
+    assert {first[:8], path.stem} <= set(offered(world, "tasuki lineage"))
+
+
+def test_what_a_shell_would_run_is_not_offered(world: World) -> None:
+    """Bash inserts a word as it is, and the id of a thread is what its file says."""
+    path = chain(world)[2]
+    path.with_name("x.jsonl").write_text(path.read_text().replace(path.stem, "$(touch x);y"))
+    path.with_name("y.jsonl").write_text(path.read_text().replace(path.stem, "a\\nplain,b"))
+
+    assert set(offered(world, "tasuki handoff --from")) >= {path.stem, "claude"}
+    assert [word for word in offered(world, "tasuki lineage") if set(word) & set(",;$()")] == []
+
+
 def test_what_takes_too_long_is_left_out() -> None:
     """A shell waits a fifth of a second, and gets what was found until then."""
 
@@ -102,6 +120,8 @@ def test_in_a_real_shell(world: World, shell: str) -> None:
     file, before, arguments = RC[shell]
     path = world.home / file
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Else fish reads all manual pages at its first start, and completion is out of time.
+    (world.home / ".local/share/fish/generated_completions").mkdir(parents=True)
     load = "tasuki completion fish | source" if shell == "fish" else f'eval "$(tasuki completion {shell})"'  # fmt: skip
     path.write_text(f"{before}{load}\n")
     programs = f"{Path(sys.executable).parent}:{world.env['PATH']}"

@@ -68,7 +68,7 @@ def test_tasuki_alone_says_where_threads_are(world: World) -> None:
     "arguments",
     [
         (GOAL,), ("--to", "codex", GOAL), (GOAL, "--print"), ("--print", GOAL, "--to", "pi"),
-        ("リトライ回数を設定可能にする",),
+        ("リトライ回数を設定可能にする",), (GOAL.replace(" ", "\n"),), (GOAL.replace(" ", "\u00a0"),),
     ],
 )  # fmt: skip
 def test_a_goal_needs_no_command(world: World, arguments: tuple[str, ...]) -> None:
@@ -77,7 +77,7 @@ def test_a_goal_needs_no_command(world: World, arguments: tuple[str, ...]) -> No
     done, named = world.run(*arguments), world.run("handoff", *arguments)
 
     assert done.returncode == 0, done.stderr
-    goal = next(word for word in arguments if word in (GOAL, "リトライ回数を設定可能にする"))
+    goal = next(word for word in arguments if not word.startswith("-") and len(word) > 9)
     assert done.stdout.endswith(f"(verbatim)\n{goal}\n")
     assert len(done.stdout) == len(named.stdout)
 
@@ -125,13 +125,15 @@ def test_in_a_terminal_tasuki_alone_asks_for_the_goal(world: World, screen: Term
 
 
 def test_in_a_terminal_enter_alone_starts_nothing(world: World, screen: Terminal) -> None:
-    """No goal, no handoff, and no error."""
+    """No goal, no handoff, and no error; a second thread is named only where there is one."""
     add_threads(world, 1)
     pane = screen.open([sys.executable, "-m", "tasuki"], world.project, 100, 30)
     screen.shows(pane, PROMPT)
     screen.keys(pane, "Enter")
 
-    assert "Nothing was started" in screen.shows(pane, "[ended 0]")
+    said = screen.shows(pane, "[ended 0]")
+    assert "Nothing was started." in said
+    assert "@2" not in said
     assert not (world.data / "handoffs").exists()
 
 

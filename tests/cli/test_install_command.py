@@ -1,6 +1,7 @@
 """`tasuki install` and `uninstall` as a user calls them."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -79,6 +80,35 @@ def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None
     assert everything(session) == {}
 
 
+def test_what_keeps_it_from_working_fits_a_narrow_terminal(session: Session) -> None:
+    """Wrapped as every other sentence is; only a path is longer."""
+    settings = session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{} // mine")
+    session.env["COLUMNS"] = "40"
+    lines = session.run("install", "claude", "--dry-run").stdout.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("  ! "))
+
+    assert [row for row in lines[begin : begin + 5] if len(row) > 40 and "/" not in row] == []
+
+
+def test_a_pipe_in_the_place_of_a_settings_file_is_an_error(session: Session) -> None:
+    """Nobody writes into it, so to read it would never end; nor would the doctor."""
+    pipes = [
+        session.home / name for name in (".claude/settings.json", ".codex/config.toml", ".bashrc")
+    ]
+    for pipe in pipes:
+        pipe.parent.mkdir(exist_ok=True)
+        os.mkfifo(pipe)
+    done = session.run("install", "claude", "codex", "--yes")
+
+    assert done.returncode == 1
+    assert f"Cannot read {pipes[0]}: it is a pipe or a device. Nothing was written." in done.stderr
+    assert session.run("doctor", "claude", "codex").returncode == 1
+    assert session.run("uninstall", "--all", "--yes").returncode == 1
+    assert all(pipe.is_fifo() for pipe in pipes)
+
+
 def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) -> None:
     """The other one is installed; the sentence names the file, and the exit code is 1."""
     settings = session.home / ".claude" / "settings.json"
@@ -152,6 +182,24 @@ def test_what_stays_is_told_with_what_removes_it(session: Session) -> None:
     assert f"    systemctl --user disable --now tasuki; rm {service}\n" in said
     assert said.endswith(" -m pip uninstall tasuki\n")
     assert "What stays" not in session.run("uninstall", "claude", "--yes").stdout
+
+
+def test_no_command_removes_what_is_not_of_tasuki_alone(session: Session) -> None:
+    """A data folder that others use too is named without one; behind a link is the real folder."""
+    shared, link = session.root / "shared", session.root / "link"
+    (shared / "handoffs").mkdir(parents=True)
+    (shared / "notes.txt").touch()
+    hidden = session.root / "da\u200bta"
+    hidden.mkdir()
+    for folder in ("/", str(session.home), str(session.root), str(shared), str(hidden)):
+        session.env["TASUKI_DATA"] = folder
+        assert "rm -rf" not in session.run("uninstall", "--all", "--yes").stdout, folder
+    link.symlink_to(session.data)
+    (session.data / "handoffs").mkdir(parents=True)
+    session.env["TASUKI_DATA"] = str(link)
+    said = session.run("uninstall", "--all", "--yes").stdout
+
+    assert f"    rm -rf {session.data}; rm {link}\n" in said
 
 
 def test_settings_in_a_read_only_store_are_left_to_the_user(session: Session) -> None:

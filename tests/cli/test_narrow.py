@@ -34,6 +34,13 @@ def test_a_line_is_cut_between_words(text: str, width: int, expected: str) -> No
     assert count_columns(cut) <= width
 
 
+@pytest.mark.parametrize("width", [1, 0, -7])
+def test_a_line_without_room_is_a_sign(width: int) -> None:
+    """Deep in a tree that forks, the lines before a goal may fill the terminal."""
+    assert cut_line("make the retries configurable", width) == "…"
+    assert cut_line("再試行回数", width) == "…"
+
+
 def test_a_text_is_wrapped_by_columns() -> None:
     """Blanks and wide characters are places to break; a path stays whole."""
     assert wrap_text("one two three", 8, "- ", "  ") == ["- one", "  two", "  three"]

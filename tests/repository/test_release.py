@@ -71,6 +71,26 @@ def test_a_release_by_nobody_is_not_published() -> None:
             release.publish(Path("none"), SOMEONE._replace(owner=owner))
 
 
+def test_a_folder_with_other_files_is_not_deleted(tmp_path: Path) -> None:
+    """A release empties its folder first; one that holds more is refused, and what is in it stays."""
+    (tmp_path / "tasuki-0.1.0.tar.gz").touch()
+    (tmp_path / "thesis.md").touch()
+    command = [sys.executable, "scripts/release.py", "--dist", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert f"{tmp_path} holds other files, such as thesis.md." in done.stderr
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_not_committed_is_not_published(tmp_path: Path) -> None:
+    """A file that git does not know would be in the package."""
+    subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
+    assert not release.has_changes(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    assert release.has_changes(tmp_path)
+
+
 def test_the_version_is_written_once() -> None:
     """pyproject.toml takes it from the package; the package of pi, which npm reads, says the same."""
     pi = json.loads((ROOT / "src/tasuki/harness/pi_v3/package/package.json").read_text())
@@ -95,7 +115,7 @@ def test_the_parts_are_those_that_install_writes(
     files = [p for p in (tmp_path / home).rglob("*") if p.suffix in (".md", ".ts", ".js")]
 
     def plain(text: str) -> str:
-        text = re.sub(program, "tasuki", text).replace(parts.GONE, parts.THERE)
+        text = re.sub(program, "tasuki", text)
         text = text.replace(PLUGIN_COMMAND, "/handoff")
         return "".join(parts.INSTALLED.sub("", parts.SOURCE.sub("", text)).split())
 

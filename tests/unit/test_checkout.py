@@ -52,6 +52,9 @@ def test_an_installed_package_has_no_commit(checkout: Path) -> None:
     installed = checkout / ".venv" / "lib" / "site-packages" / "tasuki"
     installed.mkdir(parents=True)
     assert find_commit(str(installed)) == ""
+    (checkout / "src" / "tasuki" / "docs").mkdir()  # `pip install --target src` in a repository
+    assert find_commit(str(checkout / "src" / "tasuki")) == ""
+    (checkout / "src" / "tasuki" / "docs").rmdir()
     for head in ("ref: refs/heads/.invalid", "ref: refs/heads/none", "", "abc"):
         (checkout / ".git" / "HEAD").write_text(head)
         assert find_commit(str(checkout / "src" / "tasuki")) == ""

@@ -1,16 +1,22 @@
 """What a shell offers for an argument: names of harnesses, ids of threads and handoffs.
 
 A shell waits for this while somebody types: after a fifth of a second nothing more is looked for,
-and an error is nothing to offer.
+and an error is nothing to offer. Nor is a word that needs quotes: bash inserts it as it is, and an id
+may be any text.
 """
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import FrameType
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
+
+from tasuki.errors import HandoffNotFound
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -25,14 +31,6 @@ Offer = Iterator[tuple[str, str]]
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
-class _TooLate(BaseException):
-    """The time is over; no handler of ordinary errors may stop it."""
-
-
-def _raise_too_late(number: int, frame: FrameType | None) -> None:
-    raise _TooLate
-
-
 def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
     """Build the function that click calls; with `files`, a shell completes a path itself."""
 
@@ -44,14 +42,14 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
         if files and (incomplete.startswith((".", "~")) or "/" in incomplete):
             return [CompletionItem(incomplete, type="file")]
         found: dict[str, str] = {}
-        before = signal.signal(signal.SIGALRM, _raise_too_late)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             for source in sources:
                 for word, help in source():
-                    if word.startswith(incomplete):
+                    if word.startswith(incomplete) and quote(word) == word:
                         found.setdefault(word, help)
-        except (Exception, _TooLate):  # A shell has no place for an error.
+        except (Exception, KeyboardInterrupt):  # An error, or the time is over.
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -61,19 +59,12 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
     return complete
 
 
-def _list_harnesses() -> Offer:
+def _list_harnesses(*, with_formats: bool = True) -> Offer:
+    """List the harnesses; without mere formats those whose program can be started."""
     from tasuki.harness import registry as harnesses
 
     for name in harnesses.list_names():
-        yield name, harnesses.get_harness(name).title
-
-
-def _list_programs() -> Offer:
-    """List the harnesses whose program can be started: those that are no mere formats."""
-    from tasuki.harness import registry as harnesses
-
-    for name in harnesses.list_names():
-        if (harness := harnesses.get_harness(name)).can_start:
+        if (harness := harnesses.get_harness(name)).can_start or with_formats:
             yield name, harness.title
 
 
@@ -88,16 +79,16 @@ def _list_threads() -> Offer:
 
 def _list_handoffs() -> Offer:
     """List the newest stored handoffs."""
-    from tasuki.text_safety import shorten_to_line
     from tasuki.vault import Vault
 
     vault = Vault()
     for id in vault.list_newest_ids(NEWEST):
-        yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
+        with suppress(HandoffNotFound):  # It cannot be read.
+            yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
 
 
 complete_harness = _offer(_list_harnesses)
-complete_program = _offer(_list_programs)
+complete_program = _offer(partial(_list_harnesses, with_formats=False))
 complete_handoff = _offer(_list_handoffs)
 complete_lineage = _offer(_list_handoffs, _list_threads)
 complete_source = _offer(_list_harnesses, _list_threads, files=True)

@@ -29,7 +29,8 @@ def offer_newest(ctx: click.Context) -> int:
     lines = "\n".join(wrap_text(question, get_width(100)))
     goal = click.prompt(lines, default="", show_default=False, prompt_suffix="\n> ", err=True)
     if not goal.strip():
-        click.echo('Nothing was started. To hand off another one: tasuki --from @2 "…"', err=True)
+        more = ' To hand off another one: tasuki --from @2 "…"' if len(heads) > 1 else ""
+        click.echo(f"Nothing was started.{more}", err=True)
         return 0
     from tasuki.cli.handoff.command import handoff
 

@@ -166,7 +166,7 @@ def is_goal(word: str) -> bool:
 
     A goal has several words, or is in a script that needs no blanks between words.
     """
-    return " " in word.strip() or bool(_LETTERS_WITHOUT_BLANKS.search(word))
+    return len(word.split()) > 1 or bool(_LETTERS_WITHOUT_BLANKS.search(word))
 
 
 def _print_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:

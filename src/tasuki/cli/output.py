@@ -11,8 +11,11 @@ from typing import TextIO
 
 import click
 
+from tasuki.text_safety import LEAST_ROOM, count_columns, format_row, pad
+
 JSON_VERSION = 1
 """Version of all documents: it grows when a key is removed or renamed, or means something else."""
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @contextmanager
@@ -51,8 +54,6 @@ def format_table(
     `right` are the columns that are aligned to the right; the last one is cut at the screen's
     edge, or below the others where there is no room. Cells are safe for a terminal already.
     """
-    from tasuki.text_safety import LEAST_ROOM, count_columns, format_row, pad
-
     last = len(titles) - 1
     widths = [max((count_columns(row[n]) for row in rows), default=0) for n in range(last)]
     widths = [max(width, len(titles[n])) if width else 0 for n, width in enumerate(widths)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasuki.cli.completions import complete_thread
-from tasuki.cli.output import print_json
+from tasuki.cli.output import JSON_OPTION, print_json
 from tasuki.model import FIRST_DOCUMENT, format_ref
 from tasuki.text_safety import shorten_to_line
 
@@ -30,7 +30,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("spec", metavar="THREAD[#N[-M][,K…]]", shell_complete=complete_thread)
 @click.argument("question", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 @click.option("--markdown", is_flag=True, help="Markdown, each entry under its own heading.")
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=6, show_default=True,

@@ -9,6 +9,7 @@ import click
 
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import (
+    JSON_OPTION,
     format_age,
     format_table,
     get_width,
@@ -19,6 +20,7 @@ from tasuki.cli.output import (
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
+from tasuki.text_safety import cut_line, format_row
 from tasuki.typed_prompts import is_handoff_prompt
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ MOST_CHILDREN = 3
 @click.option(
     "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def threads(
     everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
 ) -> int:
@@ -168,7 +170,7 @@ Examples:
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 @click.pass_context
 def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all threads of all harnesses. The best come first, with the lines that match.
@@ -249,8 +251,6 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
 
 
 def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
-    from tasuki.text_safety import cut_line, format_row
-
     thread = hit.thread
     age, folder = format_age(time.time() - thread.modified), shorten_folder(thread.cwd)
     cells = (make_visible(label), thread.harness, age, folder)

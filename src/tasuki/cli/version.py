@@ -24,7 +24,7 @@ def find_commit(package: str) -> str:
     """
     source, _ = os.path.split(package)
     root, name = os.path.split(source)
-    if name != "src":
+    if name != "src" or os.path.isdir(os.path.join(package, "docs")):  # A wheel holds its docs.
         return ""
     try:
         folder = os.path.join(root, ".git")

@@ -183,6 +183,6 @@ class _TomlScanner:
             if opening == "{":
                 self._read_pair(keys, is_inside=True)
             else:
-                self._read_value(())
+                self._read_value((*keys, ""))  # No place that keys lead to.
         self.at += 1
         return self.tokens[self.at - 1].end()

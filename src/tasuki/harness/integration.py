@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from tasuki.files import expand_user
+from tasuki.files import expand_user, read_regular_file
 
 WRITTEN_BY = "tasuki install"
 """Mark in every file that tasuki writes, by which it is recognized."""
@@ -444,14 +444,21 @@ def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> 
     return source
 
 
+def read_settings(path: Path) -> str:
+    """Read the text of a settings file; empty where it cannot be read."""
+    try:
+        return read_regular_file(path).decode()
+    except (OSError, ValueError):
+        return ""
+
+
 def read_setting(path: Path, name: str) -> object:
     """Read a setting of the user from a JSON file; None where it cannot be read."""
     from tasuki.config import json_text
 
     try:
-        content = path.read_text(encoding="utf-8")
-        node = json_text.find_value(content, (name,)) if content.strip() else None
-    except (OSError, ValueError):
+        node = json_text.find_value(content := read_settings(path), (name,))
+    except json_text.NotJson:
         return None
     return json_text.read_value(content, node) if node else None
 
@@ -463,10 +470,7 @@ def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) ->
     """
     from tasuki.config import json_text
 
-    try:
-        found = json_text.list_unusual(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ()
+    found = json_text.list_unusual(read_settings(path))
     what = " and ".join(_UNUSUAL[name] for name in found if name not in accepted)
     return (f"{does} {path}, because of {what} in it. Remove them from that file.",) if what else ()
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tasuki.errors import InstallFailed
-from tasuki.files import explain_error
+from tasuki.files import explain_error, read_regular_file
 
 MAX_BYTES = 64 << 20
 """A settings file is smaller."""
@@ -22,8 +22,7 @@ LOCK = "installed.lock"
 def read_content(path: str | Path) -> bytes | None:
     """Read a file; None where there is none. Raises InstallFailed where it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular_file(path, MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:

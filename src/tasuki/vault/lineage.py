@@ -179,7 +179,7 @@ def _find_wanted(
     except HandoffNotFound as error:
         wanted = id.strip().lower()
         matches = [known for known in fleet if known.startswith(wanted)]
-        if len(wanted) < 4:
+        if len(wanted) < 4 or any(h.startswith(wanted) for h in (*handoffs, *vault.unreadable)):
             raise
         if len(matches) == 1:
             return matches

@@ -201,6 +201,7 @@ TOML_FILES = (
     "[[hooks.Stop]]\nx = 1\n[[hooks.Stop]]\nx = 2\n", 'hooks = { Stop = [ { command = "a" }, ] }\n',
     'model = "x"\r\n[mcp_servers.foo]\r\ncommand = "x"\r\n', "[mcp_servers]", "# only\n", "a = [\n[ 'x' ],\n]\n\n\n",
     'x = """\n[mcp_servers.tasuki]\nTASUKI_INSTALLED"""""\n', "\ufeffmodel = 'x'\n", "[mcp_servers.tasuki_other]\nb = 1.5\n",
+    "a = [ { mcp_servers = { b = 1 } }, [{ mcp_servers.tasuki = { c = 'TASUKI_INSTALLED' } }] ]\n",
     "t = 1979-05-27 07:32:00\n'a.b' = \"\"\"\\\"\"\"\"\n",
 )  # fmt: skip
 """Tables of TOML in every form."""

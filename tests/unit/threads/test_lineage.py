@@ -107,6 +107,18 @@ def test_a_successor_thread_links(vault: Vault) -> None:
     assert {name(1), name(2)} == set(build_lineage(vault, name(2)).nodes)
 
 
+def test_an_id_that_is_not_enough_or_not_readable_says_so(vault: Vault) -> None:
+    """It is a handoff's; that no thread has it is not the reason."""
+    for n in (0xABCD0001, 0xABCD0002):
+        vault.save(made(name(n), thread="abcd-a-thread"), "brief")
+
+    with pytest.raises(HandoffNotFound, match="2 handoffs begin with abcd: "):
+        build_lineage(vault, "abcd")
+    (vault.root / name(0xABCD0002) / "handoff.json").write_text("{")
+    with pytest.raises(HandoffNotFound, match="cannot be read"):
+        build_lineage(vault, "abcd0002")
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 7])
 def test_circles_end(vault: Vault, length: int) -> None:
     """Handoffs that name each other in a circle are drawn once, from the oldest."""

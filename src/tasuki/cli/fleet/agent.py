@@ -12,8 +12,8 @@ from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.answer import answer
 from tasuki.cli.fleet.changes import show_changes
 from tasuki.cli.fleet.mute import mute
-from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.text_safety import shorten_to_line

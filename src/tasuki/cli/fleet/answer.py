@@ -10,8 +10,8 @@ from typing import Any
 import click
 import msgspec
 
-from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import print_json
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, print_json
 from tasuki.errors import NotPossible
 from tasuki.files import replace_file
 from tasuki.fleet.store.agent_question import AgentQuestion

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import format_age, print_json
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, format_age, print_json
 from tasuki.errors import NotPossible
 from tasuki.text_safety import clean_for_display, shorten_to_line
 

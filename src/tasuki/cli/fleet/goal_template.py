@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from tasuki.cli.completions import complete_program
-from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import format_table, print_json
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, format_table, print_json
 from tasuki.errors import UsageError
 from tasuki.text_safety import clean_for_display, shorten_to_line
 

@@ -4,16 +4,14 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from tasuki.cli.output import need_extra, print_json
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, need_extra, print_json
 from tasuki.errors import UsageError
 from tasuki.text_safety import clean_for_display
-
-if TYPE_CHECKING:
-    from tasuki.cli.fleet.client import FleetClient
 
 UNVERIFIED_FLAG = "--allow-unverified-server"
 MOST_CLOCK_OFFSET = 5.0
@@ -24,18 +22,10 @@ NEXT_STEPS = (
     "Next: tasuki install claude --fleet (or another harness), then tasuki serve. "
     "All hosts of the fleet may type into each other's panes."
 )
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNVERIFIED_OPTION = click.option(
     UNVERIFIED_FLAG, "allow_unverified", is_flag=True,
     help="Do not check PostgreSQL's certificate. Anyone in between can then read and change everything.",
 )  # fmt: skip
-
-
-def create_client() -> "FleetClient":
-    """Create a client of the fleet's server."""
-    from tasuki.cli.fleet.client import FleetClient
-
-    return FleetClient()
 
 
 @click.group()

@@ -2,8 +2,8 @@
 
 import click
 
-from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import print_json
+from tasuki.cli.fleet.persona import create_client
+from tasuki.cli.output import JSON_OPTION, print_json
 from tasuki.errors import UsageError
 
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.completions import complete_program
-from tasuki.cli.output import format_table, print_json
+from tasuki.cli.output import JSON_OPTION, format_table, print_json
 from tasuki.errors import UsageError
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SKILL_OPTION = click.option(
     "--skill", metavar="FILE|-", help="A file with its skill, or - for standard input."
 )

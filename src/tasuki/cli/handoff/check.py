@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasuki.cli.completions import complete_thread
-from tasuki.cli.output import print_json
+from tasuki.cli.output import JSON_OPTION, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ Examples:
     "--fail-under", type=click.IntRange(0, 100), metavar="N", help="Exit with 1 if the total is below N."
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also show what is right, with its lines.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def check(
     file: str, spec: str, goal: str, fail_under: int | None, everything: bool, as_json: bool
 ) -> int:

@@ -37,7 +37,7 @@ DASH_ADVICE = (
 
 def _has_words(word: str) -> bool:
     """Tell whether an argument is a sentence, and not an option with a value."""
-    return " " in word.partition("=")[0].strip()
+    return len(word.partition("=")[0].split()) > 1
 
 
 class AfterDashesCommand(click.Command):

@@ -15,19 +15,17 @@ from tasuki.cli.fleet.handoffs import (
     read_fleet_history,
     select_prunable_documents,
 )
-from tasuki.cli.output import format_age, get_width, make_visible, print_json
-from tasuki.model import Handoff
+from tasuki.cli.output import JSON_OPTION, format_age, get_width, make_visible, print_json
+from tasuki.model import Handoff, Thread
 from tasuki.text_safety import INDENT, clean_text, format_row, shorten_to_line, wrap_text
 from tasuki.threads.search import find_prunable
-from tasuki.vault import Vault
+from tasuki.vault import Successor, Vault, build_lineage, draw_lineage
+from tasuki.vault.lineage import find_successor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tasuki.cli.fleet.handoffs import PersonaDocument
-    from tasuki.model import Handoff
     from tasuki.threads.search import Candidate
-    from tasuki.vault import Successor, Vault
 
 
 class PruneChoice(Struct, frozen=True):
@@ -94,7 +92,7 @@ def build_prune_plan(choice: PruneChoice) -> PrunePlan:
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that were only printed.")
 @click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 @click.pass_context
 def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
     """List the stored handoffs, newest first.
@@ -106,8 +104,6 @@ def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_
     if agents:
         _print_agent_handoffs(limit, as_json)
         return
-    from tasuki.vault import Vault
-
     vault = Vault()
     all_handoffs = vault.list_handoffs()
     listed = [h for h in all_handoffs if everything or vault.load_state(h.id) != "printed"][:limit]
@@ -141,15 +137,13 @@ def _print_agent_handoffs(limit: int, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search all handoffs; those that hold most of the words come first.
 
     It searches the stored briefs, and the documents of the fleet's personas.
     """
-    from tasuki.cli.fleet.handoffs import PersonaDocument
     from tasuki.threads.search import rank_candidates
-    from tasuki.vault import Vault
 
     vault = Vault()
     matches = rank_candidates(_find_candidates(vault), " ".join(words), limit)
@@ -174,9 +168,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     return int(not matches)
 
 
-def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
+def _find_candidates(vault: Vault) -> "Iterator[Candidate[Handoff | PersonaDocument]]":
     """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
-    from tasuki.cli.fleet.handoffs import find_documents, read_fleet_history
     from tasuki.threads.search import list_candidates
 
     briefs = list(list_candidates(vault))
@@ -207,8 +200,6 @@ def prune(
     What another handoff, an unfinished one or a working agent still needs is kept.
     """
     if unreadable:
-        from tasuki.vault import Vault
-
         _set_aside(Vault(), dry_run)
     if days is None and not drafts and not keep:
         if unreadable:
@@ -241,7 +232,7 @@ def prune(
         click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
 
 
-def _set_aside(vault: "Vault", dry_run: bool) -> None:
+def _set_aside(vault: Vault, dry_run: bool) -> None:
     vault.list_handoffs()
     for id in vault.unreadable:
         where = vault.root / id if dry_run else vault.set_aside(id)
@@ -250,13 +241,13 @@ def _set_aside(vault: "Vault", dry_run: bool) -> None:
         click.echo("Every handoff can be read.", err=True)
 
 
-def _print_problems(vault: "Vault") -> None:
+def _print_problems(vault: Vault) -> None:
     for problem in vault.problems:
         click.echo(f"tasuki: {make_visible(problem)}", err=True)
 
 
 def _print_list(
-    vault: "Vault",
+    vault: Vault,
     matches: "Sequence[tuple[Handoff, Sequence[str]]]",
     documents: "Sequence[tuple[PersonaDocument, Sequence[str]]]" = (),
 ) -> None:
@@ -274,7 +265,7 @@ def _print_list(
     print_json({"handoffs": rows, **({"documents": of_personas} if of_personas else {})})
 
 
-def _format_document_row(document: "PersonaDocument") -> str:
+def _format_document_row(document: PersonaDocument) -> str:
     record = document.record
     id = record.id[:8] if record else "-" * 8
     state = record.state if record else "document"
@@ -285,7 +276,7 @@ def _format_document_row(document: "PersonaDocument") -> str:
     return _format_cells(id, document.created, state, route, title)
 
 
-def _format_row(vault: "Vault", handoff: "Handoff") -> str:
+def _format_row(vault: Vault, handoff: Handoff) -> str:
     route = make_visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
     state = vault.load_state(handoff.id)
     return _format_cells(handoff.id[:8], handoff.created, state, route, handoff.goal.shown)
@@ -312,8 +303,6 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
 
     ID is the handoff's id or its beginning.
     """
-    from tasuki.vault import Vault
-
     vault = Vault()
     handoff = vault.get(id)
     if as_json:
@@ -341,23 +330,19 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
         click.echo(brief, color=True)
 
 
-def _find_successor(vault: "Vault", handoff: "Handoff") -> "Successor | None":
-    from tasuki.vault import build_lineage
-    from tasuki.vault.lineage import find_successor
-
+def _find_successor(vault: Vault, handoff: Handoff) -> Successor | None:
     if successor := find_successor(vault.load_events(handoff.id)):
         return successor
     records = read_fleet_history().records
     return build_lineage(vault, handoff.id, records).nodes[handoff.id].successor
 
 
-def _describe_successor(handoff: "Handoff", successor: "Successor") -> str:
+def _describe_successor(handoff: Handoff, successor: Successor) -> str:
     """Describe the thread in which a handoff was started, and how to open it."""
     import shlex
 
     from tasuki.handoffs import build_resume_command
     from tasuki.harness import registry as harnesses
-    from tasuki.model import Thread
 
     name, cwd = successor.harness or handoff.to, handoff.predecessor.cwd
     thread = Thread(harness=name, id=successor.id, path=successor.path, cwd=cwd)
@@ -376,12 +361,8 @@ def lineage(id: str | None) -> None:
     ID is a handoff's id or a thread's, or its beginning. Handoffs of the fleet's agents are part of
     it.
     """
-    from tasuki.cli.fleet.handoffs import read_fleet_history
-    from tasuki.vault import Vault, draw_lineage
-    from tasuki.vault import build_lineage as chains
-
     vault, history = Vault(), read_fleet_history()
-    drawing = draw_lineage(chains(vault, id, history.records), get_width(400))
+    drawing = draw_lineage(build_lineage(vault, id, history.records), get_width(400))
     if history.problem:
         click.echo(f"tasuki: {make_visible(history.problem)}", err=True)
     for problem in vault.problems:

@@ -23,7 +23,7 @@ from tasuki.text_safety import clean_for_display, wrap_text
 
 FLEET_PART, KEEP_PART = "fleet", "keep"
 """The part that the fleet's server needs, and the one for compactions, besides the ordinary one."""
-WIDTH_COLUMNS = 72
+WIDTH_COLUMNS = 70
 """Columns of printed sentences."""
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!", "by_hand": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
@@ -221,7 +221,7 @@ def _process_harness(
     click.echo(harness.title)
     integration = harnesses.get_integration(harness)
     for sentence in integration.find_obstacles() if integration and not remove else ():
-        click.echo("\n".join(wrap_text(clean_for_display(sentence), WIDTH_COLUMNS, "  ! ", "    ")))
+        _print_sentence(sentence, "  ! ", "    ")
     plans = [
         _process_part(harness, part, yes=yes, dry=dry, remove=remove)
         for part in parts
@@ -246,14 +246,13 @@ def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
         click.echo(f" Hand off inside {harness.title}: {integration.command}")
     if KEEP_PART not in parts and _list_keep_additions(harness):
         offer = f"tasuki install {harness.name} --keep"
-        note = f"To keep your rules through a compaction: {offer}"
-        click.echo("\n".join(_wrap_sentence(note, "  ")))
+        _print_sentence(f"To keep your rules through a compaction: {offer}")
     notes = (
         *(integration.notes if integration else ()),
         *(control.notes if control and FLEET_PART in parts else ()),
     )
     for note in dict.fromkeys(notes):
-        click.echo("\n".join(_wrap_sentence(note, "  ")))
+        _print_sentence(note)
 
 
 def _process_part(
@@ -269,12 +268,14 @@ def _process_part(
         click.echo(clean_for_display(line))
     for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
         for path, text in work.items():
-            note = f"{format_path(Path(path))} cannot be written. {what} your configuration:"
-            click.echo("\n".join(_wrap_sentence(note, "  ")))
+            _print_sentence(
+                f"{format_path(Path(path))} cannot be written. {what} your configuration:"
+            )
             click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
     if plan.damaged:
-        note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
-        click.echo("\n".join(_wrap_sentence(note, "  ")))
+        _print_sentence(
+            f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
+        )
     if not plan.has_changes or dry:
         return plan
     if not yes:
@@ -323,9 +324,9 @@ def _describe_file(plan: InstallPlan, path: str) -> str:
 def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> list[str]:
     """Format what the user can do about an entry of theirs in tasuki's place."""
     texts = [a.otherwise for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
-    return _wrap_sentence(" ".join(texts))
+    return wrap_text(" ".join(texts), WIDTH_COLUMNS)
 
 
-def _wrap_sentence(text: str, indent: str = "") -> list[str]:
-    width = min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS) - len(indent)
-    return wrap_text(text, width, indent, indent)
+def _print_sentence(text: str, first: str = "  ", rest: str = "  ") -> None:
+    width = min(get_width(WIDTH_COLUMNS), WIDTH_COLUMNS)
+    click.echo("\n".join(wrap_text(clean_for_display(text), width, first, rest)))

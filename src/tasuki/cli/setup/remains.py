@@ -8,12 +8,18 @@ from pathlib import Path
 from tasuki.config.installation import build_removal_line
 from tasuki.config.settings import find_home, find_user_file, format_path
 from tasuki.errors import TasukiError
-from tasuki.files import get_data_folder
+from tasuki.files import get_data_folder, read_regular_file
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import format_size
 
 CONTENTS = {"handoffs": "handoffs", "threads": "copies of threads", "fleet.db": "the fleet",
             "data": "personas", "index.db": "the search index"}  # fmt: skip
 """What the data folder may hold, by its names there."""
+_OTHER = compile_pattern(
+    r"acp|chat-history|compactions|defects|eval-notes\.toml|fleet|sessions|suggested"
+    r"|(?:fleet|index)\.db-\w+|installed\.(?:json|lock)\S*|\.tasuki-\w+"
+)
+"""Further names there."""
 SHELL_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".config/fish/config.fish")
 SERVICE = ".config/systemd/user/tasuki.service"
 FISH = ".config/fish/completions/tasuki.fish"
@@ -30,12 +36,7 @@ def list_remains() -> Iterator[str]:
             f"  {format_path(home / SERVICE)}, a service",
             f"    {disable}; {_remove(home / SERVICE)}",
         )
-    data = get_data_folder()
-    if os.path.isdir(data):
-        found = [what for name, what in CONTENTS.items() if os.path.lexists(data / name)]
-        holds = f": {', '.join(found)}" if found else ""
-        yield f"  {format_path(data)}, {format_size(_measure(data))}{holds}"
-        yield f"    {_remove(data)}"
+    yield from _describe_data(get_data_folder(), home)
     try:
         settings = find_user_file()
     except TasukiError:
@@ -50,8 +51,28 @@ def list_remains() -> Iterator[str]:
     yield from ("  tasuki itself", f"    {build_removal_line()}")
 
 
+def _describe_data(data: Path, home: Path) -> Iterator[str]:
+    """Describe the data folder; only one that holds nothing else is to be removed as a whole."""
+    if not os.path.isdir(data):
+        return
+    names, target = os.listdir(data), os.path.realpath(data)
+    found = [what for name, what in CONTENTS.items() if name in names]
+    holds = f": {', '.join(found)}" if found else ""
+    is_own = all(name in CONTENTS or _OTHER.fullmatch(name) for name in names)
+    if not is_own or Path(os.path.realpath(home)).is_relative_to(target):
+        yield f"  {format_path(data)}{holds}"
+        yield "    other files are there too; what is tasuki's: tasuki docs remove"
+        return
+    yield f"  {format_path(data)}, {format_size(_measure(data))}{holds}"
+    yield f"    {_remove(Path(target))}{f'; {_remove(data)}' if data.is_symlink() else ''}"
+
+
 def _remove(path: Path) -> str:
-    return f"{'rm -rf' if path.is_dir() else 'rm'} {shlex.quote(str(path))}"
+    """Build the command that removes a file or a folder, or a link to one."""
+    if not str(path).isprintable():
+        return "remove it by hand: its name holds characters that a terminal does not show"
+    is_folder = path.is_dir() and not path.is_symlink()
+    return f"{'rm -rf' if is_folder else 'rm'} {shlex.quote(str(path))}"
 
 
 def _measure(folder: Path) -> int:
@@ -69,7 +90,7 @@ def _measure(folder: Path) -> int:
 def _find_completion(file: Path) -> list[int]:
     """Find the lines of a shell's file that load tasuki's completion, counted from 1."""
     try:
-        lines = file.read_text("utf-8", "replace").splitlines()
+        lines = read_regular_file(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
     return [n for n, line in enumerate(lines, 1)

@@ -12,7 +12,7 @@ import msgspec
 
 from tasuki import notify
 from tasuki.cli.completions import complete_harness
-from tasuki.cli.output import get_width, print_json
+from tasuki.cli.output import JSON_OPTION, get_width, print_json
 from tasuki.cli.version import describe_version
 from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
@@ -45,7 +45,7 @@ WIDE_VALUE = 30
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def config(as_json: bool) -> None:
     """Show every setting, its value in this folder, and where that came from.
 
@@ -169,7 +169,7 @@ NARROW_COLUMNS = 60
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_harness)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
 

@@ -27,6 +27,7 @@ from tasuki.harness.integration import (
     list_compaction_hooks,
     list_handoff_hooks,
     parse_claude_hook_call,
+    read_settings,
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
@@ -101,19 +102,15 @@ class CodexIntegration(HarnessIntegration):
     def find_obstacles(self) -> tuple[str, ...]:
         folder = get_home()
         try:
-            toml_text.parse_toml((folder / "config.toml").read_text(encoding="utf-8"))
+            toml_text.parse_toml(read_settings(folder / "config.toml"))
         except toml_text.NotToml as error:
             return (f"Codex does not start with {folder / 'config.toml'}: {error}. Correct it.",)
-        except (OSError, ValueError):
-            pass
         return find_rejected_json(folder / "hooks.json", "Codex skips the whole of")
 
     def find_blockers(self) -> tuple[str, ...]:
         if obstacles := self.find_obstacles():
             return obstacles
-        try:
-            hooks = (get_home() / "hooks.json").read_text(encoding="utf-8")
-        except (OSError, ValueError):
+        if not (hooks := read_settings(get_home() / "hooks.json")):
             return ()
         starts = FLEET_MARK in hooks or COMPACTION_MARK in hooks
         events = ("user_prompt_submit", *(("session_start",) if starts else ()))
@@ -128,8 +125,8 @@ def _are_trusted(path: Path, events: tuple[str, ...]) -> bool:
     Codex asks again about one that changed since.
     """
     try:
-        hooks = toml_text.find_value(path.read_text(encoding="utf-8"), ("hooks", "state"))
-    except (OSError, ValueError):
+        hooks = toml_text.find_value(read_settings(path), ("hooks", "state"))
+    except toml_text.NotToml:
         return False
     return isinstance(hooks, dict) and all(
         any(f":{event}:" in key for key in hooks) for event in events
