@@ -345,6 +345,31 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
     assert catalog.find_thread(name, project)[0].name == name
 
 
+@pytest.mark.parametrize("name", sorted(STORES))
+@pytest.mark.parametrize(("begun", "asked"), [("link", "proj"), ("proj", "link")])
+def test_threads_of_a_folder_are_found_under_each_of_its_names(
+    name: str, begun: str, asked: str, home: Path
+) -> None:
+    """Begun in the folder's real name and asked for by a link to it, and the reverse."""
+    project = home / "proj"
+    project.mkdir()
+    (home / "link").symlink_to(project)
+    mark = home / ".gemini" / "tmp" / "proj" / ".project_root"
+    mark.parent.mkdir(parents=True)
+    mark.write_text(str(home / begun))
+    folders = {
+        "folder": build_folder_name(project), "pi": build_pi_folder_name(str(home / begun)),
+        "omp": build_omp_folder_name(str(project)),
+    }  # fmt: skip
+    builder = ThreadBuilder(name, cwd=str(home / begun)).user("Look").assistant("Yes.")
+    place = home / STORES[name].format(id=builder.id, **folders)
+    place.mkdir(parents=True, exist_ok=True)
+    builder.write(place / builder.file_name())
+
+    assert [head.harness for head in catalog.list_heads(name, home / asked)] == [name]
+    assert catalog.find_near("", home / asked).note == ""
+
+
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
 def test_a_thread_with_unusual_ends_is_listed(home: Path, harness: str) -> None:
     """A first prompt and a last answer longer than what is read of both ends hide no thread."""
