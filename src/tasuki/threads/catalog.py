@@ -24,6 +24,7 @@ from tasuki.paths import is_same_folder
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads.projects import belongs_to, list_project_folders
+from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
     from tasuki.threads.heads import HeadStore
@@ -182,7 +183,8 @@ def redact_head(head: ThreadHead) -> ThreadHead:
     words = head.first_words
     if len(words) >= FIRST_WORDS:
         words = words.rpartition(" ")[0] + " …"
-    return replace(head, name=redact(head.name)[0], first_words=redact(words)[0])
+    name = "" if head.name.startswith(HANDOFF_TITLE) else head.name  # A program made it of a brief.
+    return replace(head, name=redact(name)[0], first_words=redact(words)[0])
 
 
 def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:

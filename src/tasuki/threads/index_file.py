@@ -13,8 +13,8 @@ from tasuki.paths import normalize_path, resolve_links
 
 APPLICATION = 0x7461_7375
 """Marks a database as ours: `tasu`."""
-VERSION = 4
-"""Version of the content; an index of another version is rebuilt. 4: paths are in one form, heads are in it."""
+VERSION = 5
+"""Version of the content; an index of another version is rebuilt. 5: titles of threads that begin with a handoff are its goal."""
 
 _SCHEMA = f"""
 CREATE TABLE thread (
