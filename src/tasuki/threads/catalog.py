@@ -324,9 +324,10 @@ def _pick_nth(
         raise UsageError("@1 is the newest thread of this folder, @2 the one before.")
     if len(heads) < n:
         of_harness = f" of {harnesses.get_harness(harness).title}" if harness else ""
-        count = f"only {len(heads)}" if heads else "no"
+        count = f"are only {len(heads)}" if len(heads) > 1 else "is only 1" if heads else "is no"
+        noun = "threads" if len(heads) > 1 else "thread"
         raise ThreadNotFound(
-            f"There is {count} thread{of_harness} for {cwd}. Threads of other folders: tasuki threads --all. "
+            f"There {count} {noun}{of_harness} for {cwd}. Threads of other folders: tasuki threads --all. "
             "Any thread: tasuki handoff --from PATH_OR_ID."
         )
     head = heads[-1]

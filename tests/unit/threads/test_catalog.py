@@ -303,6 +303,22 @@ def test_histories_in_a_project_are_those_of_all_its_folders(
     assert list(catalog.list_heads(None, home / "proj" / "..")) == []
 
 
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "There is no thread for"),
+        (1, "There is only 1 thread for"),
+        (3, "There are only 3 threads for"),
+    ],
+)
+def test_too_few_threads_are_counted_in_plain_english(count: int, words: str, home: Path) -> None:
+    """None, one, several."""
+    for seed in range(count):
+        claude_thread(home, home, seed, 1000 + seed)
+    with pytest.raises(ThreadNotFound, match=words):
+        catalog.find_thread("@9", home)
+
+
 STORES = {
     "claude": ".claude/projects/{folder}",
     "codex": ".codex/sessions/2026/01/05",

@@ -10,6 +10,7 @@ from tasuki.cli.completions import complete_handoff, complete_program, complete_
 
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
+    from tasuki.vault import Vault
 
 MOST_TEXT_BYTES = 4 << 20
 """Most bytes of a goal or a brief; a device would never end."""

@@ -17,7 +17,14 @@ from tasuki.cli.fleet.handoffs import (
 )
 from tasuki.cli.output import format_age, get_width, make_visible, print_json
 from tasuki.model import Handoff
-from tasuki.text_safety import INDENT, clean_text, format_row, shorten_to_line, wrap_text
+from tasuki.text_safety import (
+    INDENT,
+    clean_text,
+    format_plural,
+    format_row,
+    shorten_to_line,
+    wrap_text,
+)
 from tasuki.threads.search import find_prunable
 from tasuki.vault import Vault
 
@@ -237,7 +244,11 @@ def prune(
         if not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise click.UsageError("Without a terminal, use --yes or --dry-run.")
-            click.confirm(f"Delete {prune_plan.count} handoffs permanently?", abort=True, err=True)
+            click.confirm(
+                f"Delete {format_plural(prune_plan.count, 'handoff')} permanently?",
+                abort=True,
+                err=True,
+            )
         click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
 
 
