@@ -32,7 +32,7 @@ from tasuki.install.hook_script import build_hook_script, get_script_path
 from tasuki.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.launch.prepare import PACKAGES
 from tasuki.patterns import compile_pattern
-from tasuki.threads.catalog import read_ends, read_whole_thread
+from tasuki.threads.catalog import list_heads, read_ends, read_whole_thread
 from tasuki.threads.kept.summary import (
     KeptSummary,
     describe_clean_up,
@@ -51,8 +51,8 @@ TESTED = {
 }
 """Versions that the tests of this release used."""
 TMUX_NEEDED = (3, 2)
-VERSION_SECONDS = 1.4
-"""Time limit of a program that is asked for its version."""
+VERSION_SECONDS = 4.0
+"""Time limit of a program that is asked for its version: a large one takes seconds at its first start."""
 WHOLE_BYTES = 40 << 20
 """A newest thread up to this size is read to its end, of a larger one only the head."""
 _VERSION = compile_pattern(r"\d+\.\d+(?:\.\d+)?[-.\w]*")
@@ -270,13 +270,16 @@ def _read_version(program: str, flag: str) -> str:
         return ""
     try:
         done = subprocess.run(
-            [path, flag], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=VERSION_SECONDS, check=False,
+            [path, flag], stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=VERSION_SECONDS, check=False,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+        printed = (done.stdout, done.stderr)
+    except OSError:
         return "?"
-    match = _VERSION.search(done.stdout) or _VERSION.search(done.stderr)
-    return match[0] if match else "?"
+    except subprocess.TimeoutExpired as error:  # It may have told before it hung.
+        printed = (error.stdout or b"", error.stderr or b"")
+    found = (_VERSION.search(text.decode("utf-8", "replace")) for text in printed)
+    return next((match[0] for match in found if match), "?")
 
 
 # -- one harness -----------------------------------------------------------------------
@@ -287,6 +290,8 @@ def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedP
     with collect_unreadable() as unreadable:
         files = sorted(harness.list_files(), key=lambda file: file.modified, reverse=True)
         newest = next((f for f in files[:20] if read_ends(harness, f) is not None), None)
+    with collect_unreadable():  # Of an older one nothing is said here.
+        count = sum(1 for _ in list_heads(harness.name)) or (len(files) if unreadable else 0)
     mend = (
         f"check who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
         if unreadable and "defect" not in unreadable[0]
@@ -302,7 +307,7 @@ def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedP
     except TasukiError as error:
         problems.append(DiagnosedProblem(f"The newest thread cannot be read: {error}",
                                 f"tasuki threads --harness {harness.name}"))  # fmt: skip
-    return ThreadSummary(len(files), str(newest.path), not problems), problems
+    return ThreadSummary(count, str(newest.path), not problems), problems
 
 
 def _inspect_harness(

@@ -21,7 +21,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.interpreter import pause_collector
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
-from tasuki.text_safety import cut_text, remove_invisible
+from tasuki.text_safety import cut_text, format_plural, remove_invisible
 from tasuki.threads import catalog, references
 from tasuki.vault import Vault, create_handoff_id
 
@@ -241,7 +241,9 @@ def _describe_drift(handoff: Handoff, thread: Thread) -> list[str]:
     )
     later = thread.entries[known:] if known else []
     if said := [e.ref for e in later if e.kind == "user" and e.is_prompt]:
-        changed.append(f"the thread went on with {len(said)} messages of the user, from #{said[0]}")
+        changed.append(
+            f"the thread went on with {format_plural(len(said), 'message')} of the user, from #{said[0]}"
+        )
     return [Redactor().redact(sentence) for sentence in changed]
 
 

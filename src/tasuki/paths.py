@@ -3,6 +3,7 @@
 `C:\\x`, `c:/x`, `/c/x` of Git Bash, `/mnt/c/x` of WSL and `\\\\?\\C:\\x` are `c:/x`.
 """
 
+import os
 import posixpath
 from functools import lru_cache
 
@@ -62,12 +63,43 @@ def make_relative(path: str, folder: str) -> str:
     size = len(base)
     if base and whole[size : size + 1] == "/" and fold_path(whole[:size]) == fold_path(base):
         return whole[size + 1 :]
+    if (linked := follow_links(whole, base)) != whole:
+        return linked.removeprefix(f"{base}/")
     drive = _DRIVE.match(folder)
     if folder.startswith("/") and not drive and ("\\" in path or whole[1:2] == ":"):
         return path
     if drive and drive[2] and whole[1:2] == ":":
         return f"{folder[: drive.start(2)]}{whole[0]}{whole[2:]}"
     return whole
+
+
+def follow_links(path: str, folder: str) -> str:
+    """Return a path as a folder of this machine spells it, if symbolic links lead below or above that.
+
+    Any other path is returned as it is, and each path where the folder is not on this machine.
+    A link that is itself below the folder keeps its name.
+    """
+    if path[:1] != "/" or f"{path}/".startswith(f"{folder}/") or not (real := _find_real(folder)):
+        return path
+    found = resolve_links(path)
+    if f"{real}/".startswith(f"{found}/") and folder.endswith(below := real[len(found) :]):
+        return folder.removesuffix(below)
+    above, _, name = path.rpartition("/")
+    found = f"{resolve_links(above)}/{name}"
+    return f"{folder}{found[len(real) :]}" if found.startswith(f"{real}/") else path
+
+
+@lru_cache(maxsize=8_192)
+def resolve_links(path: str) -> str:
+    """Return a path in its one form, without the symbolic links that are on this machine."""
+    path = normalize_path(path)
+    return normalize_path(resolve_path(path)) if path[:1] == "/" else path
+
+
+@lru_cache(maxsize=1_024)
+def _find_real(folder: str) -> str:
+    """Return a folder of this machine without symbolic links, empty where there is none."""
+    return resolve_links(folder) if folder[:1] == "/" and os.path.isdir(folder) else ""
 
 
 def is_outside(path: str) -> bool:

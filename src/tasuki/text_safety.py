@@ -162,6 +162,11 @@ def format_size(number: int) -> str:
     return f"{number:,} bytes" if number < 10_000 else f"{number / 1000:,.0f} kB"
 
 
+def format_plural(number: int, word: str, several: str = "") -> str:
+    """Format a number and its thing: `1 fork`, `3 forks`, `2 entries`."""
+    return f"{number:,} {word if number == 1 else several or word + 's'}"
+
+
 # -- lines of lists ------------------------------------------------------------------
 
 _PIECE = compile_pattern(r"\s+|[⺀-鿿가-힯豈-﫿！-｠]|[^\s⺀-鿿가-힯豈-﫿！-｠]+")

@@ -248,6 +248,20 @@ def test_folders_that_were_moved_are_followed(session: Session) -> None:
     }  # fmt: skip
 
 
+def test_a_program_that_is_not_there_is_told_before_anything_is_asked(session: Session) -> None:
+    """It may still be added; nothing is said of one that is there, nor when parts are removed."""
+    session.env["PATH"] = f"{session.root / 'bin'}:/usr/bin:/bin"
+    program(session, "codex", "exit 0")
+    said = "There is no gemini on your PATH. This can be added before it is there."
+
+    done = session.run("install", "gemini", "codex", "--yes")
+    assert done.returncode == 0
+    assert said in " ".join(done.stdout.split())
+    assert done.stdout.index("There is no gemini") < done.stdout.index("  + ")
+    assert "no codex on your PATH" not in done.stdout
+    assert "on your PATH" not in session.run("uninstall", "gemini", "--yes").stdout
+
+
 def test_in_a_terminal_it_is_shown_and_asked(session: Session) -> None:
     """Which ones, then for each of them; no is no, and the screen fits 80 columns."""
     if not shutil.which("tmux"):

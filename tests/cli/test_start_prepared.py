@@ -242,3 +242,18 @@ def test_the_successor_lies_where_the_thread_was_also_if_the_thread_is_gone(
     ready = session.prepare(draft["id"])
 
     assert Path(ready["thread"]).parent == session.sessions
+
+
+def test_without_an_id_the_newest_draft_that_was_never_started_is_taken(session: Prepared) -> None:
+    """It is named; what was started or only printed is none, and without any the message says what to do."""
+    first, second = session.draft("the first goal of two"), session.draft("the second goal of two")
+    session.vault.append_event(
+        session.draft("only to be printed")["id"], create_event("printed", way="copy")
+    )
+    for draft, goal in ((second, "the second goal of two"), (first, "the first goal of two")):
+        done = session.run("start", "--to", "pi", "--prepare")
+        assert json.loads(done.stdout)["id"] == draft["id"]
+        assert f"The newest draft is {draft['id'][:8]}: {goal}" in done.stderr
+
+    done = session.run("start", "--to", "pi", "--prepare", code=1)
+    assert "No draft waits to be started. Make one: tasuki handoff" in done.stderr

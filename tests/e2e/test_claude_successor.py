@@ -48,7 +48,8 @@ def thread_files(world: World) -> list[Path]:
 
 def test_prefilled_in_tmux(with_claude: World) -> None:
     """The brief stands unsent; after Enter the model gets it once, the goal last."""
-    launched = start(plan(with_claude), "tmux", socket=with_claude.terminal.socket)
+    planned = plan(with_claude)
+    launched = start(planned, "tmux", socket=with_claude.terminal.socket)
 
     with_claude.shows(launched.pane, "then run the tests again ✓")
     with_claude.until_quiet(launched.pane)
@@ -66,6 +67,7 @@ def test_prefilled_in_tmux(with_claude: World) -> None:
     thread = retry_until(lambda: _answered(path), 20)
     assert thread is not None
     assert thread.entries[0].text == BRIEF
+    assert (thread.id, path.stem) == (planned.thread_id, planned.thread_id)
     told = find_running_programs(thread)
     assert len(told) == 1
     assert "Claude Code (process" in told[0]

@@ -9,7 +9,7 @@ import click
 from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
-from tasuki.text_safety import format_size
+from tasuki.text_safety import format_plural, format_size
 
 if TYPE_CHECKING:
     from tasuki.threads.kept.store import KeptCopy
@@ -81,6 +81,6 @@ def forget_copies(name: str, *, as_json: bool) -> int:
             f"The kept copy of {make_visible(record.path)} is deleted. No other file was touched."
         )
     else:
-        count = "1 copy is" if len(forgotten) == 1 else f"{len(forgotten)} copies are"
+        count = format_plural(len(forgotten), "copy is", "copies are")
         click.echo(f"{count} deleted. No other file was touched.")
     return 0

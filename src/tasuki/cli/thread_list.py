@@ -21,7 +21,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
 from tasuki.text_safety import cut_line, format_row
-from tasuki.typed_prompts import is_handoff_prompt
+from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex
@@ -124,7 +124,7 @@ def _measure_distinct_length(ids: list[str]) -> int:
 
 def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
     words = head.first_words
-    if is_handoff_prompt(words):
+    if words.startswith(HANDOFF_TITLE):
         words = "(started with a handoff)"
     mark = "(kept copy) " if head.kept else ""
     if head.children:

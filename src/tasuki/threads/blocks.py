@@ -11,6 +11,7 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import BEYOND, Redactor, find_unusual_words
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.reading.speakers import find_first_prompt
 from tasuki.model import Entry, Thread
 from tasuki.paths import make_relative, normalize_path
 from tasuki.text_safety import cut_ends
@@ -113,10 +114,7 @@ def list_touched_paths(thread: Thread) -> set[str]:
 
 def extract_first_words(thread: Thread) -> str:
     """Return the beginning of what the user typed first."""
-    for entry in thread.entries:
-        if entry.is_prompt:
-            return entry.text[: 8 * FIRST_WORDS + BEYOND]
-    return ""
+    return find_first_prompt(thread.entries)[: 8 * FIRST_WORDS + BEYOND]
 
 
 def separate_odd_names(

@@ -24,6 +24,7 @@ from tasuki.paths import is_same_folder
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads.projects import belongs_to, list_project_folders
+from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
     from tasuki.threads.heads import HeadStore
@@ -182,7 +183,8 @@ def redact_head(head: ThreadHead) -> ThreadHead:
     words = head.first_words
     if len(words) >= FIRST_WORDS:
         words = words.rpartition(" ")[0] + " …"
-    return replace(head, name=redact(head.name)[0], first_words=redact(words)[0])
+    name = "" if head.name.startswith(HANDOFF_TITLE) else head.name  # A program made it of a brief.
+    return replace(head, name=redact(name)[0], first_words=redact(words)[0])
 
 
 def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
@@ -322,9 +324,10 @@ def _pick_nth(
         raise UsageError("@1 is the newest thread of this folder, @2 the one before.")
     if len(heads) < n:
         of_harness = f" of {harnesses.get_harness(harness).title}" if harness else ""
-        count = f"only {len(heads)}" if heads else "no"
+        count = f"are only {len(heads)}" if len(heads) > 1 else "is only 1" if heads else "is no"
+        noun = "threads" if len(heads) > 1 else "thread"
         raise ThreadNotFound(
-            f"There is {count} thread{of_harness} for {cwd}. Threads of other folders: tasuki threads --all. "
+            f"There {count} {noun}{of_harness} for {cwd}. Threads of other folders: tasuki threads --all. "
             "Any thread: tasuki handoff --from PATH_OR_ID."
         )
     head = heads[-1]

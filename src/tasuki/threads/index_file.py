@@ -9,12 +9,12 @@ from typing import Self
 
 from tasuki.errors import StoreFailed
 from tasuki.files import describe_fault, find_fault, get_data_folder
-from tasuki.paths import normalize_path
+from tasuki.paths import normalize_path, resolve_links
 
 APPLICATION = 0x7461_7375
 """Marks a database as ours: `tasu`."""
-VERSION = 4
-"""Version of the content; an index of another version is rebuilt. 4: paths are in one form, heads are in it."""
+VERSION = 5
+"""Version of the content; an index of another version is rebuilt. 5: titles of threads that begin with a handoff are its goal."""
 
 _SCHEMA = f"""
 CREATE TABLE thread (
@@ -80,6 +80,7 @@ class IndexFile:
         db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
         try:
             db.create_function("normalize", 1, _fold_case, deterministic=True)
+            db.create_function("resolve", 1, _resolve_and_fold)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -32000")
@@ -150,3 +151,7 @@ def run_transaction(db: sqlite3.Connection) -> Iterator[None]:
 def _fold_case(path: str) -> str:
     """Return a path as `Query.build_filters` compares it."""
     return normalize_path(path).lower()
+
+
+def _resolve_and_fold(path: str) -> str:
+    return resolve_links(path).lower()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.paths import is_outside, normalize_path
+from tasuki.paths import is_outside, normalize_path, resolve_links
 from tasuki.patterns import compile_pattern
 
 _PART = compile_pattern(
@@ -74,17 +74,21 @@ class Query(Struct, frozen=True):
             values.append(self.before)
         if self.repo:
             name = normalize_path(self.repo).lower().strip("/")
-            parts.append("('/' || normalize(t.cwd) || '/') GLOB ?")
-            values.append(f"*/{_escape_glob(name)}/*")
+            real = resolve_links(self.repo).lower().rstrip("/")
+            parts.append(
+                "(('/' || normalize(t.cwd) || '/') GLOB ? OR resolve(t.cwd) || '/' GLOB ?)"
+            )
+            values += [f"*/{_escape_glob(name)}/*", f"{_escape_glob(real)}/*"]
         for path in self.files:
-            path = normalize_path(path).lower()
-            wanted = path.replace("[", "[[]") if "*" in path else _escape_glob(path)
+            wanted, real = (
+                _build_glob(form(path).lower()) for form in (normalize_path, resolve_links)
+            )
             tail = f"*/{wanted.lstrip('/')}"
             parts.append(
                 "EXISTS (SELECT 1 FROM touched WHERE thread = t.key"
-                " AND (('/' || path) GLOB ? OR (normalize(t.cwd) || '/' || path) GLOB ?))"
+                " AND (('/' || path) GLOB ? OR (resolve(t.cwd) || '/' || path) GLOB ?))"
             )
-            values += [tail, wanted if is_outside(wanted) else tail]
+            values += [tail, real if is_outside(real) else tail]
         return "".join(f" AND {part}" for part in parts), tuple(values)
 
 
@@ -168,6 +172,10 @@ def _build_expression(word: str, prefix: bool = False) -> str:
         return ""
     star = "*" if prefix and len(parts[-1]) >= PREFIX else ""
     return f'"{" ".join(parts)}"{star}'
+
+
+def _build_glob(path: str) -> str:
+    return path.replace("[", "[[]") if "*" in path else _escape_glob(path)
 
 
 def _escape_glob(text: str) -> str:

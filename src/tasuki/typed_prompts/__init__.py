@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from tasuki.patterns import compile_pattern
 
+HANDOFF_TITLE = "# Handoff Context"
 _HANDOFF = compile_pattern(
-    r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\s*(?:[#>]|\n|\Z)|<handoff-context>)"
+    rf"\A(?:[/$][\w:.-]+\s+)?(?:{HANDOFF_TITLE}\s*(?:[#>]|\n|\Z)|<handoff-context>)"
 )
 HANDOFF_CLOSING = (
     "The above is a handoff document from a previous session. "
@@ -20,6 +21,9 @@ HANDOFF_CLOSING = (
 )
 """Exactly the seed's sentence after a handoff that is in a session's context."""
 _CLOSED = compile_pattern(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
+
+_GOAL = compile_pattern(r"(?m)^## Next Goal \(verbatim[^)\n]*\)[^\S\n]*$")
+_RECORD_END = "</record-of-the-past>"
 
 GOAL_LABEL = "What it was asked to do:"
 NEXT_LABEL = "What the user wants next:"
@@ -230,6 +234,15 @@ def is_handoff_prompt(text: str) -> bool:
     The name of a skill may come first.
     """
     return bool(_HANDOFF.match(text))
+
+
+def find_handed_goal(text: str) -> str:
+    """Find the goal in a brief, or in a fleet's prompt to a successor; empty for any other text."""
+    if is_handoff_prompt(text):
+        goal = _GOAL.search(text, max(text.find(_RECORD_END), 0))
+        return text[goal.end() :].strip() if goal else extract_words_after_handoff(text)
+    prompt = find_typed_prompt(text)
+    return prompt.human_words if prompt and _INJECTION.match(text, prompt.start) else ""
 
 
 def extract_words_after_handoff(text: str) -> str:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, samples, thread_file, unzipped
@@ -10,7 +11,7 @@ from handoffs import made
 
 from tasuki.harness.claude.adapter import Claude
 from tasuki.harness.claude.head import build_folder_name
-from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.protocol import LaunchPlan, LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -192,11 +193,16 @@ def request(**given: object) -> LaunchRequest:
     return LaunchRequest(**{**known, **given})  # type: ignore[arg-type]
 
 
+def begin_command(plan: LaunchPlan, *model: str) -> tuple[str, ...]:
+    """How the command of a successor begins."""
+    return ("claude", *model, "--session-id", plan.thread_id)
+
+
 def test_an_unsent_brief_stands_in_the_input() -> None:
     """`--prefill`, and none of the variables that would make it a child session."""
     plan = Claude().plan(request())
 
-    assert plan.argv == ("claude", "--prefill", "brief\nof two lines")
+    assert plan.argv == (*begin_command(plan), "--prefill", "brief\nof two lines")
     assert plan.paste == ""
     assert "CLAUDE_CODE_CHILD_SESSION" in plan.unset
 
@@ -205,7 +211,18 @@ def test_a_sent_brief_is_the_prompt() -> None:
     """With the model before it."""
     plan = Claude().plan(request(send=True, model="opus"))
 
-    assert plan.argv == ("claude", "--model", "opus", "brief\nof two lines")
+    assert plan.argv == (*begin_command(plan, "--model", "opus"), "brief\nof two lines")
+
+
+def test_the_id_of_the_successors_thread_is_chosen() -> None:
+    """A new one for each start; none beside an option of the user that names a thread."""
+    first, second = Claude().plan(request()), Claude().plan(request())
+    assert UUID(first.thread_id) != UUID(second.thread_id)
+
+    for option in ("--resume=x", "-r", "-c", "--continue", "--session-id"):
+        plan = Claude().plan(request(arguments=(option,)))
+        assert plan.argv == ("claude", option, "--prefill", "brief\nof two lines")
+        assert plan.thread_id == ""
 
 
 def test_the_way_back_and_the_sign_of_skills() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from fixture_threads import HARNESSES, adapter
+from msgspec.structs import replace
 
+from tasuki.draft.brief import join_brief, render_context
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.claude.adapter import Claude
@@ -16,9 +18,14 @@ from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.pi_v3.adapter import build_omp_folder_name
 from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading import speakers
+from tasuki.model import Draft, Goal
 from tasuki.testing import ThreadBuilder, story
+from tasuki.testing.thread_formats import FORMATS
 from tasuki.threads import catalog
+from tasuki.threads.blocks import extract_first_words
 from tasuki.threads.index import ThreadIndex
+from tasuki.typed_prompts import HANDOFF_CLOSING
 
 
 @pytest.fixture
@@ -296,6 +303,22 @@ def test_histories_in_a_project_are_those_of_all_its_folders(
     assert list(catalog.list_heads(None, home / "proj" / "..")) == []
 
 
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "There is no thread for"),
+        (1, "There is only 1 thread for"),
+        (3, "There are only 3 threads for"),
+    ],
+)
+def test_too_few_threads_are_counted_in_plain_english(count: int, words: str, home: Path) -> None:
+    """None, one, several."""
+    for seed in range(count):
+        claude_thread(home, home, seed, 1000 + seed)
+    with pytest.raises(ThreadNotFound, match=words):
+        catalog.find_thread("@9", home)
+
+
 STORES = {
     "claude": ".claude/projects/{folder}",
     "codex": ".codex/sessions/2026/01/05",
@@ -343,6 +366,86 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
     assert catalog.find_thread(beginning, project)[1] == paths[0]
     assert catalog.find_thread(str(paths[0]), project)[1] == paths[0]
     assert catalog.find_thread(name, project)[0].name == name
+
+
+@pytest.mark.parametrize("name", sorted(STORES))
+@pytest.mark.parametrize(("begun", "asked"), [("link", "proj"), ("proj", "link")])
+def test_threads_of_a_folder_are_found_under_each_of_its_names(
+    name: str, begun: str, asked: str, home: Path
+) -> None:
+    """Begun in the folder's real name and asked for by a link to it, and the reverse."""
+    project = home / "proj"
+    project.mkdir()
+    (home / "link").symlink_to(project)
+    mark = home / ".gemini" / "tmp" / "proj" / ".project_root"
+    mark.parent.mkdir(parents=True)
+    mark.write_text(str(home / begun))
+    folders = {
+        "folder": build_folder_name(project), "pi": build_pi_folder_name(str(home / begun)),
+        "omp": build_omp_folder_name(str(project)),
+    }  # fmt: skip
+    builder = ThreadBuilder(name, cwd=str(home / begun)).user("Look").assistant("Yes.")
+    place = home / STORES[name].format(id=builder.id, **folders)
+    place.mkdir(parents=True, exist_ok=True)
+    builder.write(place / builder.file_name())
+
+    assert [head.harness for head in catalog.list_heads(name, home / asked)] == [name]
+    assert catalog.find_near("", home / asked).note == ""
+
+
+BRIEF = join_brief(
+    render_context(Draft(metadata=(f"Thread: {'x ' * 4_000}",), goal=Goal(text="-")), "a" * 32),
+    "cover the 429 path with a test\n\nand its delay",
+)
+
+
+@pytest.mark.parametrize("prompt", [BRIEF, f"/review {BRIEF}"], ids=["brief", "skill"])
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_thread_that_began_with_a_handoff_is_named_by_its_goal(
+    name: str, prompt: str, tmp_path: Path
+) -> None:
+    """In lists and in the index, of every harness, however long the brief is."""
+    path = ThreadBuilder(name).user(prompt).assistant("Yes.").user("Go on").write(tmp_path)
+    harness = harnesses.detect_harness(path)
+    head = catalog.read_head(harness, ThreadFile(path, 1.0, 1 << 20))
+
+    assert head is not None
+    assert head.first_words == "handoff: cover the 429 path with a test and its delay"
+    assert extract_first_words(harness.read(path)).startswith("handoff: cover the 429 path")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("# Handoff Context\n\n## Next Goal (verbatim, proposed by the previous agent)\nfix it", "handoff: fix it"),
+        (f"<handoff-context>\nold\n</handoff-context>\n\n{HANDOFF_CLOSING}\nfix it", "handoff: fix it"),
+        (
+            "You take over from agent 3 (dev, session s-1), which has ended: you continue its work.\n\nHandoff document: /a.md\n"
+            "Reason for the handoff: full\n\nWhat the user wants next:\nfix it\n\n1. Begin your answer with this line, by itself: handoff a\n"
+            "3. Continue the work from where it stopped.\n(tasuki handoff abcd1234)",
+            "handoff: fix it",
+        ),
+        ("You are Dev. This is your skill: who you are and how you work.\n\nBe brief.\n\nYour task:\nfix it", "fix it"),
+        ("# Handoff Context\n> only the past", "# Handoff Context > only the past"),
+        ("## Next Goal (verbatim)\nis a heading", "## Next Goal (verbatim) is a heading"),
+    ],
+)  # fmt: skip
+def test_every_form_of_a_handoff_is_named_by_what_people_want(prompt: str, title: str) -> None:
+    """A goal that a model proposed, a session's own context, and a fleet's prompts."""
+    assert speakers.extract_first_words(prompt) == title
+
+
+def test_a_session_that_holds_its_handoff_is_named_by_the_goal_that_was_typed(
+    tmp_path: Path,
+) -> None:
+    """pi and omp keep the past in an entry of its own; a name that a program made of a brief is none."""
+    path = ThreadBuilder("pi").handoff("x").user("fix it").assistant("Yes.").write(tmp_path)
+    harness = harnesses.detect_harness(path)
+    head = catalog.read_head(harness, ThreadFile(path, 1.0, 1 << 20))
+
+    assert head is not None
+    assert head.first_words == "fix it"
+    assert catalog.redact_head(replace(head, name="# Handoff Context You are")).name == ""
 
 
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp", "gemini", "copilot"])

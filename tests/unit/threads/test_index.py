@@ -171,6 +171,24 @@ def test_a_path_of_windows_is_found_in_each_spelling(shelf: Shelf, query: str) -
     assert shelf.found(query) == [path.name]
 
 
+def test_a_file_is_found_under_each_name_of_its_folder(shelf: Shelf, tmp_path: Path) -> None:
+    """The folder's real name or a link to it, in the thread and in the search."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    found = set()
+    for seed, (cwd, named) in enumerate(((real, link), (link, real), (real, real), (link, link))):
+        build = ThreadBuilder("claude", str(cwd), seed).user("Go").edit(f"{named}/a.py", "1", "2")
+        found.add(shelf.put(build).name)
+    shelf.update()
+
+    for query in (f"file:{real}/a.py", f"file:{link}/a.py", f"file:{link}/*.py", "file:a.py"):
+        assert set(shelf.found(query)) == found, query
+    assert set(shelf.found(f"repo:{real}")) == set(shelf.found(f"repo:{link}")) == found
+    assert len(shelf.found("repo:link")) == 2
+    assert shelf.found(f"file:{tmp_path}/other/a.py") == []
+
+
 def test_only_what_changed_is_read_again(shelf: Shelf) -> None:
     """A second update reads nothing; an appended thread keeps its blocks and gets new ones."""
     builder = about("the parser", 1)

@@ -16,7 +16,7 @@ from tasuki.cli.fleet.persona import create_client
 from tasuki.cli.output import JSON_OPTION, format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
-from tasuki.text_safety import shorten_to_line
+from tasuki.text_safety import format_plural, shorten_to_line
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
@@ -444,9 +444,11 @@ def _refuse_if_busy(record: dict[str, Any]) -> None:
         raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
     if children := record["children"]:
         names = shorten_to_line("; ".join(children), WIDTH_COLUMNS)
-        raise Refused(
-            f"{len(children)} sub-agents or background commands of agent {id} still run: {names}. Wait for them, or use --force."
+        still = format_plural(
+            len(children), "sub-agent or background command", "sub-agents or background commands"
         )
+        runs = "still runs" if len(children) == 1 else "still run"
+        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait, or use --force.")
 
 
 def _send_order(name: str, handoff_id: str) -> dict[str, Any]:

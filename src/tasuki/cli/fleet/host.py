@@ -11,7 +11,7 @@ import click
 from tasuki.cli.fleet.persona import create_client
 from tasuki.cli.output import JSON_OPTION, need_extra, print_json
 from tasuki.errors import UsageError
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, format_plural
 
 UNVERIFIED_FLAG = "--allow-unverified-server"
 MOST_CLOCK_OFFSET = 5.0
@@ -102,7 +102,7 @@ def give_up(name: str, as_json: bool) -> None:
         return
     agents = answer["agents"]
     label = clean_for_display(answer["host"]["label"])
-    click.echo(f"{label} is given up. {len(agents)} agents are lost.")
+    click.echo(f"{label} is given up. {format_plural(len(agents), 'agent is', 'agents are')} lost.")
     for one in agents:
         id, persona = one["agent"]["id"], clean_for_display(one["agent"]["persona"] or "-")
         if one["has_thread"]:

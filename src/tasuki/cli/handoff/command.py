@@ -10,6 +10,7 @@ from tasuki.cli.completions import complete_handoff, complete_program, complete_
 
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
+    from tasuki.vault import Vault
 
 MOST_TEXT_BYTES = 4 << 20
 """Most bytes of a goal or a brief; a device would never end."""
@@ -158,7 +159,7 @@ def handoff(
 
 
 @click.command(cls=AfterDashesCommand)
-@click.argument("id", shell_complete=complete_handoff)
+@click.argument("id", required=False, shell_complete=complete_handoff)
 @click.option("--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
               help="Harness of the successor. Default: the handoff's.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Start without a review.")
@@ -183,7 +184,7 @@ def handoff(
 @click.pass_context
 def start(
     ctx: click.Context,
-    id: str,
+    id: str | None,
     to: str | None,
     yes: bool,
     editor: bool,
@@ -196,8 +197,8 @@ def start(
 ) -> int:
     """Start the successor of a stored handoff: a saved draft, or one that an agent made.
 
-    ID is the handoff's id or its beginning. The brief is shown for review first, as `tasuki handoff`
-    shows it. Everything after -- goes to the successor's program.
+    ID is the handoff's id or its beginning. Without it, the newest draft that was never started is
+    taken. The brief is shown for review first, as `tasuki handoff` shows it. Everything after -- goes to the successor's program.
     """
     from tasuki import handoffs
     from tasuki.cli.handoff.review import StartOptions, revise
@@ -207,7 +208,8 @@ def start(
     from tasuki.vault import Vault
 
     settings = config.load_settings(Path.cwd())
-    prepared = handoffs.load_handoff(Vault(), id, to or "")
+    vault = Vault()
+    prepared = handoffs.load_handoff(vault, id or _choose_draft(vault), to or "")
     if not prepared.successor.can_start:
         plans.refuse_start(prepared.successor.title)
     if brief_file is not None:
@@ -234,6 +236,21 @@ def start(
         arguments=ctx.meta["arguments"],
     )
     return options.review_and_start(prepared)
+
+
+def _choose_draft(vault: "Vault") -> str:
+    """Choose the newest draft that was never started, and say which; return its id."""
+    from tasuki.cli.handoff.review import print_message
+    from tasuki.errors import HandoffNotFound
+
+    for handoff in vault.list_handoffs():
+        if vault.load_state(handoff.id) == "draft":
+            print_message(f"The newest draft is {handoff.id[:8]}: {handoff.goal.shown}")
+            return handoff.id
+    raise HandoffNotFound(
+        'No draft waits to be started. Make one: tasuki handoff "what comes next". '
+        "Start another one again: tasuki start ID; their ids: tasuki handoffs"
+    )
 
 
 def _prepare_files(prepared: "PreparedHandoff") -> int:

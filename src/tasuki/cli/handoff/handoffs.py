@@ -16,8 +16,15 @@ from tasuki.cli.fleet.handoffs import (
     select_prunable_documents,
 )
 from tasuki.cli.output import JSON_OPTION, format_age, get_width, make_visible, print_json
-from tasuki.model import Handoff, Thread
-from tasuki.text_safety import INDENT, clean_text, format_row, shorten_to_line, wrap_text
+from tasuki.model import Handoff
+from tasuki.text_safety import (
+    INDENT,
+    clean_text,
+    format_plural,
+    format_row,
+    shorten_to_line,
+    wrap_text,
+)
 from tasuki.threads.search import find_prunable
 from tasuki.vault import Successor, Vault, build_lineage, draw_lineage
 from tasuki.vault.lineage import find_successor
@@ -228,7 +235,11 @@ def prune(
         if not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise click.UsageError("Without a terminal, use --yes or --dry-run.")
-            click.confirm(f"Delete {prune_plan.count} handoffs permanently?", abort=True, err=True)
+            click.confirm(
+                f"Delete {format_plural(prune_plan.count, 'handoff')} permanently?",
+                abort=True,
+                err=True,
+            )
         click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
 
 

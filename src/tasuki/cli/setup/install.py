@@ -220,7 +220,12 @@ def _process_harness(
 ) -> None:
     click.echo(harness.title)
     integration = harnesses.get_integration(harness)
-    for sentence in integration.find_obstacles() if integration and not remove else ():
+    obstacles = [*integration.find_obstacles()] if integration and not remove else []
+    if not remove and not shutil.which(harness.program):
+        obstacles.append(
+            f"There is no {harness.program} on your PATH. This can be added before it is there."
+        )
+    for sentence in obstacles:
         _print_sentence(sentence, "  ! ", "    ")
     plans = [
         _process_part(harness, part, yes=yes, dry=dry, remove=remove)

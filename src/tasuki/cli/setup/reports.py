@@ -34,7 +34,7 @@ from tasuki.doctor import (
 from tasuki.draft.models import providers
 from tasuki.errors import ModelUnavailable, TasukiError
 from tasuki.files import get_data_folder
-from tasuki.text_safety import clean_for_display, format_size, wrap_text
+from tasuki.text_safety import clean_for_display, format_plural, format_size, wrap_text
 from tasuki.threads.kept.summary import KeptSummary
 
 DEFAULT_SETTINGS = Settings()
@@ -232,7 +232,7 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
         yield f"{' ' * (LABEL_COLUMNS + 2)}{build_extra_line('all')}"
     if report.fleet:
         waiting = (
-            f"; {report.fleet.waiting:,} events wait for it: tasuki serve"
+            f"; {format_plural(report.fleet.waiting, 'event waits', 'events wait')} for it: tasuki serve"
             if report.fleet.waiting
             else ""
         )
@@ -282,13 +282,13 @@ def _describe_keeping(harness: HarnessReport) -> str:
     when = datetime.fromtimestamp(last.at).astimezone().strftime("%Y-%m-%d %H:%M")
     if last.replaced:
         return f"tasuki wrote the last summary ({when}, {last.tokens:,} tokens)"
-    rules = "1 rule" if last.rules == 1 else f"{last.rules} rules"
-    wrong = "1 claim" if last.corrections == 1 else f"{last.corrections} claims"
+    rules = format_plural(last.rules, "rule")
+    wrong = format_plural(last.corrections, "claim")
     return f"rules and state are kept; the last block ({when}, {last.tokens:,} tokens) restored {rules} and corrected {wrong}"
 
 
 def _describe_copies(kept: KeptSummary) -> str:
-    count = "1 thread" if kept.count == 1 else f"{kept.count:,} threads"
+    count = format_plural(kept.count, "thread")
     return f"{count} kept, {format_size(kept.bytes)} (keep_threads: {kept.setting}). List: tasuki threads --kept"
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.model import Facts, FileFact, FileItem, Item, Revision, Thread
+from tasuki.text_safety import format_plural
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -187,7 +188,7 @@ def _find_git_drift(thread: Thread, revision: Revision) -> Iterator[Item]:
     recorded = revision.commits[-1].text.split()[0] if revision.commits else revision.head
     if recorded and revision.head_now and not revision.head_now.startswith(recorded):
         count = run_git(thread.cwd, "rev-list", "--count", f"{recorded}..HEAD")
-        more = f", {count.strip()} commits on" if count and count.strip() != "0" else ""
+        more = f", {format_plural(int(count), 'commit')} on" if count and int(count) else ""
         refs = (revision.commits[-1].ref,) if revision.commits else ()
         yield Item(
             text=f"HEAD: was `{recorded}`, is now `{revision.head_now[:9]}`{more}", refs=refs

@@ -21,7 +21,7 @@ from tasuki.model import (
     Thread,
     ToolCall,
 )
-from tasuki.paths import fold_path, normalize_path
+from tasuki.paths import fold_path, follow_links, normalize_path
 from tasuki.patterns import compile_pattern
 
 _USUALLY_IGNORED = compile_pattern(
@@ -52,7 +52,7 @@ def find_uncommitted(
     if revision.repository:
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
-        paths = {f.path: locate(cwd, f.path) for f in edited}
+        paths = {f.path: follow_links(locate(cwd, f.path), revision.root) for f in edited}
         changed = [f for f in edited if _list_above(paths[f.path], f) & dirty]
         if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
             changed = [

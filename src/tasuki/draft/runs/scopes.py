@@ -16,7 +16,7 @@ from tasuki.draft.runs.command_kinds import (
 )
 from tasuki.draft.runs.programs import find_name, unquote
 from tasuki.draft.runs.runners import CheckKind, list_tasks
-from tasuki.paths import normalize_path
+from tasuki.paths import follow_links, normalize_path
 from tasuki.patterns import compile_pattern
 
 
@@ -107,7 +107,7 @@ def join_folder(folder: str | None, place: str) -> str | None:
     if folder is None and place[0] != "/":
         return None
     joined = posixpath.normpath(posixpath.join(folder or "", place))
-    return "" if joined == "." else joined
+    return "" if joined == "." else follow_links(joined, folder or "")
 
 
 def locate(folder: str | None, path: str) -> str:

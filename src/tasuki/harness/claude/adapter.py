@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,6 +27,10 @@ from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread
 
 OWN_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
+
+_NAMES_THREAD = frozenset(
+    ("--session-id", "--resume", "-r", "--continue", "-c", "--from-pr", "--teleport")
+)
 
 SETTINGS = '{"disableAllHooks":true,"autoMemoryEnabled":false,"cleanupPeriodDays":36500}'
 """Settings without the user's hooks and without a folder for memories.
@@ -75,16 +80,23 @@ class Claude(ProgramHarness):
         return (cwd / ".claude" / "skills", get_projects_folder().parent / "skills")
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """Plan `claude --prefill TEXT`, or the prompt itself where it is to be sent at once."""
+        """Plan `claude --prefill TEXT`, or the prompt itself where it is to be sent at once.
+
+        The thread's id is chosen here, so that it is known before the first prompt. Every version
+        with `--prefill` takes `--session-id`, but not beside an option that names a thread.
+        """
+        named = any(word.partition("=")[0] in _NAMES_THREAD for word in request.arguments)
+        id = "" if named else str(uuid4())
+        chosen = ("--session-id", id) if id else ()
         plan = plan_with_brief(
             self.program,
             self.title,
-            request,
+            replace(request, arguments=(*chosen, *request.arguments)),
             ready=self.ready,
             argument=lambda text: (text,),
             prefill=lambda text: ("--prefill", text),
         )
-        return replace(plan, unset=OWN_VARIABLES)
+        return replace(plan, unset=OWN_VARIABLES, thread_id=id)
 
     def ask(self, request: AskRequest) -> AskPlan:
         """Plan `claude -p --resume ID --fork-session …`, a fork that is not kept. Seen: 2.1.330.

@@ -9,7 +9,7 @@ from typing import BinaryIO, ClassVar
 
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, note_unreadable
-from tasuki.harness.reading.speakers import extract_first_words
+from tasuki.harness.reading.speakers import extract_first_words, find_first_prompt
 from tasuki.model import Thread, ThreadHead
 
 FAR_BYTES = 32 << 20
@@ -34,7 +34,7 @@ def build_head(
 ) -> ThreadHead | None:
     """Build the head of a thread that was read, or of its beginning; None without a message."""
     messages = sum(e.kind in ("user", "assistant") for e in thread.entries)
-    words = words or next((e.text for e in thread.entries if e.is_prompt), "")
+    words = words or find_first_prompt(thread.entries)
     if not messages and is_whole:
         return None
     return ThreadHead(
@@ -43,7 +43,7 @@ def build_head(
         path=str(file.path),
         cwd=thread.cwd,
         name=thread.name,
-        first_words=extract_first_words(words[:4_000]),
+        first_words=extract_first_words(words),
         modified=parse_time(thread.updated) or file.modified,
         bytes=file.bytes,
         messages=messages if is_whole else None,

@@ -11,13 +11,16 @@ Seen: Claude Code 2.1.332, Codex 0.171, Gemini CLI 0.61, Copilot CLI 1.0.102, Cu
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from tasuki.harness.reading.documents import DocumentLog
-from tasuki.model import Origin
+from tasuki.model import Entry, Origin
 from tasuki.patterns import compile_pattern
-from tasuki.typed_prompts import is_handoff_prompt
+from tasuki.typed_prompts import extract_human_words, find_handed_goal, is_handoff_prompt
+
+HANDED = "handoff: "
+"""Begins the title of a thread that begins with a handoff."""
 
 Evidence = Literal["user", "program", ""]
 """What the format itself says of a row: a person typed it, a program wrote it, or nothing."""
@@ -180,9 +183,26 @@ class SpeakerGate:
 
 
 def extract_first_words(text: str, evidence: Evidence = "") -> str:
-    """Return what began a thread, on one line, as a title shows it; empty for a program's text."""
+    """Return what began a thread, on one line, as a title shows it; empty for a program's text.
+
+    Of a handoff it is the goal: `handoff: cover the 429 path`.
+    """
     origin, words = SpeakerGate().judge(text, evidence)
-    return "" if origin == "harness" else " ".join(words.split())[:120]
+    if origin == "harness":
+        return ""
+    goal = find_handed_goal(words)
+    words = f"{HANDED}{goal}" if goal else extract_human_words(words) or words
+    return " ".join(words.split())[:120]
+
+
+def find_first_prompt(entries: Iterable[Entry]) -> str:
+    """Find the text with which a thread begins: what the user typed first, or a handoff with its goal."""
+    for entry in entries:
+        if entry.is_prompt:
+            return entry.text
+        if entry.origin == "handoff" and (goal := find_handed_goal(entry.text)):
+            return f"{HANDED}{goal}"
+    return ""
 
 
 def is_inserted(text: str) -> bool:

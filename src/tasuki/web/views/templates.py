@@ -366,11 +366,6 @@ def format_percent(used: float | None) -> str:
     return "not known" if used is None else f"{used:.0f} %"
 
 
-def format_plural(number: int, word: str, several: str = "") -> str:
-    """Format a number and its thing: `1 fork`, `3 forks`, `2 entries`."""
-    return f"{number:,} {word if number == 1 else several or word + 's'}"
-
-
 def begin_sentence(text: str) -> str:
     """Begin a text with a capital letter; the rest stays as it is."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -12,6 +12,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
 from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.text_safety import format_plural
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import SeenAlerts
 from tasuki.web.views import display, templates
@@ -85,7 +86,7 @@ async def mark_seen(
     up_to = bodies.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
     moment, count = await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)
     request.app.state.live_pages.take_topics({"alerts"})
-    word = templates.format_plural(count, "alert")
+    word = format_plural(count, "alert")
     offer = UndoOffer(
         f"You have seen {word}.", lambda fleet: alerts.mark_unseen(fleet.database, moment),
         f"{word} count{'s' if count == 1 else ''} as new again.", frozenset({"alerts"}),

@@ -13,6 +13,7 @@ from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.fleet.store.queries import LineageChain, LineageLink
+from tasuki.text_safety import format_plural
 from tasuki.web.pages.lineage.rows import (
     NEWEST,
     ChainRow,
@@ -27,7 +28,6 @@ from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
     format_day,
     format_duration,
-    format_plural,
     format_reason,
     get_harness_title,
 )

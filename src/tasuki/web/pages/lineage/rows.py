@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tasuki.text_safety import format_plural
 from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import format_plural
 
 WIDTH, HEIGHT = 160.0, 32.0
 MOST_POINTS = 40

@@ -4,12 +4,12 @@ import time
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.model import Handoff
-from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.text_safety import clean_for_display, format_plural, shorten_to_line
 from tasuki.vault import Vault
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage
 from tasuki.web.pages.lineage.rows import NEWEST, ChainRow, ChainStory, choose_shown
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES
-from tasuki.web.views.templates import format_day, format_plural, get_harness_title, parse_moment
+from tasuki.web.views.templates import format_day, get_harness_title, parse_moment
 
 
 def build_vault_stories(vault: Vault, cwd: str, *, newest: int = NEWEST) -> list[ChainStory]:
