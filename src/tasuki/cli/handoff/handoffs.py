@@ -16,7 +16,7 @@ from tasuki.cli.fleet.handoffs import (
     select_prunable_documents,
 )
 from tasuki.cli.output import JSON_OPTION, format_age, get_width, make_visible, print_json
-from tasuki.model import Handoff
+from tasuki.model import Handoff, Thread
 from tasuki.text_safety import (
     INDENT,
     clean_text,
