@@ -81,11 +81,12 @@ def follow_links(path: str, folder: str) -> str:
     """
     if path[:1] != "/" or f"{path}/".startswith(f"{folder}/") or not (real := _find_real(folder)):
         return path
-    found = resolve_links(path)
-    if f"{real}/".startswith(f"{found}/") and folder.endswith(below := real[len(found) :]):
-        return folder.removesuffix(below)
     above, _, name = path.rpartition("/")
     found = f"{resolve_links(above)}/{name}"
+    if not found.startswith(f"{real}/") and os.path.islink(found):
+        found = resolve_links(found)
+    if f"{real}/".startswith(f"{found}/") and folder.endswith(below := real[len(found) :]):
+        return folder.removesuffix(below)
     return f"{folder}{found[len(real) :]}" if found.startswith(f"{real}/") else path
 
 
