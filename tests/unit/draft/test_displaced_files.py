@@ -178,3 +178,21 @@ def test_what_is_no_file_of_the_work_or_may_not_be_written_counts_as_none(
     """A text that only looks like it, scratch files, a variable, and what may not run."""
     found = derived(ThreadBuilder("claude").user("go").shell(command, "x"), tmp_path).facts.files
     assert not any(file.edits for file in found)
+
+
+def test_a_written_file_that_git_lists_no_more_is_committed_by_somebody(tmp_path: Path) -> None:
+    """Nobody edited it with a tool, so git's newest list decides; without a list it is told."""
+    line = "git branch --show-current && git status --porcelain && date +%Y"
+    steps = [
+        ("printf 'a\n' > plan.md", ""),
+        (line, "main\n?? plan.md\n?? other.md\n2026"),
+        (line, "main\n?? other.md\n2026"),
+    ]
+    told = []
+    for number in range(1, len(steps) + 1):
+        builder = start()
+        for command, output in steps[:number]:
+            builder.shell(command, output)
+        told.append("plan.md" in left(builder, tmp_path))
+
+    assert told == [True, True, False]

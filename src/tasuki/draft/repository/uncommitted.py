@@ -102,6 +102,8 @@ def _judge_file(
     if file.deleted and _is_unlisted(path, file.edits[-1], checkout):
         return "committed"  # Git lists what is gone, if it was in a commit before.
     last = max(file.edits[-1], *listed, 0)
+    if not any(by_tools) and any(ref > last for ref, _ in checkout.listed):
+        return "committed"  # A command wrote or moved it, and git's newest list lacks it.
     if file.is_scrap and last == file.edits[-1]:
         held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
         if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
