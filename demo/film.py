@@ -187,7 +187,7 @@ def play(world: World) -> list[Frame]:
     film.keep_typing(draft, "codex", 0.6, asked)
     world.terminal.keys(draft, "Enter")
     world.shows(draft, "^S start")
-    reviewed = "4. The brief, from the thread on disk; each line names its source"
+    reviewed = "4. The brief, from the thread on disk; with its sources"
     film.keep(draft, 1.4, reviewed)
     until_cited(world, draft, "Never touch")
     film.keep(draft, 2.2, reviewed)

@@ -57,11 +57,11 @@ def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -
     assert everything(session) == before
     assert not (session.home / ".codex").exists()
     assert session.run("uninstall", "codex", "-y").stdout.endswith(
-        "No part of tasuki is installed.\n"
+        "Nothing of tasuki is installed.\n"
     )
     done = session.run("uninstall", "--all", "--yes")
     assert (done.returncode, done.stdout.splitlines()[0]) == (
-        0, "No part of tasuki is in any harness."
+        0, "tasuki is not installed in any harness."
     )  # fmt: skip
 
 
@@ -197,6 +197,7 @@ def test_no_command_removes_what_is_not_of_tasuki_alone(session: Session) -> Non
     link.symlink_to(session.data)
     (session.data / "handoffs").mkdir(parents=True)
     session.env["TASUKI_DATA"] = str(link)
+    session.run("find", "word")  # The index and its lock are tasuki's own.
     said = session.run("uninstall", "--all", "--yes").stdout
 
     assert f"    rm -rf {session.data}; rm {link}\n" in said

@@ -154,7 +154,7 @@ def test_doctor_says_who_deletes_threads_and_what_is_kept(tmp_path: Path) -> Non
     done = session.run("doctor", "claude")
     assert done.returncode == 0, done.stdout
     text = " ".join(done.stdout.split())
-    assert "Claude Code deletes threads after 30 days. No copies are kept; the setting: keep_threads." in text  # fmt: skip
+    assert "Claude Code deletes threads after 30 days. tasuki keeps no copies; the setting keep_threads changes that." in text  # fmt: skip
 
     session.env["TASUKI_KEEP_THREADS"] = "all"
     session.run("handoff", GOAL, "--print")

@@ -257,3 +257,14 @@ def test_without_an_id_the_newest_draft_that_was_never_started_is_taken(session:
 
     done = session.run("start", "--to", "pi", "--prepare", code=1)
     assert "No draft waits to be started. Make one: tasuki handoff" in done.stderr
+
+
+def test_a_draft_whose_work_has_begun_is_not_offered(session: Prepared) -> None:
+    """A revision, or a second draft with the same goal, was started in its place."""
+    goal = "the goal that is drafted twice"
+    session.draft(goal)
+    second = session.draft(goal)
+    assert json.loads(session.run("start", second["id"], "--to", "pi", "--prepare").stdout)
+
+    done = session.run("start", "--to", "pi", "--prepare", code=1)
+    assert "No draft waits to be started." in done.stderr

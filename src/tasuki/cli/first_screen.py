@@ -25,7 +25,7 @@ def offer_newest(ctx: click.Context) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo('To hand off @1: tasuki "what the next agent should do"', err=True)
         return 0
-    question = "What should the next agent do? It continues @1. (Press Enter to skip.)"
+    question = "What should the next agent do? It continues @1. (Press Enter to quit.)"
     lines = "\n".join(wrap_text(question, get_width(100)))
     goal = click.prompt(lines, default="", show_default=False, prompt_suffix="\n> ", err=True)
     if not goal.strip():

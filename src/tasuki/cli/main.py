@@ -146,7 +146,8 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
             import difflib
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            usual = OTHER_WORDS.get(args[0])
+            near = [usual] if usual else difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"Did you mean: tasuki {near[0]}?" if near else "Commands: tasuki --help"
             if not near:
                 words = " ".join(
@@ -157,6 +158,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+OTHER_WORDS = {"version": "--version", "list": "threads", "ls": "threads", "history": "handoffs",
+               "resume": "start", "undo": "uninstall", "remove": "uninstall", "delete": "handoffs prune"}  # fmt: skip
+"""What people type, and the command that does it."""
 OWN_OPTIONS = ("-h", "--help", "--version")
 _LETTERS_WITHOUT_BLANKS = compile_pattern(r"[぀-ヿ㐀-鿿가-힯฀-๿]")
 
@@ -225,7 +229,11 @@ def docs(page: str | None) -> None:
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
-        raise click.UsageError(f"No page {page!r}. The pages: tasuki docs")
+        import difflib
+
+        near = difflib.get_close_matches(name, pages, n=1)
+        hint = f"Did you mean: tasuki docs {near[0]}?" if near else "The pages: tasuki docs"
+        raise click.UsageError(f"No page {page!r}. {hint}")
     click.echo_via_pager(pages[name].read_text("utf-8"))
 
 

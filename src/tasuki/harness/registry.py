@@ -71,7 +71,11 @@ def get_harness(name: str) -> Harness:
     if name not in BUILT_IN:
         if name in list_plugin_targets():
             return load_plugin(name)
-        raise UsageError(f"Unknown harness {name!r}. Known: {', '.join(list_names())}.")
+        import difflib
+
+        near = difflib.get_close_matches(name, list_names(), n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"Unknown harness {name!r}.{hint} Known: {', '.join(list_names())}.")
     module, _, attribute = BUILT_IN[name].partition(":")
     harness: Harness = getattr(import_module(module), attribute)()
     return harness

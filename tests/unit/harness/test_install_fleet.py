@@ -102,7 +102,7 @@ def test_everything_can_be_taken_out_again(session: Session, name: str) -> None:
     does(session, "uninstall", name, "--yes")
 
     assert everything(session) == before
-    assert "No part of tasuki is installed." in does(session, "uninstall", name, "--yes")
+    assert "Nothing of tasuki is installed." in does(session, "uninstall", name, "--yes")
 
 
 @pytest.mark.parametrize("name", FLEET)

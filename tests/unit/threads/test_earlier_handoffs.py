@@ -145,6 +145,7 @@ BRIEF = """\
 - Committed on `main`: abc1234 never push this — pushed [#8]
 - Branch: `main`; nothing was committed in this thread
 - Not committed yet: `a.py` [#8]
+- Also changed or new in the folder, now: `never_told/` [#8]
 - Pull requests, as last seen: #4 open [#8]
 - Tests: `pytest` passed; nothing edited since [#8]
 - Tests and Build: `make` FAILED [#8]

@@ -222,7 +222,7 @@ def start(
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not (terminal or (yes and tmux)):
         raise click.UsageError(
-            "There is no terminal to start it in. In tmux: --tmux --yes. "
+            "There is no terminal to start it in. Inside tmux, use --tmux --yes. "
             f"The brief alone: tasuki show {prepared.handoff.id[:8]} --brief"
         )
     options = StartOptions(
@@ -239,12 +239,20 @@ def start(
 
 
 def _choose_draft(vault: "Vault") -> str:
-    """Choose the newest draft that was never started, and say which; return its id."""
+    """Choose the newest draft whose work was never started, and say which; return its id."""
     from tasuki.cli.handoff.review import print_message
     from tasuki.errors import HandoffNotFound
+    from tasuki.model import Handoff
 
+    drafts = list[Handoff]()
+    begun = set[tuple[str, str]]()
     for handoff in vault.list_handoffs():
         if vault.load_state(handoff.id) == "draft":
+            drafts.append(handoff)
+        else:
+            begun.add((handoff.predecessor.thread_id, handoff.goal.text))
+    for handoff in drafts:
+        if (handoff.predecessor.thread_id, handoff.goal.text) not in begun:
             print_message(f"The newest draft is {handoff.id[:8]}: {handoff.goal.shown}")
             return handoff.id
     raise HandoffNotFound(

@@ -196,7 +196,7 @@ def _find_candidates(vault: Vault) -> "Iterator[Candidate[Handoff | PersonaDocum
 )
 @click.option("--drafts", is_flag=True, help="Only drafts that were never started.")
 @click.option("--unreadable", is_flag=True,
-              help="Set aside those that cannot be read, in a folder of the vault; delete nothing.")  # fmt: skip
+              help="Move those that cannot be read into a folder of their own; delete nothing.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
 def prune(

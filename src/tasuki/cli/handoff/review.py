@@ -164,6 +164,8 @@ class StartOptions(Struct, frozen=True):
         if self.yes:
             print_warnings(prepared)
         elif (code := self._review_brief(prepared)) is not None:
+            if inside_agent and not code:  # The window would close over what was said.
+                click.pause("[Press any key to close this window.]", err=True)
             return code
         launched = handoffs.start_successor(
             prepared,

@@ -91,7 +91,7 @@ def uninstall(
         else [h for h in map(harnesses.get_harness, harnesses.list_names()) if _has_additions(h)]
     )
     if not adapters:
-        click.echo("No part of tasuki is in any harness.")
+        click.echo("tasuki is not installed in any harness.")
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
     parts = chosen or (FLEET_PART, KEEP_PART, "")
     folders = Installer(get_data_folder()).list_created_folders()
@@ -235,7 +235,7 @@ def _process_harness(
     has_changes = any(plan.has_changes for plan in plans)
     rest = any(plan.to_add or plan.to_remove for plan in plans)
     if not has_changes and not rest:
-        click.echo("  No part of tasuki is installed." if remove else "  Nothing to do.")
+        click.echo("  Nothing of tasuki is installed." if remove else "  Nothing to do.")
     elif dry:
         click.echo("  Nothing was written.")
     elif has_changes and remove:
@@ -322,7 +322,7 @@ def _describe_file(plan: InstallPlan, path: str) -> str:
     if path not in plan.files:
         return ""
     if plan.files[path] is None:
-        return " (removed)"
+        return " (will be removed)"
     return " (new)" if plan.before[path] is None else ""
 
 

@@ -17,7 +17,7 @@ CONTENTS = {"handoffs": "handoffs", "threads": "copies of threads", "fleet.db": 
 """What the data folder may hold, by its names there."""
 _OTHER = compile_pattern(
     r"acp|chat-history|compactions|defects|eval-notes\.toml|fleet|sessions|suggested"
-    r"|(?:fleet|index)\.db-\w+|installed\.(?:json|lock)\S*|\.tasuki-\w+"
+    r"|(?:fleet|index)\.db[-.]\w\S*|installed\.(?:json|lock)\S*|\.tasuki-\w+"
 )
 """Further names there."""
 SHELL_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".config/fish/config.fish")
@@ -28,7 +28,7 @@ FISH = ".config/fish/completions/tasuki.fish"
 def list_remains() -> Iterator[str]:
     """Yield the lines of a report on what stays, each followed by the command that removes it."""
     yield ""
-    yield "What stays on this machine, and what removes it:"
+    yield "Still on this machine, and how to remove it:"
     home = find_home() or Path("/nonexistent")
     if os.path.isfile(home / SERVICE):
         disable = "systemctl --user disable --now tasuki"
@@ -60,8 +60,9 @@ def _describe_data(data: Path, home: Path) -> Iterator[str]:
     holds = f": {', '.join(found)}" if found else ""
     is_own = all(name in CONTENTS or _OTHER.fullmatch(name) for name in names)
     if not is_own or Path(os.path.realpath(home)).is_relative_to(target):
-        yield f"  {format_path(data)}{holds}"
-        yield "    other files are there too; what is tasuki's: tasuki docs remove"
+        own = sorted(name for name in names if name in CONTENTS or _OTHER.fullmatch(name))
+        yield f"  {format_path(data)}, which also holds files that are not tasuki's"
+        yield f"    tasuki's own: {', '.join(own)}"
         return
     yield f"  {format_path(data)}, {format_size(_measure(data))}{holds}"
     yield f"    {_remove(Path(target))}{f'; {_remove(data)}' if data.is_symlink() else ''}"

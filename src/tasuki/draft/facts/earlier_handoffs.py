@@ -98,7 +98,7 @@ _OUT_OF_DATE = compile_pattern(
     r"(?:In progress|Not verified|Running|Failed, then passed|Not committed yet[^:]*|Branch|Under way|Done"
     r"|Committed on [^:]*|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40}| as last seen)?|Pull requests, as last seen"
     r"|Todo list, (?:in progress|done|dropped)[^:]*|Put back as git has it|The error in the goal|Quoted in the goal"
-    r"|Pending in its todo list(?:, \d+ entries ago)?|check|file|commit|running): "
+    r"|Pending in its todo list(?:, \d+ entries ago)?|(?:Also c|C)hanged or new in the folder[^:]*|check|file|commit|running): "
     r"|Only in the thread|`[^`]+` (?:in|is in) `|The user interrupted|The last turn stopped at|(?:Sub-agent|Background command) `"
 )
 """Start of lines that were true at an earlier handoff and are not handed on."""

@@ -56,7 +56,7 @@ def describe_clean_up(harness: Harness, settings: Settings) -> str:
         return ""
     sentence = f"{harness.title} deletes threads after {_format_days(days)}."
     if settings.keep_threads == "off":
-        return f"{sentence} No copies are kept; the setting: keep_threads."
+        return f"{sentence} tasuki keeps no copies; the setting keep_threads changes that."
     kept = "of all threads" if settings.keep_threads == "all" else "of those handed off"
     return f"{sentence} Copies {kept} are kept."
 
