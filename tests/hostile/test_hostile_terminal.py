@@ -144,7 +144,7 @@ def test_a_goal_with_a_nul_is_started_like_any_other(place: Place) -> None:
     (place.world.project / "goal.md").write_text("make \0 the retries \x1b[31m configurable")
     pane = place.run("handoff", "--yes", "--goal-file", "goal.md")
 
-    assert "Traceback" not in place.terminal.shows(pane, "agent has 2 words")
+    assert "Traceback" not in place.terminal.shows(pane, "agent has 4 words")
 
 
 def test_a_terminal_without_a_cursor_gets_the_editor(place: Place) -> None:

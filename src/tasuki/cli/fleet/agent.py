@@ -447,8 +447,8 @@ def _refuse_if_busy(record: dict[str, Any]) -> None:
         still = format_plural(
             len(children), "sub-agent or background command", "sub-agents or background commands"
         )
-        runs = "still runs" if len(children) == 1 else "still run"
-        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait, or use --force.")
+        runs, them = ("still runs", "it") if len(children) == 1 else ("still run", "them")
+        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait for {them}, or use --force.")
 
 
 def _send_order(name: str, handoff_id: str) -> dict[str, Any]:
