@@ -417,7 +417,7 @@ def test_an_unsent_brief_is_pasted() -> None:
     assert plan.argv == ("codex",)
     assert plan.paste == "# Handoff Context\nFix the login timeout"
     assert plan.ready == "^› "
-    assert "unsent" in plan.note
+    assert plan.note.startswith("Codex starts empty; the brief is pasted into its input.")
 
 
 def test_a_long_brief_is_pasted() -> None:
