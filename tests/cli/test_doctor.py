@@ -266,11 +266,11 @@ def test_a_thread_on_which_the_reader_fails_is_a_problem(
 
 
 def test_an_unknown_name_is_wrong_usage(session: Session) -> None:
-    """With the names that are known."""
+    """With the nearest name and those that are known."""
     done = session.run("doctor", "claud")
 
     assert done.returncode == 2
-    assert "Unknown harness 'claud'. Known: claude, codex" in done.stderr
+    assert "Unknown harness 'claud'. Did you mean claude? Known: claude, codex" in done.stderr
 
 
 def test_what_cannot_be_read_hides_nothing_else(session: Session) -> None:
