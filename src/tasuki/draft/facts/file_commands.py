@@ -18,9 +18,12 @@ _PRINTERS = frozenset("printf echo cat".split())
 _CMDLETS = frozenset("set-content add-content out-file".split())
 _SWITCHES = frozenset("-force -nonewline -append -passthru".split())
 """Options of those without a value."""
-_WRITERS = ("tee ", "-Content ", "-content ", "Out-File ", "out-file ")
 _NO_WORK = compile_pattern(r"/(?:dev|tmp|var|private)/|&|.*\.(?:log|tmp|pid)$|(?i:nul|\$null)$")
-_NAMES = ("rm ", "mv ", "cp ", "unlink ", "-Item ", "-item ", "del ", "erase ", "move ", "copy ")
+_NAMES = (
+    "rm ", "mv ", "cp ", "unlink ", "-Item ", "-item ", "del ", "erase ", "move ", "copy ",
+    "tee ", "-Content ", "-content ", "Out-File ", "out-file ",
+)  # fmt: skip
+"""Words without one of which, and without a redirection, a command moves and writes nothing."""
 _FAILED = compile_pattern(r"\b(?:mv|rm|cp|unlink): |fatal: |cannot (?:move|stat)|is not recognized")
 _PRINTED = compile_pattern(r"(?m)^rm '([^'\n]+)'$")
 _ONLY_TRIES = frozenset("--cached -n --dry-run -t -whatif".split())
@@ -46,8 +49,8 @@ class Displaced(NamedTuple):
 
 def list_displaced(run: CommandRun, cwd: str) -> Iterator[Displaced]:
     """Yield what a command line removed, moved, copied and wrote, before it went wrong."""
-    names = (*_NAMES, *_WRITERS, *(_PRINTERS if ">" in run.command else ()))
-    if not any(name in run.command for name in names):
+    has_redirection = ">" in run.command and any(name in run.command for name in _PRINTERS)
+    if not has_redirection and not any(name in run.command for name in _NAMES):
         return
     if run.went_wrong and _FAILED.search(run.output):
         return

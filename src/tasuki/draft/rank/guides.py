@@ -93,9 +93,8 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
         if call.kind == "read" and len(call.paths) == 1 and _DOCUMENT.search(call.paths[0]):
             path, shown = make_relative(call.paths[0], thread.cwd), clean_document(call.output)
             known = found.get(path, (0, ""))[1]
-            if (
-                shown.strip()[:PART_KEY] not in known[1:]
-            ):  # Else a part from its middle, read again.
+            # A part from the middle of what is known was only read again.
+            if shown.strip()[:PART_KEY] not in known[1:]:
                 found[path] = (entry.ref, shown)
         named = [p for p in found if call.kind == "shell" and names_file(call.command, p)]
         if named and (changed := find_change(call.command)):
