@@ -79,6 +79,10 @@ class Typist:
         """What the screen shows."""
         return self.control.read_screen(self.panes.capture_screen(self.pane))
 
+    def draws(self, words: str) -> None:
+        """Wait until the screen has words that were typed, wherever they went."""
+        retry_until(lambda: words.strip() in self.fleet.screen(self.pane), SECONDS)
+
     def shows(self, condition: Callable[[ScreenState], bool], seconds: float = 15.0) -> None:
         """Wait until the input shows what is wanted."""
         try:
@@ -252,9 +256,11 @@ def test_what_else_may_be_in_the_input_of_claude(with_claude: World) -> None:
         outcomes, wanted = {}, {}
         for name, (actions, state, back) in SPECIAL.items():
             for action in actions:
-                typist.press(action) if action[1:2] == "-" or action == "Up" else typist.type(
-                    action
-                )
+                if action[1:2] == "-" or action == "Up":
+                    typist.press(action)
+                else:
+                    typist.type(action)
+                    typist.draws(action.strip("!"))
                 time.sleep(0.5)
             before = typist.look()
             told, prompts = typist.send(PLAIN)

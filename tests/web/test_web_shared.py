@@ -1,11 +1,21 @@
 """Answers that many want at once, and pages of which a browser has an older version."""
 
 import asyncio
+import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import pytest
+from waiting import retry_until
+from web_servers import serving
 
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import GoalTemplate
+from tasuki.web.pages.fleet import routes
 from tasuki.web.views.parts import PageVersions, PartHolder, fill_times
 from tasuki.web.views.shared_answers import SharedAnswers
 from tasuki.web.views.templates import count_since, format_span
@@ -140,3 +150,30 @@ def test_who_asks_as_an_answer_is_ready_gets_the_next_one() -> None:
         return await early, late
 
     assert asyncio.run(run()) == (1, 2)
+
+
+def test_no_page_is_older_than_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change while a page is made: who asks afterwards gets it; who asked before knows that there is news."""
+    read, go_on, list_shown = threading.Event(), threading.Event(), routes.list_shown
+
+    def list_slowly(fleet: Fleet) -> list[tuple[GoalTemplate, bool]]:
+        shown = list_shown(fleet)
+        read.set()
+        assert go_on.wait(20)
+        return shown
+
+    monkeypatch.setattr(routes, "list_shown", list_slowly)
+    with serving(tmp_path) as served, ThreadPoolExecutor(2) as pool:
+        cookie = f"{served.sessions.cookie_name}={served.sessions.sign_in('a browser')}"
+        ask = partial(served.ask, "GET", "/", token="", Cookie=cookie)
+        before = pool.submit(ask)
+        assert read.wait(20)
+        served.ask("POST", "/api/templates", {"name": "Tidy up", "goal": "Tidy {folder}"})
+        after = pool.submit(ask)
+        newest = queries.find_newest_place(served.fleet.database)
+        retry_until(lambda: served.live.position >= newest)
+        go_on.set()
+        old, new = (asked.result().body.decode() for asked in (before, after))
+
+    assert ("Tidy up" in old, "Tidy up" in new) == (False, True)
+    assert [int(re.findall(r'data-newest="(\d+)"', page)[0]) >= newest.id for page in (old, new)] == [False, True]  # fmt: skip

@@ -1,8 +1,8 @@
 """What a shell offers for an argument: names of harnesses, ids of threads and handoffs.
 
-A shell waits for this while somebody types: after a fifth of a second nothing more is looked for,
-and an error is nothing to offer. Nor is a word that needs quotes: bash inserts it as it is, and an id
-may be any text.
+A shell waits for this while somebody types: all harnesses are offered, but a second later
+nothing more is looked for in files, and an error is nothing to offer. Nor is a word that needs quotes:
+bash inserts it as it is, and an id may be any text.
 """
 
 import signal
@@ -21,7 +21,7 @@ from tasuki.text_safety import shorten_to_line
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-SECONDS = 0.2
+SECONDS = 1.0
 NEWEST = 30
 """How many threads and handoffs are offered."""
 SHORT = 8
@@ -31,8 +31,15 @@ Offer = Iterator[tuple[str, str]]
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
-def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
-    """Build the function that click calls; with `files`, a shell completes a path itself."""
+def _offer(
+    *sources: Callable[[], Offer],
+    known: Callable[[], Offer] = lambda: iter(()),
+    files: bool = False,
+) -> Complete:
+    """Build the function that click calls; with `files`, a shell completes a path itself.
+
+    What is `known` is offered whole, however slow the machine is.
+    """
 
     def complete(
         ctx: click.Context, param: click.Parameter, incomplete: str
@@ -43,9 +50,10 @@ def _offer(*sources: Callable[[], Offer], files: bool = False) -> Complete:
             return [CompletionItem(incomplete, type="file")]
         found: dict[str, str] = {}
         before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
-            for source in sources:
+            for number, source in enumerate((known, *sources)):
+                if number == 1:
+                    signal.setitimer(signal.ITIMER_REAL, SECONDS)
                 for word, help in source():
                     if word.startswith(incomplete) and quote(word) == word:
                         found.setdefault(word, help)
@@ -87,9 +95,9 @@ def _list_handoffs() -> Offer:
             yield id[:SHORT], shorten_to_line(vault.get(id).goal.shown, 60)
 
 
-complete_harness = _offer(_list_harnesses)
-complete_program = _offer(partial(_list_harnesses, with_formats=False))
+complete_harness = _offer(known=_list_harnesses)
+complete_program = _offer(known=partial(_list_harnesses, with_formats=False))
 complete_handoff = _offer(_list_handoffs)
 complete_lineage = _offer(_list_handoffs, _list_threads)
-complete_source = _offer(_list_harnesses, _list_threads, files=True)
-complete_thread = _offer(_list_handoffs, _list_harnesses, _list_threads, files=True)
+complete_source = _offer(_list_threads, known=_list_harnesses, files=True)
+complete_thread = _offer(_list_handoffs, _list_threads, known=_list_harnesses, files=True)

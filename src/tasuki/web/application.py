@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, Router, get
+from litestar import Litestar, Request, Router, get
 from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
@@ -109,6 +109,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
             routes.build_public_router(), routes.build_router(),
         ],
+        before_request=_note_place,
         after_request=redact_answer,
         dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
@@ -118,12 +119,17 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation + fleet.changes.generation), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts
     prepare_structs()
     return app
+
+
+async def _note_place(request: Request[Any, Any, Any]) -> None:
+    """Note the newest line of the log before anything is read: a page shows at least that."""
+    request.state.newest = request.app.state.live.position.id
 
 
 def _build_provider(value: Any) -> Callable[[], Any]:

@@ -89,6 +89,8 @@ class ChangeFeed:
         self._waiting: dict[int, set[threading.Event]] = defaultdict(set)
         self._callbacks: list[Callable[[], None]] = []
         self._readers: list[Callable[[], None]] = []
+        self.generation = 0
+        """Grows with each change of this host, before its order is answered."""
         self.closing = threading.Event()
 
     @contextmanager
@@ -110,6 +112,7 @@ class ChangeFeed:
     def notify(self, agents: Iterable[int] = ()) -> None:
         """Notify that something about these agents, and in the log, was committed."""
         with self._lock:
+            self.generation += 1
             for id in agents:
                 for waiting in self._waiting.get(id, ()):
                     waiting.set()

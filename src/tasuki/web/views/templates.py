@@ -128,7 +128,6 @@ def render_for_all(
     """Render a page for all browsers that ask for the same, whatever version of it they have."""
     layout = "part.html" if request.headers.get("hx-request") else "base.html"
     holder = PartHolder()
-    newest = request.app.state.live.position.id
     context = {
         **_build_frame_context(request, context.get("hosts")),
         "layout": layout,
@@ -138,7 +137,7 @@ def render_for_all(
     if request.method != "GET" or status >= 400:
         context["live"] = ""  # made again it would be another page, without what was typed
     text = ENVIRONMENT.get_template(template).render(context)
-    return holder.finish(text, newest)
+    return holder.finish(text, request.state.get("newest", request.app.state.live.position.id))
 
 
 def build_page_response(request: AnyRequest, page: RenderedPage, status: int = 200) -> PageResponse:
