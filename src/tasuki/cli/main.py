@@ -120,10 +120,8 @@ class LazyGroup(click.Group):
         """Offer the commands without importing them, and options."""
         from click.shell_completion import CompletionItem
 
-        named = [
-            (name, text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
-        ]
-        offered = [CompletionItem(name, help=text) for name, text in named]
+        named = ((name, text) for name, (_, text) in COMMANDS.items())
+        offered = [CompletionItem(n, help=text) for n, text in named if n.startswith(incomplete)]
         return offered + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -119,7 +119,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: live_pages.generation + fleet.changes.generation), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: fleet.changes.generation), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts

@@ -90,8 +90,6 @@ class PageStreams:
         self.known_hosts: Mapping[str, ShownHost] | None = None
         """The hosts as open pages show them, by id; None while no page is open."""
         self.newest = 0
-        self.generation = 0
-        """Grows with each change that is known."""
         self._hosts_lock = threading.Lock()
         self._topics: set[str] = set()
         self._alert_ids: set[int] = set()
@@ -112,7 +110,7 @@ class PageStreams:
 
     def take_topics(self, topics: set[str]) -> None:
         """Take changes, also those of which the log has no line; called in the loop."""
-        self.generation += 1
+        self.fleet.changes.count_change()
         if not self.streams or not topics:
             return
         self._topics |= topics

@@ -25,7 +25,7 @@ from tasuki.text_safety import (
     shorten_to_line,
     wrap_text,
 )
-from tasuki.threads.search import find_prunable
+from tasuki.threads.search import find_prunable, list_candidates, rank_candidates
 from tasuki.vault import Successor, Vault, build_lineage, draw_lineage
 from tasuki.vault.lineage import find_successor
 
@@ -150,8 +150,6 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
 
     It searches the stored briefs, and the documents of the fleet's personas.
     """
-    from tasuki.threads.search import rank_candidates
-
     vault = Vault()
     matches = rank_candidates(_find_candidates(vault), " ".join(words), limit)
     _print_problems(vault)
@@ -161,9 +159,10 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
             [(one, lines) for one, lines in matches if not isinstance(one, PersonaDocument)],
             [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)],
         )
-    elif not matches:
+        return int(not matches)
+    if not matches:
         click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
-    for match, lines in matches if not as_json else ():
+    for match, lines in matches:
         line_shown = (
             _format_document_row(match)
             if isinstance(match, PersonaDocument)
@@ -177,8 +176,6 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
 
 def _find_candidates(vault: Vault) -> "Iterator[Candidate[Handoff | PersonaDocument]]":
     """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
-    from tasuki.threads.search import list_candidates
-
     briefs = list(list_candidates(vault))
     yield from briefs
     known_ids = {handoff.id for handoff, *_ in briefs}

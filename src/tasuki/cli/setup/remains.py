@@ -58,9 +58,8 @@ def _describe_data(data: Path, home: Path) -> Iterator[str]:
     names, target = os.listdir(data), os.path.realpath(data)
     found = [what for name, what in CONTENTS.items() if name in names]
     holds = f": {', '.join(found)}" if found else ""
-    is_own = all(name in CONTENTS or _OTHER.fullmatch(name) for name in names)
-    if not is_own or Path(os.path.realpath(home)).is_relative_to(target):
-        own = sorted(name for name in names if name in CONTENTS or _OTHER.fullmatch(name))
+    own = sorted(name for name in names if name in CONTENTS or _OTHER.fullmatch(name))
+    if len(own) < len(names) or Path(os.path.realpath(home)).is_relative_to(target):
         yield f"  {format_path(data)}, which also holds files that are not tasuki's"
         yield f"    tasuki's own: {', '.join(own)}"
         return

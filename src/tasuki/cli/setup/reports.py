@@ -65,13 +65,7 @@ def config(as_json: bool) -> None:
         document = {"settings": settings, "problems": [*configuration.problems, *notes]}
         print_json(msgspec.to_builtins({**document, "files": configuration.files, "model": model}))
     else:
-        for line in (
-            *_format_table(configuration),
-            "",
-            *_format_files(configuration),
-            "",
-            model,
-        ):
+        for line in (*_format_table(configuration), "", *_format_files(configuration), "", model):
             click.echo(clean_for_display(line))
     sys.stdout.flush()
     for problem in (*configuration.problems, *notes):

@@ -90,7 +90,7 @@ class ChangeFeed:
         self._callbacks: list[Callable[[], None]] = []
         self._readers: list[Callable[[], None]] = []
         self.generation = 0
-        """Grows with each change of this host, before its order is answered."""
+        """Grows with each change that is known: of this host's, before its order is answered."""
         self.closing = threading.Event()
 
     @contextmanager
@@ -109,10 +109,15 @@ class ChangeFeed:
                     if not self._waiting[id]:
                         del self._waiting[id]
 
-    def notify(self, agents: Iterable[int] = ()) -> None:
-        """Notify that something about these agents, and in the log, was committed."""
+    def count_change(self) -> None:
+        """Count a change, also one of which the log has no line; callable from any thread."""
         with self._lock:
             self.generation += 1
+
+    def notify(self, agents: Iterable[int] = ()) -> None:
+        """Notify that something about these agents, and in the log, was committed."""
+        self.count_change()
+        with self._lock:
             for id in agents:
                 for waiting in self._waiting.get(id, ()):
                     waiting.set()

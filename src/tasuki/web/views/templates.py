@@ -238,7 +238,7 @@ def redirect(
 
     The next page says what was done, and offers to undo it; a page that stays gets that note.
     """
-    request.app.state.live_pages.generation += 1
+    request.app.state.fleet.changes.count_change()
     html = ""
     if says:
         key, note = keep_note(request.app.state.notices, says)
