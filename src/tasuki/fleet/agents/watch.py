@@ -35,7 +35,7 @@ from tasuki.harness.protocol import Screenshot, ThreadFile
 from tasuki.install.hook_script import HUNG
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
-from tasuki.model import UsageLimit
+from tasuki.model import TurnFailure
 from tasuki.text_safety import shorten_to_line
 
 AGENT_STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
@@ -49,6 +49,7 @@ STATE_SENTENCES: Mapping[AgentState, str] = {
     "busy": "It is working again.",
     "waiting": "It waits for the user.",
     "limited": "Its turn ended at a usage limit.",
+    "failed": "Its turn ended with an error.",
 }
 
 
@@ -65,12 +66,12 @@ class AgentSignals:
         database: FleetDatabase,
         panes: TmuxPanes,
         changes: ChangeFeed,
-        on_limit: Callable[[set[int]], None],
+        on_failure: Callable[[set[int]], None],
     ) -> None:
         self.database = database
         self.panes = panes
         self.changes = changes
-        self.on_limit = on_limit
+        self.on_failure = on_failure
         self.questions = QuestionReader(database, panes, changes)
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
@@ -110,9 +111,9 @@ class AgentSignals:
         return False
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
-        limit = read_limit(agent) if state == "idle" else None
+        failure = read_failure(agent) if state == "idle" else None
         question = self.questions.find_question(agent, is_waiting=state == "waiting")
-        state = "limited" if limit else state
+        state = states.name_state(failure) if failure else state
         agents = tables.agents.c
         same = (agents.id == agent.id) & (agents.state == agent.state)
         same &= agents.state_at == agent.state_at
@@ -123,10 +124,9 @@ class AgentSignals:
                 "waiting_for": shorten_to_line(question.text, 200) if question and state == "waiting" else "",
                 "question": dump_question(question),
             }  # fmt: skip
-            if state in ("idle", "limited"):
+            if state in ("idle", "limited", "failed"):
                 values["turn_at"] = None
-            if limit:
-                states.set_limit(values, limit)
+                states.set_failure(values, failure)
             if connection.execute(query.values(**values)).rowcount:
                 log.note(
                     connection,
@@ -139,12 +139,12 @@ class AgentSignals:
                 if state == "waiting":
                     text = describe_question(question) if question else STATE_SENTENCES[state]
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
-                if limit and not agent.limit_text:
-                    text = limits.describe_limit(limit.text, limit.resets_at)
-                    alerts.raise_agent_alert(connection, "limited", row, values["state_at"], text)
+                if failure and not agent.failure:
+                    kind, text = limits.name_alert(failure), limits.describe_failure(failure)
+                    alerts.raise_agent_alert(connection, kind, row, values["state_at"], text)
         self.changes.notify([agent.id])
-        if limit:
-            self.on_limit({agent.id})
+        if failure:
+            self.on_failure({agent.id})
 
     def _capture_screen(self, agent: FleetAgent) -> Screenshot | None:
         try:
@@ -380,7 +380,7 @@ _UPDATE_CONTEXT = (
 )
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
-    "process", "process_began", "ordered_at", "thread", "limit_text", "stuck_at",
+    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at",
 )  # fmt: skip
 _FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
     tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
@@ -395,12 +395,12 @@ def _pause_between(agents: Iterable[FleetAgent]) -> Iterator[FleetAgent]:
         yield agent
 
 
-def read_limit(agent: FleetAgent) -> UsageLimit | None:
-    """Read from an agent's thread whether its last turn ended at a usage limit."""
+def read_failure(agent: FleetAgent) -> TurnFailure | None:
+    """Read from an agent's thread with which error its last turn ended."""
     if not agent.thread:
         return None
     try:
-        return harnesses.get_harness(agent.harness).read(Path(agent.thread)).limit
+        return harnesses.get_harness(agent.harness).read(Path(agent.thread)).failure
     except (OSError, TasukiError):
         return None
 
