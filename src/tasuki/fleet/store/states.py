@@ -1,6 +1,7 @@
 """How an event changes an agent: one function from an agent's row and an event to the changed row.
 
     starting ──started──▶ idle ──prompt──▶ busy ──idle──▶ idle
+    starting ──started, with its first prompt──▶ busy
                                            busy ──waiting──▶ waiting ──busy, prompt, idle──▶ …
                                            busy ──idle, at an error──▶ limited, failed ──prompt──▶ …
              busy ──nothing of it moves──▶ stuck ──any event, or anything that moves──▶ …
@@ -162,7 +163,7 @@ def set_failure(agent: Row, failure: TurnFailure | None) -> None:
 
 def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start: bool) -> None:
     now = {
-        "started": "idle" if takes_start and event.source != "compact" else "",
+        "started": _choose_first_state(agent, event) if takes_start else "",
         "prompt": "busy",
         "busy": "busy",
         "idle": "idle",
@@ -188,6 +189,14 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
     elif now:
         kept = keep_of_children(load_question(agent["question"]))
         agent.update(waiting_for="", question=dump_question(kept))
+
+
+def _choose_first_state(agent: Row, event: AgentEvent) -> str:
+    """Choose the state of a session that begins: busy where its first prompt is on its way."""
+    if event.source == "compact":
+        return ""
+    is_new = event.source not in SWITCH_REASONS
+    return "busy" if is_new and agent["turn_at"] is not None else "idle"
 
 
 def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new: bool) -> None:
