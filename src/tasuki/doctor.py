@@ -31,6 +31,7 @@ from tasuki.install.files import read_content
 from tasuki.install.hook_script import build_hook_script, get_script_path
 from tasuki.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.launch.prepare import PACKAGES
+from tasuki.launch.tmux.server import Tmux
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import list_heads, read_ends, read_whole_thread
 from tasuki.threads.kept.summary import (
@@ -375,7 +376,10 @@ def _inspect_harness(
         parts=tuple(parts),
         fleet=tuple(hooks),
         problems=tuple(problems),
-        notes=(clean_up,) if clean_up else (),
+        notes=(
+            *((clean_up,) if clean_up else ()),
+            *(integration.describe_own_command() if integration else ()),
+        ),
         keeping=tuple(keeping),
         compaction=compaction,
     )
@@ -480,6 +484,10 @@ def _find_fleet_problems(
         what = f"this is {tmux}" if tmux else "there is none"
         yield DiagnosedProblem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
                       "Install tmux, for example: apt install tmux; or brew install tmux")  # fmt: skip
+    own = _load_settings()
+    obstacle, mend = Tmux(own.fleet_tmux if own else "").find_obstacle()
+    if obstacle:
+        yield DiagnosedProblem(obstacle, mend)
 
 
 def _is_older(version: str, needed: tuple[int, int]) -> bool:

@@ -151,6 +151,8 @@ _REASONS = {
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder",
     errno.ELOOP: "its links form a loop",
+    errno.ENOLCK: "its file system takes no locks (NFS?)",
+    errno.ESTALE: "its file server no longer knows it",
 }
 
 

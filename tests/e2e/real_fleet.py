@@ -33,8 +33,9 @@ class RealFleet(Fleet):
         super().__init__(world.folder / name, database_url)
         self.world, self.harness, self.arguments = world, harness, arguments
         self.home, self.work = world.home, world.project
-        (self.folder / "where it is").mkdir()
-        self.data.symlink_to(self.folder / "where it is")
+        where = self.folder / "where [it] is (1)"  # signs of a pattern
+        where.mkdir()
+        self.data.symlink_to(where)
         folders = {name: self.env[name] for name in ("TASUKI_DATA", "TASUKI_CONFIG", "TMUX_TMPDIR")}
         path = f"{Path(self.env['PATH'].split(':')[1])}:{os.environ['PATH']}"
         world.set(**folders)

@@ -47,7 +47,7 @@ def test_another_agents_session_is_not_taken_with_a_token(hooks: Hooks, token: s
     (anonymous,) = [a for a in hooks.agents() if a.id > second]
 
     assert (agent.state, agent.ended_at, agent.registered_at) == ("starting", None, None)
-    assert (anonymous.session, anonymous.ended_at is not None) == (OTHER, True)
+    assert (anonymous.session, anonymous.end_reason) == (OTHER, "other")
 
 
 def test_the_end_of_another_session_ends_nobody(hooks: Hooks) -> None:
@@ -193,7 +193,28 @@ def test_a_hook_below_the_agents_program_needs_no_token(hooks: Hooks) -> None:
     )
     hooks.say("SessionEnd", SESSION, reason="prompt_input_exit", _pid=os.getpid())
 
-    assert queries.load_agent(hooks.database, id).ended_at is not None
+    assert queries.load_agent(hooks.database, id).end_reason == "prompt_input_exit"
+
+
+def test_an_end_is_believed_once_the_program_is_gone(hooks: Hooks) -> None:
+    """A wrong or forged end frees no persona; the next thing that the agent reports takes it back."""
+    with subprocess.Popen(["sleep", "60"]) as program:
+        try:
+            id = hooks.agent(
+                session=SESSION, state="idle", process=program.pid,
+                process_began=find_start_time(program.pid),
+            )  # fmt: skip
+            hooks.say("SessionEnd", SESSION, reason="other", _token=TOKEN)
+            told = queries.load_agent(hooks.database, id)
+            hooks.say("UserPromptSubmit", SESSION, prompt="go on", _token=TOKEN)
+            goes_on = queries.load_agent(hooks.database, id)
+        finally:
+            program.kill()
+    hooks.say("SessionEnd", SESSION, reason="other", _token=TOKEN)
+
+    assert (told.state, told.ended_at, told.end_reason) == ("idle", None, "other")
+    assert (goes_on.state, goes_on.end_reason) == ("busy", "")
+    assert queries.load_agent(hooks.database, id).state == "ended"
 
 
 @pytest.mark.parametrize("used", ["NaN", "1e999", "-5", '"80"', "true"])

@@ -4,6 +4,7 @@ Nothing heavy is imported here: other commands load when they are called.
 """
 
 import atexit
+import errno
 import gc
 import io
 import os
@@ -341,16 +342,16 @@ def _find_command() -> str:
 
 def _describe_os_error(error: OSError) -> str:
     """Describe what the system refused, with the file concerned."""
-    reason = error.strerror or str(error)
+    from tasuki.files import explain_error
+
+    reason = explain_error(error)
     if error.filename:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: does the current folder still exist?"
     if _is_output_error(error):
         return f"The output could not be written: {reason}."
-    return (
-        f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder()}"
-    )
+    return f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder(error)}"
 
 
 def _is_output_error(error: OSError) -> bool:
@@ -366,11 +367,16 @@ _PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.sessi
 """Modules that print."""
 
 
-def _describe_data_folder() -> str:
-    from tasuki.files import get_data_folder
+def _describe_data_folder(error: OSError) -> str:
+    """Say what can be done about the folder of tasuki's own files, by what the system refused."""
+    from tasuki.files import FULL, get_data_folder
 
     try:
-        return f"Check the free space in {get_data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
+        folder = get_data_folder()
+        if error.errno in (errno.ENOLCK, errno.ESTALE):
+            return f"Name a folder on this machine instead of {folder}: TASUKI_DATA=/some/folder"
+        what = "Free some space in" if error.errno in FULL else "Look at"
+        return f"{what} {folder}, or name another one: TASUKI_DATA=/some/folder"
     except TasukiError as unknown:
         return str(unknown)
 

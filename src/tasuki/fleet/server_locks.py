@@ -160,6 +160,9 @@ class FileClaim:
                 f"({holder or 'it is starting'}): both have the same agents. Use that one, or end it first. To make "
                 f"this one a separate host, remove {HOSTS_FILE} from its folder `fleet`."
             ) from None
+        except OSError:
+            os.close(number)
+            return
         if os.fstat(number).st_nlink == 0:  # its last holder has just removed the file
             os.close(number)
             self._take_host()

@@ -137,6 +137,8 @@ class HarnessIntegration(Protocol):
 
     command: str = "/handoff GOAL"
     """How the user hands off inside it."""
+    own_commands: tuple[str, ...] = ()
+    """Where in a folder of the harness a command of the user's would have the name of tasuki's."""
     notes: tuple[str, ...] = ()
     """What the user has to do after the installation, and what cannot work, as sentences."""
 
@@ -173,9 +175,36 @@ class HarnessIntegration(Protocol):
         """
         return ()
 
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        """List the folders in which a harness that works in `cwd` looks for commands."""
+        return ()
+
+    def find_own_command(self, cwd: Path) -> str:
+        """Return the path of a command of the user's own by the name of tasuki's; it is left alone."""
+        paths = (
+            folder / name for folder in self.list_command_folders(cwd) for name in self.own_commands
+        )
+        return next((str(path) for path in paths if _is_foreign(path)), "")
+
+    def describe_own_command(self) -> tuple[str, ...]:
+        """Say whose command by the name of tasuki's is left alone, and what to do then."""
+        if not (path := self.find_own_command(Path.cwd())):
+            return ()
+        name = self.command.removesuffix(" GOAL").replace("tasuki:", "")
+        other = "tasuki handoff GOAL, in a terminal" if name in self.command else self.command
+        return (f"{name} is your own, from {path}: tasuki leaves it to you. Hand off by: {other}",)
+
     def find_blockers(self) -> tuple[str, ...]:
         """Find what keeps the installation from working, as `find_obstacles` does."""
         return self.find_obstacles()
+
+
+def _is_foreign(path: Path) -> bool:
+    """Tell whether a file exists that tasuki did not write."""
+    try:
+        return WRITTEN_BY.encode() not in read_regular_file(path, 100_000)
+    except OSError:
+        return False
 
 
 # -- what several harnesses share --------------------------------------------------------

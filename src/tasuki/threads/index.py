@@ -7,6 +7,7 @@ and the index is rebuilt once more of it is dead than alive. It may be deleted a
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -321,4 +322,8 @@ def _try_lock(file: int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        # Without locks each program writes: the database guards itself.
+        if error.errno != errno.ENOLCK:
+            raise
     return True

@@ -220,7 +220,9 @@ def _process_harness(
 ) -> None:
     click.echo(harness.title)
     integration = harnesses.get_integration(harness)
-    obstacles = [*integration.find_obstacles()] if integration and not remove else []
+    obstacles: list[str] = []
+    if integration and not remove:
+        obstacles = [*integration.find_obstacles(), *integration.describe_own_command()]
     if not remove and not shutil.which(harness.program):
         obstacles.append(
             f"There is no {harness.program} on your PATH. This can be added before it is there."

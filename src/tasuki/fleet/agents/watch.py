@@ -335,7 +335,8 @@ class FleetWatch(BackgroundWork):
                 self._missed.pop(agent.id, None)
                 continue
             self._missed[agent.id] = self._missed.get(agent.id, 0) + 1
-            if self._missed[agent.id] >= MOST_MISSED or why.startswith(PROGRAM_ENDED):
+            is_sure = why.startswith(PROGRAM_ENDED) or agent.end_reason
+            if self._missed[agent.id] >= MOST_MISSED or is_sure:
                 self._note_gone(agent, why)
         present = [agent for agent in agents if agent.id not in self._missed]
         self.signals.check_agents(_pause_between(present))
@@ -369,7 +370,8 @@ class FleetWatch(BackgroundWork):
                 self.panes.close(agent.pane)
             except LaunchFailed:
                 pass
-        ended = agent.state == "ended" or "status 0" in why
+        ended = bool(agent.end_reason) or "status 0" in why
+        why = agent.end_reason or why
         reason = f"{why}; it said: {last_words}" if last_words and not ended else why
         self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
         self.intake.changes.notify([agent.id])
@@ -430,7 +432,7 @@ _UPDATE_CONTEXT = (
 )
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
-    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at",
+    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at", "end_reason",
 )  # fmt: skip
 _FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
     tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")

@@ -35,6 +35,7 @@ from tasuki.fleet.store.questions import describe_question, load_question
 from tasuki.fleet.store.states import Row
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentEvent, HookReply
+from tasuki.launch.processes import is_alive
 from tasuki.patterns import compile_pattern
 
 MOST_AT_ONCE = 256
@@ -321,6 +322,7 @@ class _EventBatch:
         states.apply_event(
             agent, event, received.at,
             spooled=received.post.spooled, takes_start=not control.starts_at_prompt,
+            is_alive=_has_program,
         )  # fmt: skip
         queued = was_working and control.queues_prompts
         matcher.match(agent, event, received.at, queued=queued, spooled=received.post.spooled)
@@ -408,6 +410,13 @@ def _complete_first_turn(agent: Row, event: AgentEvent, happened_at: float) -> N
         agent["registered_at"] = happened_at
         if agent["persona"] and agent["skill_at"] is None and not event.interrupted:
             agent["skill_at"] = happened_at
+
+
+def _has_program(agent: Row) -> bool:
+    """Whether the program of an agent of this host lives, as far as it is known."""
+    if agent["process"]:
+        return is_alive(agent["process"], agent["process_began"])
+    return bool(agent["pid"] and agent["ordered_at"]) and is_alive(agent["pid"])
 
 
 def _is_worth_a_line(event: AgentEvent, before: tuple[str, float | None], agent: Row) -> bool:

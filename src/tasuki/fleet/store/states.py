@@ -12,6 +12,7 @@ A row is changed in place. An event that is reported late (from the spool) chang
 that is newer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -60,12 +61,19 @@ def has_running_turn(agent: Row) -> bool:
 
 
 def apply_event(
-    agent: Row, event: AgentEvent, happened_at: float, *, spooled: bool, takes_start: bool
+    agent: Row,
+    event: AgentEvent,
+    happened_at: float,
+    *,
+    spooled: bool,
+    takes_start: bool,
+    is_alive: Callable[[Row], bool] = lambda _agent: False,
 ) -> None:
     """Change an agent's row according to an event.
 
     `at` is when it happened; `spooled` means that it is reported late. `takes_start`: the
-    harness fires its session start with the program, so the agent is ready then.
+    harness fires its session start with the program, so the agent is ready then. `is_alive` tells
+    whether an agent's program lives: its end is believed once it does not.
     """
     _apply_identity(agent, event)
     _apply_context(agent, event, happened_at)
@@ -74,9 +82,15 @@ def apply_event(
     if agent["state"] == "stuck" and not (spooled and happened_at < agent["state_at"]):
         agent.update(state="busy", state_at=happened_at, stuck_at=None, stuck_with="")
     if event.kind == "ended":
-        if event.text not in SWITCH_REASONS:
-            end_agent(agent, "ended", happened_at, event.text or "it ended")
+        reason = event.text or "it ended"
+        if event.text in SWITCH_REASONS:
+            return
+        if is_alive(agent):
+            agent["end_reason"] = Redactor().redact_line(reason, 300)
+        else:
+            end_agent(agent, "ended", happened_at, reason)
         return
+    agent["end_reason"] = ""
     if event.kind in ("child_started", "child_ended"):
         _apply_children(agent, event)
         return

@@ -14,7 +14,6 @@ from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
-    COMMAND,
     SKILL,
     Addition,
     HarnessIntegration,
@@ -55,6 +54,7 @@ from tasuki.patterns import compile_pattern
 ASSETS = Path(__file__).with_name("assets")
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
 """What the shell sees of a command that was pasted together with its goal."""
+PATTERNS = (PASTED, """*'"prompt":"/tasuki:handoff'*""")
 OWN_STATUS = (
     "To include tasuki's part in yours, pass its standard input to `tasuki status claude` and print its "
     "output."
@@ -99,6 +99,10 @@ COMPACTION_HOOKS = (
 The summary is made by a sub-agent without a type.
 """
 
+_SPECIAL = compile_pattern(r"[][*]")
+"""Signs of a pattern that a backslash takes for themselves in a rule. Seen: 2.1.332."""
+_ANY = compile_pattern(r"[()]")
+"""Signs that a rule takes in no form; `?` stands for any."""
 _SUMMARY = compile_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 _RULE = compile_pattern(r"[─━]{20,}|[─━]{2,} [↑↓] \d+ more [─━]")
 _OWN_KEYS = compile_pattern(r'"(?:ctrl\+[su]|f12)\b')
@@ -128,9 +132,16 @@ class ClaudeIntegration(HarnessIntegration):
         "Sessions that are open get it once you restart them, for example with: claude --continue",
     )
 
-    def __init__(self) -> None:
-        if "CLAUDE_PLUGIN_ROOT" in os.environ:
-            self.command = f"{PLUGIN_COMMAND} GOAL"
+    own_commands = ("skills/handoff/SKILL.md", "commands/handoff.md")
+
+    @property
+    def command(self) -> str:  # type: ignore[override]
+        """Another one in a plug-in, and where the user has a command of that name."""
+        is_other = "CLAUDE_PLUGIN_ROOT" in os.environ or self.find_own_command(find_home_folder())
+        return f"{PLUGIN_COMMAND if is_other else '/handoff'} GOAL"
+
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (get_projects_folder().parent, cwd / ".claude")
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         home = get_projects_folder().parent
@@ -138,10 +149,14 @@ class ClaudeIntegration(HarnessIntegration):
         events = ("UserPromptSubmit", "Stop")
         status = {"type": "command", "command": build_quiet_call(tasuki, "status", "claude")}
         server = {"type": "stdio", **build_tools_server(tasuki)}
+        named = self.command.removesuffix(" GOAL").removeprefix("/")
+        place = named.replace(":", "/") if "CLAUDE_PLUGIN_ROOT" not in os.environ else "handoff"
         return (
-            copy_asset(home, "commands/handoff.md", ASSETS / "command.md", COMMAND),
+            copy_asset(
+                home, f"commands/{place}.md", ASSETS / "command.md", f"the command /{named}"
+            ),
             copy_asset(home, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
-            *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", (PASTED,)),
+            *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", PATTERNS),
             JsonEntry(
                 settings,
                 (),
@@ -166,6 +181,8 @@ class ClaudeIntegration(HarnessIntegration):
             by_plugin = prompt.lstrip().startswith(PLUGIN_COMMAND)
             command = PLUGIN_COMMAND if by_plugin else "/handoff"
             call = parse_claude_hook_call({**payload, "prompt": prompt}, command)
+            if call and call.kind == "handoff" and not by_plugin:
+                return None if self.find_own_command(Path(call.cwd)) else call
             return None if call and call.kind == "turn" and _is_unattended() else call
         used, window = context.get("used_percentage"), context.get("context_window_size")
         tokens = window if isinstance(window, int) else None
@@ -317,7 +334,8 @@ def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
     """
     # A path through a symbolic link must be allowed by both of its names.
     named = dict.fromkeys(name for folder in folders for name in (folder, os.path.realpath(folder)))
-    rules = [f"{tool}(/{folder}/**)" for folder in named for tool in ("Read", "Edit")]
+    patterns = [_ANY.sub("?", _SPECIAL.sub(r"\\\g<0>", folder)) for folder in named]
+    rules = [f"{tool}(/{pattern}/**)" for pattern in patterns for tool in ("Read", "Edit")]
     return ("--allowedTools", *rules) if rules else ()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.config import toml_text
+from tasuki.files import find_home_folder
 from tasuki.harness.codex.head import find_rollout, get_home
 from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
 from tasuki.harness.integration import (
@@ -81,6 +82,8 @@ class CodexIntegration(HarnessIntegration):
         "both tasuki hooks. Until then, $handoff reaches the model.",
     )
 
+    own_commands = ("skills/handoff/SKILL.md",)
+
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
         hooks, events = str(folder / "hooks.json"), ("UserPromptSubmit", "Stop")
@@ -104,7 +107,12 @@ class CodexIntegration(HarnessIntegration):
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         if payload.get("hook_event_name") == "SessionStart" and payload.get("source") == "compact":
             return replace(build_claude_call(payload, "compacted"), is_recorded=True)
-        return parse_claude_hook_call(payload, "$handoff")
+        call = parse_claude_hook_call(payload, "$handoff")
+        is_own = call and call.kind == "handoff" and self.find_own_command(Path(call.cwd))
+        return None if is_own else call
+
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (get_home(), find_home_folder() / ".agents", cwd / ".agents", cwd / ".codex")
 
     def find_obstacles(self) -> tuple[str, ...]:
         folder = get_home()

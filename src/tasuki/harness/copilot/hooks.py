@@ -99,6 +99,11 @@ class CopilotIntegration(HarnessIntegration):
         "notification (setting `notify`).",
     )
 
+    own_commands = ("skills/handoff/SKILL.md",)
+
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (get_home(), cwd / ".github", cwd / ".copilot")
+
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
         prompt = build_prompt_hook(

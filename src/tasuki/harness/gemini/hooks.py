@@ -111,6 +111,11 @@ class GeminiIntegration(HarnessIntegration):
 
     notes: tuple[str, ...] = ("Sessions that are open get it once you restart them.",)
 
+    own_commands = ("commands/handoff.toml",)
+
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (get_home(), cwd / ".gemini")
+
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
         settings = str(folder / "settings.json")

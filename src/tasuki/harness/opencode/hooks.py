@@ -65,6 +65,11 @@ class OpencodeIntegration(HarnessIntegration):
 
     notes: tuple[str, ...] = NOTES
 
+    own_commands = ("command/handoff.md", "commands/handoff.md")
+
+    def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (get_config_folder(), cwd / ".opencode")
+
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_config_folder()
         plugin = str(folder / "plugin" / "tasuki-handoff.js")
@@ -96,6 +101,8 @@ class OpencodeIntegration(HarnessIntegration):
             kind: HookKind = "compacting" if event == "compacting" else "compacted"
             text = get_text(payload, "text")
             return replace(call, kind=kind, text=text, can_replace=event == "compacted")
+        if event == "handoff" and self.find_own_command(Path(call.cwd)):
+            return None
         if event == "handoff":
             goal = get_text(payload, "goal").rstrip(" ")  # opencode appends one to what is pasted
             return replace(call, kind="handoff", text=goal)

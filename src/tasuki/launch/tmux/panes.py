@@ -26,7 +26,7 @@ from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
 from tasuki.launch.tmux.paste import PANE, PaneInput, PaneMarks, check_pane
-from tasuki.launch.tmux.server import CHILD, EXITING, POLL_SECONDS, SESSION, Tmux
+from tasuki.launch.tmux.server import CHILD, EXITING, KEEP_SESSION, POLL_SECONDS, SESSION, Tmux
 from tasuki.launch.tmux.terminal import TerminalCapture, parse_rows, separate_dim
 from tasuki.patterns import compile_pattern
 
@@ -271,7 +271,8 @@ class TmuxPanes(PaneInput):
         has_session = True
         while True:
             try:
-                self.tmux.run(window if has_session else session, *after, cwd=cwd)
+                made = (window,) if has_session else (session, KEEP_SESSION)
+                self.tmux.run(*made, *after, cwd=cwd)
             except LaunchFailed as error:
                 if time.monotonic() > deadline:
                     raise
@@ -302,7 +303,11 @@ class TmuxPanes(PaneInput):
         for state in tagged:
             self.close(state.pane)
         if order_file.exists():  # Otherwise it was taken just now.
-            raise LaunchFailed(f"A new tmux window did not open; nothing was started.{last_words}")
+            why, mend = self.tmux.find_obstacle()
+            why = f"{why} Switch it off: {mend}. " if why else ""
+            raise LaunchFailed(
+                f"{why}A new tmux window did not open; nothing was started.{last_words}"
+            )
 
 
 def _quote_command(command: Sequence[str]) -> str:

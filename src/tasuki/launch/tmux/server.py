@@ -30,6 +30,8 @@ from tasuki.text_safety import clean_for_display, clean_text
 
 SESSION = "tasuki"
 """The session that is created outside tmux."""
+KEEP_SESSION = ("set-option", "-t", f"={SESSION}:", "destroy-unattached", "off")
+"""Keeps the created session where the user's settings end those that no terminal shows."""
 STATUS_SECONDS = 3.0
 READY_SECONDS = 45.0
 """How long the program may take to become ready for a paste."""
@@ -139,42 +141,32 @@ class Tmux:
         # `-c` and `-n` expand formats, `#(…)` among them: the folder is that of the client.
         label = re.sub(r"[^\w .-]", "", name)[:40] or "tasuki"
         form = ("-P", "-F", "#{pane_id}\t#{session_name}:#{window_index}\t#{pane_pid}")
+        session = ("new-session", "-d", "-s", SESSION, *_build_size_arguments(), "-n", label, *form, *argv)  # fmt: skip
+        creation: tuple[Sequence[str], ...] = (session, KEEP_SESSION)
         if self.is_inside:
-            creation = ("new-window", "-n", label, *form, *argv)
+            creation = (("new-window", "-n", label, *form, *argv),)
         elif self.has_session(SESSION):
-            creation = ("new-window", "-t", f"={SESSION}:", "-n", label, *form, *argv)
-        else:
-            creation = (
-                "new-session",
-                "-d",
-                "-s",
-                SESSION,
-                *_build_size_arguments(),
-                "-n",
-                label,
-                *form,
-                *argv,
-            )
+            creation = (("new-window", "-t", f"={SESSION}:", "-n", label, *form, *argv),)
         try:
-            output = self.run(creation, cwd=cwd, env=env)
+            output = self.run(*creation, cwd=cwd, env=env)
         except PaneGone as error:
             if self.is_inside or not EXITING.search(str(error)):
                 raise
-            creation = (
-                "new-session",
-                "-d",
-                "-s",
-                SESSION,
-                *_build_size_arguments(),
-                "-n",
-                label,
-                *form,
-                *argv,
-            )
-            output = self.run(creation, cwd=cwd, env=env)
+            output = self.run(session, KEEP_SESSION, cwd=cwd, env=env)
         pane, target, pid = output.strip().split("\t")
         attach = () if self.is_inside else ("tmux", *self.socket_flags, "attach", "-t", target)
         return LaunchResult("tmux", target=target, pane=pane, pid=int(pid), attach=attach)
+
+    def find_obstacle(self) -> tuple[str, str]:
+        """Find a setting of the user's tmux that ends agents: a sentence, and what mends it; or none."""
+        with suppress(LaunchFailed):
+            shown = self.run(("start-server",), ("show-options", "-s", "exit-unattached"))
+            if shown.split()[-1:] == ["on"]:
+                return (
+                    "tmux ends with all its agents once no terminal shows it: its option exit-unattached is on.",
+                    "tmux set-option -s exit-unattached off, and in ~/.tmux.conf",
+                )
+        return "", ""
 
     def capture_screen(self, pane: str, above: int = 0) -> PaneScreen:
         """Capture what a pane shows now, and `above` lines before it.

@@ -53,6 +53,7 @@ export const TasukiHandoff = async ({ client, directory }) => {
       const call = { event: "handoff", session: input.sessionID, cwd: directory, goal: input.arguments ?? "" };
       const { code, said } = await tasuki(call, HANDOFF_SECONDS);
       if (code === GONE) return show("tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall opencode");
+      if (code === 0 && !said) return; // The command is the user's own.
       const told = said || "tasuki said nothing. In a terminal: tasuki doctor opencode";
       await show(told);
       throw new Error(told);
