@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,20 @@ def test_what_is_refused_there_is_refused_here(fleet: Machines) -> None:
 # -- a move ----------------------------------------------------------------------------
 
 
-def prepare_move(fleet: Machines) -> tuple[World, World, int, Path, Path]:
+def differ(fleet: Machines) -> tuple[World, World]:
+    """Two hosts whose clocks are ten minutes apart."""
+    one, two = fleet.make(), fleet.make()
+    for world, seconds in ((one, "300"), (two, "-300")):
+        world.env["FLEET_CLOCK"] = seconds
+        world.serve()
+        world.install()
+    seen_by(one, host_of(two))
+    return one, two
+
+
+def prepare_move(
+    fleet: Machines, pair: Callable[[Machines], tuple[World, World]] = pair
+) -> tuple[World, World, int, Path, Path]:
     """Two hosts with a checkout each, and an agent with uncommitted work on the first one."""
     one, two = pair(fleet)
     origin = make_origin(fleet.folder)
@@ -167,6 +180,42 @@ def hide(thread: str) -> str:
     """The path of a thread that this machine has, as a host sees it that has it not."""
     Path(thread).rename(f"{thread}.elsewhere")
     return thread
+
+
+def test_nobody_lands_where_another_agent_works(fleet: Machines) -> None:
+    """A place that was free when the move was ordered is taken when it arrives: it gets a worktree."""
+    one, two, agent, here, there = prepare_move(fleet)
+    git(here, "push", "-q")
+    other = two.started(cwd=str(there), persona=two.named_persona("ida"))
+    preview = one.tasuki("agent", "handoff", str(agent), "--reason", "move", "--to-host", host_of(two),
+                         "--to-cwd", str(there), "--dry-run")  # fmt: skip
+    id = move(one, two, agent, there)
+    moved = one.agent(one.ends(id)["successor_id"])
+
+    assert f"Others work in {there} there." in preview
+    assert moved["cwd"].startswith(f"{there}-developer-con-1")
+    assert git(there, "status", "--porcelain") == ""
+    assert two.agent(other)["cwd"] == str(there)
+
+
+def test_everything_moves_off_a_host(fleet: Machines) -> None:
+    """Two agents of one checkout come into two places; one without a persona stays, and it is said why."""
+    one, two, agent, here, there = prepare_move(fleet)
+    second = one.worked(one.started(cwd=str(here), persona=one.named_persona("ida")))
+    third = one.started(cwd=str(here), persona="")
+    dry = one.tasuki("host", "move-all", "--to", host_of(two), "--dry-run", code=1)
+    said = one.tasuki("host", "move-all", "--to", host_of(two), "--watch", code=1)
+    moved = [
+        a for a in two.api("GET", "/api/agents?ended=false")["agents"] if a["host"] == host_of(two)
+    ]
+
+    assert dry.count("would move to") == 2
+    assert f"Agent {third} (claude) stays: Agent {third} has no persona" in dry
+    assert {a["persona"] for a in moved} == {"developer-con-1", "developer-ida-1"}
+    assert len({a["cwd"] for a in moved}) == 2
+    assert said.count(", done") == 2
+    assert one.agent(agent)["ended_at"] and one.agent(second)["ended_at"]
+    assert one.agent(third)["ended_at"] is None
 
 
 def test_a_move_from_the_thread_takes_its_brief_along(fleet: Machines) -> None:
@@ -493,12 +542,7 @@ def test_hosts_are_listed_labelled_and_found(fleet: Machines) -> None:
 
 def test_clocks_that_differ_do_not_make_a_host_away(fleet: Machines) -> None:
     """Five minutes fast and five slow: both live, the list says it, and orders go through."""
-    one, two = fleet.make(), fleet.make()
-    for world, seconds in ((one, "300"), (two, "-300")):
-        world.env["FLEET_CLOCK"] = seconds
-        world.serve()
-        world.install()
-    seen_by(one, host_of(two))
+    one, two = differ(fleet)
     agent = two.started()
     sent = one.api("POST", f"/api/agents/{agent}/send", {"text": "Hello"})
     listed = one.tasuki("host", "list")
@@ -506,6 +550,19 @@ def test_clocks_that_differ_do_not_make_a_host_away(fleet: Machines) -> None:
     assert "proven" == sent["state"]
     assert "clock 300 s fast" in listed
     assert "clock 300 s slow" in listed
+
+
+def test_times_of_a_move_are_those_of_the_database(fleet: Machines) -> None:
+    """Each step begins once the one before has ended, whichever host carried it out."""
+    one, two, agent, _, there = prepare_move(fleet, differ)
+    handoff = one.ends(move(one, two, agent, there), seconds=90)
+    times = [
+        moment for step in handoff["steps"] for moment in (step["started_at"], step["ended_at"])
+    ]
+
+    assert times == sorted(times)
+    assert handoff["created_at"] <= times[0] + 0.5
+    assert handoff["finished_at"] - handoff["created_at"] < 120
 
 
 def test_nothing_is_refused_without_a_reason(fleet: Machines) -> None:

@@ -272,6 +272,13 @@ class World:
         )
         return str(made["slug"])
 
+    def named_persona(self, name: str) -> str:
+        """A persona of this name; its slug."""
+        made = self.api(
+            "POST", "/api/personas", {"role": "developer", "name": name, "skill": SKILL}
+        )
+        return str(made["slug"])
+
     def started(self, **values: Any) -> int:
         """An agent of a new persona that registered and is idle; its id."""
         given = {"harness": "claude", "cwd": str(self.work), **values}

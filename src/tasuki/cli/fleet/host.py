@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.fleet.persona import create_client
 from tasuki.cli.output import JSON_OPTION, need_extra, print_json
-from tasuki.errors import UsageError
+from tasuki.errors import TasukiError, UsageError
 from tasuki.text_safety import clean_for_display, format_plural
 
 UNVERIFIED_FLAG = "--allow-unverified-server"
@@ -109,6 +110,64 @@ def give_up(name: str, as_json: bool) -> None:
             click.echo(f"  agent {id} ({persona}): tasuki agent handoff {id} --reason 'its host is gone' --to-host HOST")  # fmt: skip
         else:
             click.echo(f"  agent {id} ({persona}): its thread is not in the database (setting keep_threads)")  # fmt: skip
+
+
+@host.command("move-all")
+@click.option("--to", "target", required=True, metavar="HOST", help="The host that takes them.")
+@click.option("--from", "source", default="", metavar="HOST",
+              help="The host that they leave. Default: this one.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would happen, move nothing.")
+@click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 if one fails.")
+@JSON_OPTION
+def move_all(target: str, source: str, dry_run: bool, watch: bool, as_json: bool) -> int:
+    """Move all agents of a host to another one, for example before a laptop goes to sleep.
+
+    Each takes its uncommitted work, thread and document along, as `tasuki agent handoff --to-host`
+    does, once it is idle. Exit code 1 if one cannot move.
+    """
+    from tasuki.cli.fleet.handoffs import await_handoffs
+
+    server = create_client()
+    here = (one["id"] for one in server.get("hosts")["hosts"] if one["state"] == "here")
+    agents = server.get("hosts", source or next(here))["agents"]
+    records = [_move_agent(server, one, target, dry_run=dry_run) for one in reversed(agents)]
+    if watch and not dry_run:
+        await_handoffs(server, records)
+    if as_json:
+        print_json({"agents": records})
+    else:
+        for record in records:
+            click.echo(_describe_move(record))
+        if not records:
+            click.echo("No agent is there.")
+    failed = [one for one in records if one["refused"] or (one["handoff"] or {}).get("state") == "failed"]  # fmt: skip
+    return 1 if failed else 0
+
+
+def _move_agent(
+    server: FleetClient, agent: dict[str, Any], target: str, *, dry_run: bool
+) -> dict[str, Any]:
+    """Begin to move an agent; return it, its handoff, and why it stays where it cannot."""
+    body = {"reason": "its host is left", "to_host": target}
+    record = {"agent": agent, "handoff": None, "folder": "", "refused": ""}
+    try:
+        if not dry_run:
+            return {**record, "handoff": server.post("agents", agent["id"], "handoff", body=body)}
+        preview = server.post("agents", agent["id"], "handoff", body={**body, "dry_run": True})
+    except TasukiError as error:
+        return {**record, "refused": str(error)}
+    blockers = [one["text"] for one in preview["obstacles"] if one["blocks"]]
+    return {**record, "folder": preview["plan"]["folder"], "refused": " ".join(blockers)}
+
+
+def _describe_move(record: dict[str, Any]) -> str:
+    agent, handoff = record["agent"], record["handoff"]
+    name = f"Agent {agent['id']} ({clean_for_display(agent['persona'] or agent['harness'])})"
+    if record["refused"]:
+        return f"{name} stays: {clean_for_display(record['refused'])}"
+    if handoff is None:
+        return f"{name} would move to {clean_for_display(record['folder'])}"
+    return f"{name} moves: handoff {handoff['id'][:8]}, {handoff['state']}"
 
 
 @host.command()

@@ -107,6 +107,7 @@ class HostHeartbeat:
             before = time.time()
             moment = float(connection.execute(sa.select(clock)).scalar_one())
             offset = (before + time.time()) / 2 - moment
+            self.database.clock_offset = 0.0 if self.database.is_sqlite else offset
             details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
             own = hosts.c.id == self.database.host
             values: dict[str, Any] = {

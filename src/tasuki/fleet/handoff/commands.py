@@ -5,7 +5,6 @@ before its record may be begun again by the same call, or retried; one that fail
 is retried.
 """
 
-import time
 from typing import Any
 
 import msgspec
@@ -87,7 +86,7 @@ def begin_handoff(
         values: dict[str, Any] = {
             **columns, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
             "automatic": request.automatic, "state": "running", "step": first, "attempt": 1,
-            "created_at": time.time(), "host": host, "queue": queue,
+            "created_at": database.read_clock(), "host": host, "queue": queue,
         }  # fmt: skip
         connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {columns['reason']}"
@@ -296,12 +295,12 @@ def _settle_handoff(
         if handoff.state not in allowed_states:
             raise NotPossible(f"Handoff {handoff.id[:8]} is {handoff.state} already.")
         handoffs, steps = tables.handoffs, tables.steps
-        values = {"state": state, "finished_at": time.time()}
+        values = {"state": state, "finished_at": database.read_clock()}
         is_open = (handoffs.c.id == handoff.id) & handoffs.c.state.in_(allowed_states)
         if not connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount:
             raise NotPossible(f"Handoff {handoff.id[:8]} has ended meanwhile.")
         open_step = (steps.c.handoff_id == handoff.id) & steps.c.ended_at.is_(None)
-        ended = {"ended_at": time.time(), "outcome": "skipped"}
+        ended = {"ended_at": database.read_clock(), "outcome": "skipped"}
         connection.execute(sa.update(steps).where(open_step).values(**ended))
         text = f"Handoff {handoff.id[:8]} is {state}, by the operator, at {handoff.step}."
         note_state(connection, text, handoff.agent_id, handoff.id, state)

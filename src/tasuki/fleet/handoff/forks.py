@@ -4,7 +4,6 @@ A fork is a handoff from the thread whose agent goes on. It is of another person
 two agents work as one.
 """
 
-import time
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -87,7 +86,7 @@ def begin_fork(
             "id": new_id, "agent_id": agent.id, "persona": slug, "reason": clean_text(request.reason),
             "goal": clean_text(request.goal), "from_thread": True, "fork": True, "worktree": plan.folder,
             "branch": plan.branch, "state": "running", "step": workflow.FORK_STEPS[0], "attempt": 1,
-            "created_at": time.time(), "host": host, "queue": queue,
+            "created_at": database.read_clock(), "host": host, "queue": queue,
         }  # fmt: skip
         connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Fork {new_id[:8]} of agent {agent.id}, as {slug}, begins: {values['goal']}"

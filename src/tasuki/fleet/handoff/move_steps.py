@@ -5,6 +5,7 @@ What fails before the old agent has ended is undone on the new host.
 """
 
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.exchange.host_list import read_labels
 from tasuki.fleet.handoff import bundles, documents
+from tasuki.fleet.handoff.moves import list_taken_folders
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetHandoff, MovePlan
@@ -25,6 +27,8 @@ from tasuki.vault import Vault
 
 BUNDLE, RECORD, BRIEF = "bundle", "record", "brief"
 """Names of parcels."""
+_CHOOSING = threading.Lock()
+"""Held while a place is chosen: of two moves that arrive at once the second sees the first one's."""
 
 
 def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
@@ -86,20 +90,26 @@ def unpack_work(context: StepContext, handoff: FleetHandoff) -> str:
 def _choose_place(
     context: StepContext, handoff: FleetHandoff, plan: MovePlan
 ) -> tuple[MovePlan, bundles.WorkPlace]:
-    """Return the place that was planned; plan a new one after one was undone."""
+    """Choose the place now that the work arrives; after a crash it is the same.
+
+    Meanwhile others may have begun to work in the one that was foreseen.
+    """
     if not plan.commit:  # the old host is gone: what the checkout has is all there is
         state = bundles.describe_repository(plan.checkout)
         plan = replace(plan, commit=state.commit, branch=state.branch, origin=state.origin)
-    if not plan.place:
-        place = bundles.plan_place(
-            plan.checkout, plan.origin, plan.branch, plan.commit, handoff.persona, plan.wanted
-        )
-        folder = os.path.normpath(os.path.join(place.folder, plan.inside))
-        plan = replace(
-            plan, place=place.folder, folder=folder, place_branch=place.branch,
-            in_place=place.in_place,
-        )  # fmt: skip
-    _update_plan(context, handoff, plan)
+    with _CHOOSING:
+        if not (plan.place and plan.is_placed):
+            taken = list_taken_folders(context.database, handoff.id)
+            place = bundles.plan_place(
+                plan.checkout, plan.origin, plan.branch, plan.commit, handoff.persona, plan.wanted,
+                taken,
+            )  # fmt: skip
+            folder = os.path.normpath(os.path.join(place.folder, plan.inside))
+            plan = replace(
+                plan, place=place.folder, folder=folder, place_branch=place.branch,
+                in_place=place.in_place, is_placed=True,
+            )  # fmt: skip
+        _update_plan(context, handoff, plan)
     return plan, _get_place(plan)
 
 

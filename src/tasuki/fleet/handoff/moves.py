@@ -6,7 +6,7 @@ here; a move that is begun has passed the same checks.
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -253,8 +253,9 @@ def answer_target_question(
 def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) -> TargetAnswer:
     """Check what this host has for an agent that would come here."""
     found = list(_find_target_obstacles(data, question))
+    taken = list_taken_folders(database)
     if not question.origin and not question.cwd:
-        return _check_plain_folder(question, found)
+        return _check_plain_folder(question, found, taken)
     checkout = find_checkout(database, question)
     if not checkout:
         what = question.cwd or question.origin
@@ -271,13 +272,29 @@ def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) 
     try:
         place = bundles.plan_place(
             checkout, known, question.branch or state.branch, question.commit or state.commit,
-            question.slug, question.worktree,
+            question.slug, question.worktree, taken,
         )  # fmt: skip
     except TasukiError as error:
         return TargetAnswer(checkout, obstacles=(*found, MoveObstacle("no_place", str(error))))
+    found += _warn_of_others(state.top, taken)
     inside = question.inside if question.origin else state.inside
     folder = os.path.normpath(os.path.join(place.folder, inside))
     return TargetAnswer(checkout, place.folder, folder, place.branch, place.in_place, tuple(found))
+
+
+def list_taken_folders(database: FleetDatabase, handoff_id: str = "") -> list[str]:
+    """List the folders of this host in which agents work, or into which other moves go."""
+    agents = queries.list_agents(database, ended=False, host=database.host)
+    moves = queries.list_handoffs(database, state="running", limit=500)
+    coming = (
+        one.move.place
+        for one in moves
+        if one.move
+        and one.target_host == database.host
+        and one.id != handoff_id
+        and one.move.is_placed
+    )
+    return [*(agent.cwd for agent in agents), *filter(None, coming)]
 
 
 def _find_target_obstacles(data: Path, question: TargetQuestion) -> Iterator[MoveObstacle]:
@@ -293,9 +310,19 @@ def _find_target_obstacles(data: Path, question: TargetQuestion) -> Iterator[Mov
         yield MoveObstacle("no_login", f"No login of {title} was found there.", blocks=False)
 
 
-def _check_plain_folder(question: TargetQuestion, found: list[MoveObstacle]) -> TargetAnswer:
+def _warn_of_others(folder: str, taken: Collection[str]) -> Iterator[MoveObstacle]:
+    """Say that others work where an agent would come, who then works beside them."""
+    if bundles.is_taken(folder, taken):
+        text = f"Others work in {folder} there."
+        yield MoveObstacle("folder_taken", text, blocks=False)
+
+
+def _check_plain_folder(
+    question: TargetQuestion, found: list[MoveObstacle], taken: Collection[str]
+) -> TargetAnswer:
     """Check the folder of an agent that works in no repository: the same one must exist here."""
     if os.path.isdir(question.folder):
+        found += _warn_of_others(question.folder, taken)
         return TargetAnswer(folder=question.folder, obstacles=tuple(found))
     text = f"There is no folder {question.folder} there. Name one: --to-cwd"
     return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))

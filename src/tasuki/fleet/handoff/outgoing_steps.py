@@ -181,7 +181,9 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
                 moved_to = move_steps.describe_place(context, handoff, handoff.move)
             prompt = prompts.render_injection(handoff, agent, path, moved_to)
         _share_document(context, handoff, path)
-        context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
+        context.update_handoff(
+            handoff, recorded_at=context.database.read_clock(), injection_prompt=prompt
+        )
         documents.release_path(path)
         _keep_thread(context, handoff, agent)
     return ""

@@ -6,7 +6,6 @@ does not hold a handoff up.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -187,7 +186,9 @@ class StepRunner:
             connection.execute(_SET_STEP, {"of": handoff.id, "now": name})
             if existing is None:
                 values = {"handoff_id": handoff.id, "attempt": handoff.attempt, "step": name}
-                connection.execute(_INSERT_STEP, {**values, "started_at": time.time()})
+                connection.execute(
+                    _INSERT_STEP, {**values, "started_at": self.database.read_clock()}
+                )
                 self._note(connection, handoff, f"{name} begins", name)
         self.changes.notify([handoff.agent_id])
         return True
@@ -196,7 +197,13 @@ class StepRunner:
         with self.database.write() as connection:
             connection.execute(
                 _END_STEP,
-                _build_end(handoff, name, "ok", Redactor().redact_line(note, NOTE_CHARACTERS)),
+                _build_end(
+                    self.database.read_clock(),
+                    handoff,
+                    name,
+                    "ok",
+                    Redactor().redact_line(note, NOTE_CHARACTERS),
+                ),
             )
             self._note(connection, handoff, f"{name} is done", name)
         self.changes.notify([handoff.agent_id])
@@ -213,11 +220,17 @@ class StepRunner:
         failure = StepFailure(code, name, sentence, remedy)
         with self.database.write() as connection:
             handoffs = tables.handoffs
-            connection.execute(_END_STEP, _build_end(handoff, name, "failed", sentence))
+            connection.execute(
+                _END_STEP, _build_end(self.database.read_clock(), handoff, name, "failed", sentence)
+            )
             changed = connection.execute(
                 sa.update(handoffs)
                 .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
-                .values(state=state, failure=msgspec.to_builtins(failure), finished_at=time.time())
+                .values(
+                    state=state,
+                    failure=msgspec.to_builtins(failure),
+                    finished_at=self.database.read_clock(),
+                )
             )
             if not changed.rowcount:
                 return False
@@ -292,7 +305,9 @@ class StepRunner:
             done = connection.execute(
                 sa.update(handoffs)
                 .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
-                .values(state="done", step="done", finished_at=time.time(), failure=None)
+                .values(
+                    state="done", step="done", finished_at=self.database.read_clock(), failure=None
+                )
             )
             if done.rowcount:
                 title = f"Handoff of {handoff.persona} is done"
@@ -366,8 +381,10 @@ def _build_key(handoff: FleetHandoff, name: str) -> dict[str, Any]:
     return {"of": handoff.id, "try": handoff.attempt, "named": name}
 
 
-def _build_end(handoff: FleetHandoff, name: str, outcome: str, note: str) -> dict[str, Any]:
-    return {**_build_key(handoff, name), "now": time.time(), "what": outcome, "said": note}
+def _build_end(
+    now: float, handoff: FleetHandoff, name: str, outcome: str, note: str
+) -> dict[str, Any]:
+    return {**_build_key(handoff, name), "now": now, "what": outcome, "said": note}
 
 
 _IS_STEP = (

@@ -169,7 +169,7 @@ def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
     ):
         minutes = context.limits.acknowledge / 60
         raise StepFailed("not_acknowledged", f"{problem} within {minutes:.0f} minutes.")
-    context.update_handoff(handoff, acknowledged_at=time.time())
+    context.update_handoff(handoff, acknowledged_at=context.database.read_clock())
     if (
         context.lifecycle.read_skill(handoff.persona)
         and _load_successor(context, handoff).skill_at is None

@@ -247,12 +247,18 @@ class FleetDatabase:
         self.url = normalize_url(url)
         self.host = host
         self.engine = create_engine(self.url)
+        self.clock_offset = 0.0
+        """Seconds by which this host's clock is ahead of PostgreSQL's, as last measured."""
         self._is_away: bool | None = None
         self.is_sqlite = self.url.startswith("sqlite")
         self._write_turn = threading.RLock()
         if self.is_sqlite:
             sa.event.listen(self.engine, "connect", _disable_automatic_begin)
             sa.event.listen(self.engine, "begin", _begin_transaction)
+
+    def read_clock(self) -> float:
+        """Return the present time by the database's clock, on which hosts agree."""
+        return time.time() - self.clock_offset
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

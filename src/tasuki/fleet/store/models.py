@@ -307,6 +307,8 @@ class MovePlan(Struct, frozen=True):
     """Whole path of the top of the checkout or worktree in which the work lands."""
     place_branch: str = ""
     in_place: bool = False
+    is_placed: bool = False
+    """The place was chosen when the work arrived, and not only foreseen."""
     undone: str = ""
     """What was undone after a failure, as a sentence."""
 

@@ -7,7 +7,7 @@ from tasuki.fleet.handoff.bundles.packs import (
     pack_work,
     remove_pack,
 )
-from tasuki.fleet.handoff.bundles.places import WorkPlace, plan_place
+from tasuki.fleet.handoff.bundles.places import WorkPlace, is_taken, plan_place
 from tasuki.fleet.handoff.bundles.repositories import (
     RepositoryState,
     describe_repository,
@@ -24,6 +24,7 @@ __all__ = [
     "describe_repository",
     "find_secrets_in_work",
     "is_same_origin",
+    "is_taken",
     "pack_work",
     "plan_place",
     "remove_arrival",

@@ -5,7 +5,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -38,12 +38,19 @@ class WorkPlace(Struct, frozen=True):
 
 
 def plan_place(
-    cwd: str, origin: str, packed_branch: str, commit: str, slug: str, wanted: str = ""
+    cwd: str,
+    origin: str,
+    packed_branch: str,
+    commit: str,
+    slug: str,
+    wanted: str = "",
+    taken: Collection[str] = (),
 ) -> WorkPlace:
     """Plan where work lands in the repository of `cwd`; nothing is made. Raises NotPossible.
 
     It lands in place only if that checkout is clean, whole (no sparse checkout), on the branch of
-    the work, and can be fast-forwarded to `commit`, which it must know. Else in a worktree:
+    the work, can be fast-forwarded to `commit`, which it must know, and none of the `taken` folders,
+    in which others work, is in it. Else in a worktree:
     at `wanted`, a whole path, or next to the repository, on a new branch `move/SLUG` (`move-SLUG`
     where a branch `move` is in the way).
     """
@@ -62,11 +69,23 @@ def plan_place(
             f"The repository {state.top} has no commit yet. Fetch it from its origin first."
         )
     clean = not state.dirty and not state.problem and state.branch == packed_branch != ""
-    if clean and not wanted and not is_sparse(repository) and is_forward(repository, commit):
+    if (
+        not is_taken(state.top, taken)
+        and clean
+        and not wanted
+        and not is_sparse(repository)
+        and is_forward(repository, commit)
+    ):
         return WorkPlace(state.top, state.branch, True)
-    folder = _plan_folder(_find_main_folder(repository, state.top), slug, wanted)
+    folder = _plan_folder(_find_main_folder(repository, state.top), slug, wanted, taken)
     wanted_branch = f"move-{slug}" if has_branch(state.top, "move") else f"move/{slug}"
     return WorkPlace(folder, find_free_branch(state.top, wanted_branch), False)
+
+
+def is_taken(top: str, taken: Collection[str]) -> bool:
+    """Whether one of the taken folders is the top of a checkout, or in it."""
+    own = os.path.realpath(top)
+    return any(f"{os.path.realpath(folder)}/".startswith(f"{own}/") for folder in taken)
 
 
 def _find_main_folder(repository: Repository, top: str) -> Path:
@@ -75,7 +94,7 @@ def _find_main_folder(repository: Repository, top: str) -> Path:
     return common.parent if common.name == ".git" else Path(top)
 
 
-def _plan_folder(top: Path, slug: str, wanted: str) -> str:
+def _plan_folder(top: Path, slug: str, wanted: str, taken: Collection[str]) -> str:
     if wanted:
         if not os.path.isabs(wanted) or os.path.normpath(wanted) != wanted.rstrip("/"):
             raise NotPossible(f"The folder of a worktree must be a whole path: {wanted}")
@@ -84,7 +103,7 @@ def _plan_folder(top: Path, slug: str, wanted: str) -> str:
         return wanted.rstrip("/")
     for number in range(1, MOST_FOLDERS):
         name = f"{top.name}-{slug}" if number == 1 else f"{top.name}-{slug}-{number}"
-        if not os.path.lexists(top.with_name(name)):
+        if not os.path.lexists(top.with_name(name)) and str(top.with_name(name)) not in taken:
             return str(top.with_name(name))
     raise NotPossible(
         f"{top.with_name(top.name)}-{slug} exists a hundred times. Name another folder."
