@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,6 +112,21 @@ def test_an_agent_hands_off_to_its_successor(fleet: RealFleet) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seconds", by_default([0.0, 0.2, 0.5, 1.0, 2.0, 4.0], 0.2))
+def test_a_handoff_ordered_before_the_goal_was_taken(claude: RealFleet, seconds: float) -> None:
+    """The goal's turn comes first, and is not taken for that of the instruction."""
+    persona = claude.persona()
+    given = {"harness": "claude", "cwd": str(claude.work), "persona": persona}
+    made = claude.api("POST", "/api/agents", {**given, "goal": "Fix the upload client"})
+    time.sleep(seconds)
+    handoff = claude.ends(claude.hand_off(made["id"]))
+    prompts = [r.prompt for r in claude.world.sent("") if r.step == 0]
+
+    assert handoff["author"] == "agent"
+    assert "Fix the upload client" in prompts[0]
+    assert [INSTRUCTED in prompt for prompt in prompts[:2]] == [False, True]
+
+
 def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
     """One that the operator started himself appears without a persona; it gets no skill and works as ever."""
     agent = claude.worked(claude.started())
