@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
+from tasuki.fleet.background import LifeSign
 from tasuki.fleet.exchange.host_list import (
     HostDetails,
     HostHarness,
@@ -27,7 +28,7 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
 
-BEAT_SECONDS = 10.0
+BEAT_SECONDS, RETRY_SECONDS = 10.0, 2.0
 RECENT_SECONDS = 60.0
 """Another host that was seen within this time may be listening."""
 
@@ -48,6 +49,7 @@ class HostHeartbeat:
         self.on_retired = on_retired
         self.others = 0
         """Other hosts of the fleet that were seen lately."""
+        self.sign = LifeSign("Writing the sign of life of this host")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -58,6 +60,7 @@ class HostHeartbeat:
         """
         self.beat()
         if not self.database.is_sqlite:
+            self.sign.note_work()
             self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -71,9 +74,13 @@ class HostHeartbeat:
             logger.info("The database is away: other hosts see this one as away, not as stopped.")
 
     def _run(self) -> None:
-        while not self._stop.wait(BEAT_SECONDS):
+        pause = BEAT_SECONDS
+        while not self._stop.wait(pause):
+            pause = RETRY_SECONDS
             try:
                 self.beat()
+                self.sign.note_work()
+                pause = BEAT_SECONDS
             except DBAPIError:
                 continue
             except Exception:
