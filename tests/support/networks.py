@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from databases import postgres
-from fleets import Refused, World
+from fleets import World
 
 SUBNET = "10.213.0."
 SERVER = f"{SUBNET}1"
@@ -151,16 +151,6 @@ def in_namespace(path: str, do: Callable[[], T]) -> T:
         return thread.submit(do).result()
 
 
-@contextmanager
-def network() -> Iterator[Network]:
-    """A network, taken away behind the test."""
-    made = Network()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 class NetworkWorld(World):
     """A host of a network: its server runs in a namespace, from which its API is called, too."""
 
@@ -173,20 +163,12 @@ class NetworkWorld(World):
         """Call the API; its answer. Raises Refused."""
         return in_namespace(self.namespace, lambda: World.api(self, *arguments, **named))
 
-    def health(self) -> str:
-        """What `/health` says: `ok`, or why it is not."""
-        try:
-            return str(self.api("GET", "/health", token=False)["status"])
-        except Refused as refused:
-            assert (503, "degraded") == (refused.status, refused.body["status"]), refused
-            return str(refused.body["why"])
-
 
 @contextmanager
 def networked(folder: Path, hosts: int) -> Iterator[tuple[Network, list[NetworkWorld]]]:
     """Hosts of one fleet whose PostgreSQL is at the other end of a network; none is started."""
     with ExitStack() as stack:
-        made = stack.enter_context(network())
+        made = stack.enter_context(closing(Network()))
         server = stack.enter_context(postgres(namespace=made.attach(1)))
         name = server.make().partition("@/")[2].partition("?")[0]
         url = f"postgresql://postgres@{SERVER}/{name}?sslmode=disable"

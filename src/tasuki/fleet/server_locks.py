@@ -86,7 +86,7 @@ class FileClaim:
 
     def __init__(self, database: Path, host: FleetHost) -> None:
         self.host = host
-        self.sign = LifeSign("Holding the lock")
+        self.sign = LifeSign("The lock")
         real = Path(os.path.realpath(database))
         self.database = real
         self.path = real.with_name(real.name + LOCK_SUFFIX)
@@ -238,7 +238,7 @@ class AdvisoryClaim:
             url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT",
             connect_args={"application_name": self.name},
         )  # fmt: skip
-        self.sign = LifeSign("Holding this host's lock on the database")
+        self.sign = LifeSign("The connection that holds this host's lock")
         self._connection: sa.Connection | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

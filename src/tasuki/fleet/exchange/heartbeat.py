@@ -49,7 +49,7 @@ class HostHeartbeat:
         self.on_retired = on_retired
         self.others = 0
         """Other hosts of the fleet that were seen lately."""
-        self.sign = LifeSign("Writing the sign of life of this host")
+        self.sign = LifeSign("Writing signs of life")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 

@@ -17,6 +17,7 @@ from psycopg import sql
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.fleet.background import LifeSign
+from tasuki.fleet.store.connections import connect_alone
 from tasuki.fleet.store.database import FleetDatabase
 
 LOG_CHANNEL = "tasuki_log"
@@ -93,13 +94,8 @@ class HostListener:
 
     def _listen_once(self) -> None:
         """Listen until the connection breaks, or the server ends."""
-        with self.database.engine.connect() as connection:
-            connection.detach()
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, psycopg.Connection)
-            raw.autocommit = True
-            name = f"tasuki {self.database.host} listens"
-            raw.execute("SELECT set_config('application_name', %s, false)", [name])
+        name = f"tasuki {self.database.host} listens"
+        with connect_alone(self.database.url, application_name=name) as raw:
             for channel in (LOG_CHANNEL, build_host_channel(self.database.host)):
                 raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             while not self._stop.is_set():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID, _sys_db
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
@@ -65,6 +65,7 @@ WAITING_STATUSES = ("ENQUEUED", "DELAYED")
 OPEN_STATUSES = ("PENDING", *WAITING_STATUSES)
 ENDED_STATUSES = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 USABLE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 5.0
 DELETED_AT_ONCE = 20
 """Workflows that are deleted at once."""
 ABSENT_SECONDS = 10.0
@@ -108,6 +109,17 @@ def refuse_order(_id: str, name: str, _arguments: dict[str, Any]) -> dict[str, A
     raise NotImplementedError(name)
 
 
+class _ShortPauses:
+    """The module `time` for DBOS, which would sleep for up to 90 s before it asks a lost database again."""
+
+    time = staticmethod(time.time)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        """Sleep."""
+        time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
+
+
 class HandoffEngine:
     """Runs handoffs, and orders of other hosts, on the queue of one host.
 
@@ -147,6 +159,7 @@ class HandoffEngine:
         `former_hosts` are hosts whose handoffs belong to this host from now on.
         """
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # the caller reports what went wrong
+        vars(_sys_db)["time"] = _ShortPauses
         # After a power loss DBOS may forget a finished step. Steps check their effect first.
         pool = {} if self.url.startswith("sqlite") else {"pool_size": ENGINE_POOL_SIZE}
         self._engine = create_engine(self.url, synced=False, **pool)

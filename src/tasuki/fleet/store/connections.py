@@ -5,10 +5,13 @@ quarter of an hour, and a connection that only listens waits for ever.
 """
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
+
+if TYPE_CHECKING:
+    import psycopg
 
 POOL_SIZE, ENGINE_POOL_SIZE, POOL_OVERFLOW = 4, 2, 1
 """Connections to PostgreSQL: of the fleet's own pool, of DBOS's, and how many more each may have.
@@ -49,20 +52,34 @@ class _BoundedPool(sa.QueuePool):
 
 def create_postgres_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
     """Create an engine of PostgreSQL: a pool, unless `options` name another `poolclass`."""
-    parameters = {**PARAMETERS, **options.pop("connect_args", {})}
-    known = sa.make_url(url).query
+    arguments = _build_arguments(url, options.pop("connect_args", {}))
     if "poolclass" not in options:
         options = {
             "poolclass": _BoundedPool, "pool_size": POOL_SIZE, "max_overflow": POOL_OVERFLOW,
             "pool_timeout": POOL_SECONDS, "pool_use_lifo": True, **options,
         }  # fmt: skip
-    arguments = {name: value for name, value in parameters.items() if name not in known}
     engine = sa.create_engine(url, connect_args=arguments, **options)
     sa.event.listen(engine, "handle_error", _mark_away)
     sa.event.listen(engine, "connect", _prepare_session)
     sa.event.listen(engine, "checkin", _note_return)
     sa.event.listen(engine, "checkout", _check_idle)
     return engine
+
+
+def connect_alone(url: str, **parameters: Any) -> "psycopg.Connection":
+    """Open a connection outside of every pool; each statement is a transaction. Raises psycopg.Error."""
+    import psycopg  # SQLite needs none
+
+    address = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    arguments = _build_arguments(url, parameters)
+    connection = psycopg.connect(address, autocommit=True, **arguments)
+    connection.execute(_SESSION)
+    return connection
+
+
+def _build_arguments(url: str | sa.URL, parameters: dict[str, Any]) -> dict[str, Any]:
+    known = sa.make_url(url).query
+    return {k: value for k, value in {**PARAMETERS, **parameters}.items() if k not in known}
 
 
 def _prepare_session(connection: Any, _record: Any) -> None:
