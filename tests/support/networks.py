@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from databases import postgres
+from databases import Postgres, postgres
 from fleets import World
 
 SUBNET = "10.213.0."
@@ -42,6 +42,9 @@ class Network:
     def __init__(self) -> None:
         self.delay = 0.0
         """Seconds for which each packet is held."""
+        self.postgres: Postgres | None = None
+        self.database = ""
+        """The name of the fleet's database."""
         self._names: list[str] = []
         self._devices: dict[bytes, int] = {}
         self._silent: set[bytes] = set()
@@ -170,8 +173,8 @@ def networked(folder: Path, hosts: int) -> Iterator[tuple[Network, list[NetworkW
     with ExitStack() as stack:
         made = stack.enter_context(closing(Network()))
         server = stack.enter_context(postgres(namespace=made.attach(1)))
-        name = server.make().partition("@/")[2].partition("?")[0]
-        url = f"postgresql://postgres@{SERVER}/{name}?sslmode=disable"
+        made.postgres, made.database = server, server.make().partition("@/")[2].partition("?")[0]
+        url = f"postgresql://postgres@{SERVER}/{made.database}?sslmode=disable"
         worlds = []
         for number in range(2, 2 + hosts):
             (folder / f"host{number}").mkdir(parents=True)
