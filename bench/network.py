@@ -1,6 +1,6 @@
 """Handoffs among hosts whose network drops, delays and cuts packets, and whose servers are killed.
 
-    python bench/network.py [--handoffs N] [--hosts N] [--seed N] [--log FILE]
+    python bench/network.py [--handoffs N] [--faults N] [--hosts N] [--seed N] [--log FILE]
 
 Real servers in namespaces, one PostgreSQL, scripted harnesses; needs root. Each host has two agents that
 are handed off again and again, half of the times by an order of another host, which also sends them texts.
@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,9 +56,12 @@ class Fault(NamedTuple):
 class Trial:
     """A fleet whose network and servers fail, and what was seen of it."""
 
-    def __init__(self, network: Network, worlds: list[NetworkWorld], wanted: int, seed: int) -> None:
-        self.network, self.worlds, self.wanted = network, worlds, wanted
-        self.random = random.Random(seed)  # noqa: S311 no secret
+    def __init__(
+        self, network: Network, worlds: list[NetworkWorld], options: argparse.Namespace
+    ) -> None:
+        self.network, self.worlds = network, worlds
+        self.wanted, self.wanted_faults = options.handoffs, options.faults
+        self.random = random.Random(options.seed)
         self.hosts = [f"host{number}" for number in range(2, 2 + len(worlds))]
         self.fault = ""
         self.faults: list[Fault] = []
@@ -89,7 +93,7 @@ class Trial:
 
     def run_agent(self, number: int) -> None:
         """Hand an agent and its successors off, one after another."""
-        home, choose = number % len(self.worlds), random.Random(number)  # noqa: S311
+        home, choose = number % len(self.worlds), random.Random(number)
         world = self.worlds[home]
         made = {"role": "runner", "name": f"n{number}", "skill": "You are a runner."}
         slug = world.api("POST", "/api/personas", made)["slug"]
@@ -105,8 +109,9 @@ class Trial:
 
     def _take_turn(self) -> bool:
         with self._lock:
-            self.begun += 1
-            return self.begun <= self.wanted
+            is_enough = self.begun >= self.wanted and len(self.faults) >= self.wanted_faults
+            self.begun += not is_enough
+            return not is_enough
 
     def _send_text(self, asker: NetworkWorld, agent: int, text: str) -> None:
         self._wait(lambda: self.ask("SELECT 1 FROM agents WHERE id = %s AND state = 'idle'", agent))
@@ -141,7 +146,9 @@ class Trial:
 
     def _follow(self, world: NetworkWorld, id: str, agent: int) -> int | None:
         """Follow a handoff to its end; return the successor."""
-        query = "SELECT state, step, failure::text, successor_id, file_path FROM handoffs WHERE id = %s"
+        query = (
+            "SELECT state, step, failure::text, successor_id, file_path FROM handoffs WHERE id = %s"
+        )
         ended = self._wait(lambda: (row := self.ask(query, id)[0])[0] != "running" and row)
         if not ended:
             self.outcomes["stuck"] += 1
@@ -159,9 +166,19 @@ class Trial:
         return int(successor)
 
     def _find_fault(self, world: NetworkWorld, agent: int, successor: int, path: str) -> str:
-        sessions = dict(self.ask("SELECT id, session FROM agents WHERE id IN (%s, %s)", agent, successor))
-        asked = [x for x in world.prompts("Write a handoff document for it now") if x["session"] == sessions[agent]]
-        told = [x for x in world.prompts("Begin your answer with this line") if x["session"] == sessions[successor]]
+        sessions = dict(
+            self.ask("SELECT id, session FROM agents WHERE id IN (%s, %s)", agent, successor)
+        )
+        asked = [
+            x
+            for x in world.prompts("Write a handoff document for it now")
+            if x["session"] == sessions[agent]
+        ]
+        told = [
+            x
+            for x in world.prompts("Begin your answer with this line")
+            if x["session"] == sessions[successor]
+        ]
         if len(asked) > 1 or len(told) > 1:
             return "doubled"
         whole = len(asked) == len(told) == 1 and Path(path).read_text().strip()
@@ -192,7 +209,9 @@ class Trial:
         with ThreadPoolExecutor(len(self.worlds)) as pool:
             while not self.ended.is_set():
                 began, second = time.monotonic(), {"at": time.time(), "fault": self.fault}
-                second["health"] = dict(zip(self.hosts, pool.map(self._ask_health, self.worlds), strict=True))
+                second["health"] = dict(
+                    zip(self.hosts, pool.map(self._ask_health, self.worlds), strict=True)
+                )
                 second["orders"] = {host: self._give_order(host) for host in self.hosts}
                 self.seconds.append(second)
                 self._note_done()
@@ -233,20 +252,29 @@ class Trial:
 
     def run_faults(self) -> None:
         """Let one fault follow another, and look how long each host takes afterwards."""
-        kinds = [self._drop_host, self._drop_all, self._forget, self._hold_packets, self._cut, self._kill]
+        kinds = [
+            self._drop_host,
+            self._drop_all,
+            self._forget,
+            self._hold_packets,
+            self._cut,
+            self._kill,
+        ]
+        left: list[Callable[[], None]] = []
         while not self.ended.wait(self.random.uniform(*PAUSE_SECONDS)):
-            if not kinds:
-                kinds = [self._drop_host, self._drop_all, self._forget, self._hold_packets, self._cut, self._kill]
-            self.random.shuffle(kinds)
+            left = left or self.random.sample(kinds, len(kinds))
             began = time.time()
-            kinds.pop()()
+            left.pop()()
             self.network.heal()
             name, self.fault = self.fault, ""
             fault = Fault(name, began, time.time(), {})
             self.faults.append(fault)
             self._wait_whole(fault)
             whole = ", ".join(f"{host} {seconds:.0f} s" for host, seconds in fault.whole.items())
-            print(f"{name} for {fault.ended - began:.0f} s; whole after: {whole}; {dict(self.outcomes)}", flush=True)
+            print(
+                f"{name} for {fault.ended - began:.0f} s; whole after: {whole}; {dict(self.outcomes)}",
+                flush=True,
+            )
 
     def _wait_whole(self, fault: Fault) -> None:
         """Wait until each host says that it is well, and has done an order that came after the fault."""
@@ -285,7 +313,9 @@ class Trial:
 
     def _cut(self) -> None:
         self.fault = "all connections cut"
-        self.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_addr IS NOT NULL")
+        self.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_addr IS NOT NULL"
+        )
 
     def _kill(self) -> None:
         number = self.random.randrange(len(self.worlds))
@@ -330,7 +360,7 @@ def run_trial(network: Network, worlds: list[NetworkWorld], options: argparse.Na
     for world in worlds:
         world.serve(seconds=120)
         world.install()
-    trial = Trial(network, worlds, options.handoffs, options.seed)
+    trial = Trial(network, worlds, options)
     with ThreadPoolExecutor(AGENTS * len(worlds) + 2) as pool:
         watching = pool.submit(trial.watch)
         agents = [pool.submit(trial.run_agent, number) for number in range(AGENTS * len(worlds))]
@@ -358,15 +388,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--handoffs", type=int, default=60)
+    parser.add_argument("--faults", type=int, default=18)
     parser.add_argument("--hosts", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, default=Path("network.jsonl"), metavar="FILE")
     options = parser.parse_args()
     if why := lacking():
         raise SystemExit(why)
-    with tempfile.TemporaryDirectory(prefix="tasuki-bench-", ignore_cleanup_errors=True) as folder:
-        with networked(Path(folder), options.hosts) as (network, worlds):
-            run_trial(network, worlds, options)
+    with ExitStack() as stack:
+        made = tempfile.TemporaryDirectory(prefix="tasuki-bench-", ignore_cleanup_errors=True)
+        network, worlds = stack.enter_context(
+            networked(Path(stack.enter_context(made)), options.hosts)
+        )
+        run_trial(network, worlds, options)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,22 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from databases import missing, postgres
+from dbos import _sys_db
 from fleets import World, once
 from waiting import retry_until
 
 from tasuki.errors import HandoffNotFound
+from tasuki.fleet.handoff import engine as engine_module
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.install.hook_script import HUNG
 
@@ -160,6 +164,65 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
             engine.close()
 
     assert ([*workflow.ALL_STEPS, "done"], 0) == (carried_out, broken)
+
+
+def test_the_engine_queues_again_what_it_took_and_never_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's answer to the taking was lost: the handoff, and an order, are carried out all the same."""
+    monkeypatch.setattr(engine_module, "ABSENT_SECONDS", 0.0)
+    carried_out: list[str] = []
+    given_up: list[str] = []
+
+    def carry_out(_id: str, _attempt: int, step: str) -> bool:
+        carried_out.append(step)
+        return True
+
+    path = tmp_path / "workflows.db"
+    engine = HandoffEngine(
+        build_sqlite_url(path),
+        "h",
+        carry_out,
+        lambda _id, name, _: {"value": carried_out.append(name)},
+    )
+    engine.launch()
+    try:
+        start = HandoffStart("0" * 32, 1, workflow.ALL_STEPS[0], "host-nobody")
+        engine.begin_handoff(start)
+        engine.give_order("nobody", "order-1", "an order", {}, "")
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(
+                "UPDATE workflow_status SET queue_name = 'host-h', executor_id = 'h', status = 'PENDING'"
+            )
+        for _ in range(2):
+            engine.reconcile([start], lambda _id, why: given_up.append(why))
+            time.sleep(0.1)
+        retry_until(lambda: {"done", "an order"} <= set(carried_out), 20)
+    finally:
+        engine.close()
+
+    assert ([], 1) == (given_up, carried_out.count("an order"))
+    assert [*workflow.ALL_STEPS, "done"] == [step for step in carried_out if step != "an order"]
+
+
+def test_the_engine_asks_a_lost_database_again_soon(tmp_path: Path) -> None:
+    """DBOS would wait twice as long after each failure, up to 90 s, while the database answers again."""
+    engine = HandoffEngine(build_sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
+    engine.launch()
+    engine.close()
+    tries: list[int] = []
+
+    @_sys_db.db_retry(initial_backoff=1000.0)
+    def ask() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise sa.exc.TimeoutError
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(20)
+
+    assert 2 == len(tries)
 
 
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fleets import World, once
@@ -79,7 +78,10 @@ def test_a_handoff_under_way_needs_no_room_of_the_engine(world: World) -> None:
     disk.free()
 
     once(world, of)
-    assert ("The database of the engine takes no writes: handoffs wait.", 1) == (full, of["attempt"])
+    assert ("The database of the engine takes no writes: handoffs wait.", 1) == (
+        full,
+        of["attempt"],
+    )
     retry_until(lambda: world.health() == "ok", 30)
 
 
@@ -114,7 +116,10 @@ def test_a_handoff_that_is_asked_for_on_a_full_disk_begins_later(world: World) -
     disk.free()
 
     once(world, world.ends(id))
-    assert ("The database of the engine takes no writes: handoffs wait.", "running") == (full, waits)
+    assert ("The database of the engine takes no writes: handoffs wait.", "running") == (
+        full,
+        waits,
+    )
     assert ["no room" in alarm for alarm in alarms] == [True]
     assert "ok" == world.health()
 

@@ -242,7 +242,8 @@ class World:
         try:
             return str(self.api("GET", "/health", token=False)["status"])
         except Refused as refused:
-            assert (503, "degraded") == (refused.status, refused.body["status"]), refused
+            if refused.status != 503:
+                raise
             return str(refused.body["why"])
 
     def address(self) -> str:

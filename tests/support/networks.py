@@ -117,7 +117,9 @@ class Network:
         if packet[0] >> 4 != 4:
             return None
         source, target, start = packet[12:16], packet[16:20], (packet[0] & 15) * 4
-        flow = frozenset((source + packet[start : start + 2], target + packet[start + 2 : start + 4]))
+        flow = frozenset(
+            (source + packet[start : start + 2], target + packet[start + 2 : start + 4])
+        )
         self._flows.add(flow)
         if flow in self._forgotten or self._silent & {source, target}:
             return None

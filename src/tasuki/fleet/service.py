@@ -243,7 +243,9 @@ class Fleet(FleetOrders):
         if self.database.is_sqlite and not self.database.is_answering():
             faults.append("The database does not answer.")
         if self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room():
-            faults.append("The database takes no writes, or has just begun to again: events and handoffs wait.")
+            faults.append(
+                "The database takes no writes, or has just begun to again: events and handoffs wait."
+            )
         is_usable = not self.database.is_sqlite or self.engine.is_usable()
         if self._unstarted or self.engine.count_broken() or not is_usable:
             faults.append("The database of the engine takes no writes: handoffs wait.")
