@@ -1,10 +1,19 @@
 """What the server does beside its answers, in a thread of its own."""
 
+import logging
 import threading
 import time
+from collections.abc import Callable
+
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.fleet.store.database import is_temporary
 
 SILENT_SECONDS = 30.0
 """A part of the server that did nothing for longer than this does not work."""
+
+
+logger = logging.getLogger("tasuki.fleet")
 
 
 class BackgroundWork:
@@ -31,6 +40,19 @@ class BackgroundWork:
     def _run(self) -> None:
         """Do the work until `_stop` is set."""
         raise NotImplementedError
+
+    def _run_safely(self, work: Callable[[], object]) -> bool:
+        """Do some work, and return whether it was done: the thread outlives what fails.
+
+        That is logged, unless the database is only away for now.
+        """
+        try:
+            work()
+        except Exception as error:
+            if not isinstance(error, DBAPIError) or not is_temporary(error):
+                logger.exception("The work of the thread %s", self._thread.name)
+            return False
+        return True
 
 
 class LifeSign:

@@ -4,7 +4,6 @@ import logging
 import os
 import platform
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
-from tasuki.fleet.background import LifeSign
+from tasuki.fleet.background import BackgroundWork, LifeSign
 from tasuki.fleet.exchange.host_list import (
     HostDetails,
     HostHarness,
@@ -35,7 +34,7 @@ RECENT_SECONDS = 60.0
 logger = logging.getLogger("tasuki.fleet")
 
 
-class HostHeartbeat:
+class HostHeartbeat(BackgroundWork):
     """Writes that this host lives, every ten seconds.
 
     `on_retired` is called with a sentence once the operator has retired this host.
@@ -50,8 +49,7 @@ class HostHeartbeat:
         self.others = 0
         """Other hosts of the fleet that were seen lately."""
         self.sign = LifeSign("Writing signs of life")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        super().__init__("heartbeat")
 
     def start(self) -> None:
         """Write the first sign of life now, the next ones in a thread.
@@ -61,13 +59,11 @@ class HostHeartbeat:
         self.beat()
         if not self.database.is_sqlite:
             self.sign.note_work()
-            self._thread.start()
+            super().start()
 
     def close(self, seconds: float) -> None:
         """Stop, and write that this host's server ended in order."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        super().close(seconds)
         try:
             self._write(msgspec.structs.replace(self._describe(), stopped=True))
         except DBAPIError:
@@ -77,14 +73,9 @@ class HostHeartbeat:
         pause = BEAT_SECONDS
         while not self._stop.wait(pause):
             pause = RETRY_SECONDS
-            try:
-                self.beat()
+            if self._run_safely(self.beat):
                 self.sign.note_work()
                 pause = BEAT_SECONDS
-            except DBAPIError:
-                continue
-            except Exception:
-                logger.exception("The sign of life")
 
     def beat(self) -> None:
         """Write one sign of life, and act on what the operator decided about this host."""
