@@ -282,7 +282,7 @@ class Fleet(FleetOrders):
         self.changes.notify([handoff.agent_id])
         why = "it is locked, or there is no room on its disk"
         try:
-            if self.engine.is_usable(is_fresh=True):
+            if self.engine.is_usable():
                 self.engine.begin_handoff(commands.build_start(handoff))
                 return
         except DBAPIError as error:

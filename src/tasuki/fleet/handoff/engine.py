@@ -64,7 +64,6 @@ WORKFLOW_COLUMNS = (
 WAITING_STATUSES = ("ENQUEUED", "DELAYED")
 OPEN_STATUSES = ("PENDING", *WAITING_STATUSES)
 ENDED_STATUSES = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
-USABLE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 5.0
 DELETED_AT_ONCE = 20
 """Workflows that are deleted at once."""
@@ -150,8 +149,6 @@ class HandoffEngine:
         self._lock = threading.Lock()
         self.sign = LifeSign("The queue of handoffs and orders")
         self._absent: dict[str, float] = {}
-        self._check_turn = threading.Lock()
-        self._last_check = (float("-inf"), True)
 
     def launch(self, former_hosts: Collection[str] = ()) -> None:
         """Launch; handoffs that were under way when the last server ended are continued.
@@ -349,7 +346,7 @@ class HandoffEngine:
                 wanted[start.name] = start
         for name in set(self._broken) - set(wanted):
             self._broken.pop(name, None)
-        if not self.is_usable(is_fresh=True):
+        if not self.is_usable():
             return None
         self._queue_lost_again()
         missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
@@ -409,23 +406,13 @@ class HandoffEngine:
             deleted += len(ended)
         return deleted
 
-    def is_usable(self, *, is_fresh: bool = False) -> bool:
+    def is_usable(self) -> bool:
         """Whether its database can be read and written now; True before the launch.
 
-        May wait for 2 s.
-
-        For a file, the writer's lock is taken for a moment. The result is reused for a second,
-        unless `is_fresh` is set.
+        May wait for 2 s. For a file, the writer's lock is taken for a moment.
         """
-        if self._engine is None:
+        if (engine := self._engine) is None:
             return True
-        with self._check_turn:
-            now = time.monotonic()
-            if is_fresh or now - self._last_check[0] > USABLE_SECONDS:
-                self._last_check = (now, self._check_database(self._engine))
-            return self._last_check[1]
-
-    def _check_database(self, engine: sa.Engine) -> bool:
         schema = None if engine.dialect.name == "sqlite" else SCHEMA
         queues = sa.table("queues", sa.column("name"), schema=schema)
         try:
