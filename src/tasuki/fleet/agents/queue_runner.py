@@ -1,8 +1,9 @@
-"""Types the goals that wait for a persona, one at a time, once its agent is idle."""
+"""Types what agents are given unasked: the goals of a persona, one at a time, once its agent is idle."""
 
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -37,25 +38,32 @@ logger = logging.getLogger("tasuki.fleet")
 
 
 class QueueRunner(BackgroundWork):
-    """A thread that gives the agents of this host their next goals.
+    """A thread that gives the agents of this host their next goals, and resumes limited ones.
 
     A goal is claimed before it is typed, and typed by the outbox under the key of that claim: after a
     crash the same claim is carried on, so that nothing is typed twice.
     """
 
     def __init__(
-        self, database: FleetDatabase, delivery: PromptDelivery, changes: ChangeFeed, host: str
+        self,
+        database: FleetDatabase,
+        delivery: PromptDelivery,
+        changes: ChangeFeed,
+        host: str,
+        resume_limited: Callable[[], None],
     ) -> None:
         self.database = database
         self.delivery = delivery
         self.changes = changes
         self.host = host
+        self.resume_limited = resume_limited
         super().__init__("queue")
 
     def _run(self) -> None:
         with suppress(ServerClosing):
             while not self._stop.wait(LOOK_SECONDS):
                 self._run_safely(self.type_goals)
+                self._run_safely(self.resume_limited)
 
     def type_goals(self) -> None:
         """Carry on what was claimed, then claim and type what may be typed now."""

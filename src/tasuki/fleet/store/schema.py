@@ -26,7 +26,7 @@ COPY_MARK = ".before-"
 MOST_COPIES = 3
 """Copies of SQLite's file that are kept: the newest."""
 MIGRATIONS = Path(__file__).with_name("migrations")
-NEWEST = "0014"
+NEWEST = "0015"
 """The revision that the code works with: that of the last migration."""
 log = logging.getLogger("tasuki.fleet")
 VERSION_TABLE = "fleet_schema"
