@@ -7,18 +7,22 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from databases import missing, postgres
+from dbos import _sys_db
 from fleets import World, once
 from waiting import retry_until
 
 from tasuki.errors import HandoffNotFound
+from tasuki.fleet.handoff import engine as engine_module
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.install.hook_script import HUNG
 
@@ -52,15 +56,14 @@ def test_a_database_that_is_locked_for_a_while(world: World) -> None:
     other = sqlite3.connect(world.data / "fleet.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     hold.touch()
-    health = lambda: world.api("GET", "/health", token=False)["status"]  # noqa: E731
     until = time.monotonic() + GONE
-    retry_until(lambda: health() == "degraded", 20)
+    retry_until(lambda: world.health() != "ok", 20)
     time.sleep(max(0.0, until - time.monotonic()))
     other.execute("ROLLBACK")
     other.close()
 
     once(world, world.ends(id, seconds=90))
-    assert health() == "ok"
+    assert world.health() == "ok"
 
 
 @pytest.mark.long
@@ -70,8 +73,7 @@ def test_health_knows_that_the_engines_file_is_locked(world: World) -> None:
     other = sqlite3.connect(world.data / "fleet" / "workflows.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     hold.touch()
-    health = lambda: world.api("GET", "/health", token=False)["status"]  # noqa: E731
-    retry_until(lambda: health() == "degraded", 20)
+    retry_until(lambda: world.health() != "ok", 20)
     kim = world.api("POST", "/api/personas", {"role": "developer", "name": "kim", "skill": "Be."})
     asked = world.hand_off(world.started(persona=kim["slug"]))
     alarms = [alarm["text"] for alarm in world.alarms()]
@@ -81,7 +83,7 @@ def test_health_knows_that_the_engines_file_is_locked(world: World) -> None:
     world.ends(id, seconds=90)
     retry_until(lambda: world.handoff(asked)["step"] != "await_idle", 60)
     assert [f"Handoff {asked[:8]} waits to begin" in alarm for alarm in alarms] == [True]
-    retry_until(lambda: health() == "ok", 30)
+    retry_until(lambda: world.health() == "ok", 30)
 
 
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
@@ -164,6 +166,65 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
     assert ([*workflow.ALL_STEPS, "done"], 0) == (carried_out, broken)
 
 
+def test_the_engine_queues_again_what_it_took_and_never_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's answer to the taking was lost: the handoff, and an order, are carried out all the same."""
+    monkeypatch.setattr(engine_module, "ABSENT_SECONDS", 0.0)
+    carried_out: list[str] = []
+    given_up: list[str] = []
+
+    def carry_out(_id: str, _attempt: int, step: str) -> bool:
+        carried_out.append(step)
+        return True
+
+    path = tmp_path / "workflows.db"
+    engine = HandoffEngine(
+        build_sqlite_url(path),
+        "h",
+        carry_out,
+        lambda _id, name, _: {"value": carried_out.append(name)},
+    )
+    engine.launch()
+    try:
+        start = HandoffStart("0" * 32, 1, workflow.ALL_STEPS[0], "host-nobody")
+        engine.begin_handoff(start)
+        engine.give_order("nobody", "order-1", "an order", {}, "")
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(
+                "UPDATE workflow_status SET queue_name = 'host-h', executor_id = 'h', status = 'PENDING'"
+            )
+        for _ in range(2):
+            engine.reconcile([start], lambda _id, why: given_up.append(why))
+            time.sleep(0.1)
+        retry_until(lambda: {"done", "an order"} <= set(carried_out), 20)
+    finally:
+        engine.close()
+
+    assert ([], 1) == (given_up, carried_out.count("an order"))
+    assert [*workflow.ALL_STEPS, "done"] == [step for step in carried_out if step != "an order"]
+
+
+def test_the_engine_asks_a_lost_database_again_soon(tmp_path: Path) -> None:
+    """DBOS would wait twice as long after each failure, up to 90 s, while the database answers again."""
+    engine = HandoffEngine(build_sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
+    engine.launch()
+    engine.close()
+    tries: list[int] = []
+
+    @_sys_db.db_retry(initial_backoff=1000.0)
+    def ask() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise sa.exc.TimeoutError
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(20)
+
+    assert 2 == len(tries)
+
+
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:
     """While the database is away `/health` says so, and the API answers with 503, not with a fault."""
     if missing():
@@ -173,15 +234,13 @@ def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:
         try:
             world.serve()
             server.stop("fast")
-            health = world.api("GET", "/health", token=False)
+            why = retry_until(lambda: (text := world.health()) != "ok" and text)
             server.start()
-            again = retry_until(
-                lambda: (h := world.api("GET", "/health", token=False))["status"] == "ok" and h, 30
-            )
+            retry_until(lambda: world.health() == "ok", 30)
         finally:
             world.close()
 
-    assert (health["status"], again["status"]) == ("degraded", "ok")
+    assert "The connection that holds this host's lock has not worked since 20" in why
 
 
 def test_two_servers_for_one_folder_are_refused(world: World) -> None:

@@ -1,21 +1,30 @@
 """The database of the fleet: which commits wait for the disk, and what is taken out of its log."""
 
 import os
+import re
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from databases import Postgres
+from tree import ROOT
 
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.batch_rows import load_batch_rows
 from tasuki.fleet.hooks.correlator import HookPost, ReceivedEvent
-from tasuki.fleet.hosts import identify_host
-from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, is_temporary
+from tasuki.fleet.hosts import FleetHost, identify_host
+from tasuki.fleet.server_locks import build_claim
+from tasuki.fleet.store import connections, log, tables
+from tasuki.fleet.store.database import (
+    FleetDatabase,
+    build_sqlite_url,
+    create_engine,
+    is_temporary,
+)
 from tasuki.harness.protocol import AgentEvent
 
 FULL, NORMAL = 2, 1
@@ -218,3 +227,58 @@ def test_a_folder_that_another_machine_sees_knows_each(tmp_path: Path) -> None:
 
     assert len({a, b, without}) == 3
     assert [identify_host(tmp_path, [path]).id for path in (*ids, tmp_path)] == [a, b, without]
+
+
+# -- connections to PostgreSQL ---------------------------------------------------------
+
+
+def test_every_connection_gives_a_silent_network_up(fleet: FleetDatabase) -> None:
+    """Those of the pools, of the lock and of the listener: on this side, and on PostgreSQL's for their locks."""
+    url = f"{fleet.url}&tcp_user_timeout=3000"
+    claim = build_claim(fleet.url, FleetHost("h0123456789ab", "h", ()))
+    engines = [fleet.engine, create_engine(url, pool_size=1), vars(claim)["_engine"]]
+    opened = [engine.raw_connection() for engine in engines]
+    raws: list[Any] = [one.driver_connection for one in opened]
+    raws.append(connections.connect_alone(fleet.url, application_name="listens"))
+    limits = [
+        {name: raw.info.get_parameters().get(name) for name in connections.PARAMETERS}
+        for raw in raws
+    ]
+    there = [raw.execute("SHOW idle_in_transaction_session_timeout").fetchone()[0] for raw in raws]
+    for one in (*opened, raws[-1]):
+        one.close()
+    for engine in engines[1:]:
+        engine.dispose()
+
+    usual = {name: str(value) for name, value in connections.PARAMETERS.items()}
+    assert [usual, {**usual, "tcp_user_timeout": "3000"}, usual, usual] == limits
+    assert ["1min"] * 4 == there
+
+
+def test_connections_to_postgresql_are_opened_in_one_place() -> None:
+    """Elsewhere they would lack the limits."""
+    calls = re.compile(r"\bpsycopg\.connect\(|\bsa\.create_engine\(")
+    found = {
+        path.name: len(calls.findall(path.read_text()))
+        for path in (ROOT / "src").rglob("*.py")
+        if calls.search(path.read_text())
+    }
+
+    # the one of database.py is SQLite's
+    assert {"connections.py": 2, "database.py": 1} == found
+
+
+def test_waiting_too_long_for_a_connection_is_temporary(
+    fleet: FleetDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While each connection of the pool waits for PostgreSQL, the next one who wants one is told so."""
+    monkeypatch.setattr(connections, "POOL_SECONDS", 0.1)
+    database = FleetDatabase(fleet.url)
+    with ExitStack() as held:
+        for _ in range(connections.POOL_SIZE + connections.POOL_OVERFLOW):
+            held.enter_context(database.engine.connect())
+        with pytest.raises(sa.exc.OperationalError) as full:
+            database.engine.connect()
+    database.close()
+
+    assert is_temporary(full.value)

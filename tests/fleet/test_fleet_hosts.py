@@ -38,7 +38,7 @@ def test_it_starts_on_a_machine_of_any_name(tmp_path: Path, worlds: ExitStack, n
     world.serve()
     (host,) = known(world).values()
 
-    assert "ok" == world.api("GET", "/health", token=False)["status"]
+    assert "ok" == world.health()
     assert (13, "h") == (len(host["id"]), host["id"][0])
     assert name.startswith(host["label"].rstrip("…")[:MOST_LABEL_CHARACTERS])
 
@@ -394,7 +394,7 @@ def test_a_copied_folder_whose_original_runs_is_refused(copied: tuple[World, Wor
 
     assert "A server of this host" in said
     assert f"remove {HOSTS_FILE}" in said
-    assert "ok" == one.api("GET", "/health", token=False)["status"]
+    assert "ok" == one.health()
 
 
 CUT = (
@@ -410,7 +410,7 @@ def test_a_lock_whose_connection_broke_is_taken_again(copied: tuple[World, World
     retry_until(lambda: "The lock on the database is held again." in one.output.read_text(), 20)
 
     assert "A server of this host" in two.refused()
-    assert "ok" == one.api("GET", "/health", token=False)["status"]
+    assert "ok" == one.health()
 
 
 def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, str]) -> None:

@@ -299,7 +299,7 @@ def test_a_host_is_added_over_ssh(
     assert ["tasuki --version", "tasuki host join -"] == [line.partition("build2 ")[2] for line in commands]  # fmt: skip
     assert all("BatchMode=yes -p2222 -- ann@build2" in line for line in commands)
     assert ("verify-full", f"{two.data}/fleet/database-ca.pem") == (kept.query["sslmode"], kept.query["sslrootcert"])  # fmt: skip
-    assert "ok" == two.api("GET", "/health", token=False)["status"]
+    assert "ok" == two.health()
     assert {(True, kept.username), (True, f"{kept.database}_owner")} == used
     assert "is not verified" not in two.output.read_text()
 

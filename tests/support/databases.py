@@ -34,8 +34,10 @@ def missing() -> str:
 class Postgres:
     """A PostgreSQL server that listens on a socket in its own folder alone, and syncs nothing."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, namespace: str = "") -> None:
         self.folder = folder
+        self.namespace = namespace
+        """The path of a namespace of the network in which it listens everywhere; empty for nowhere."""
         self.data = folder / "data"
         self.port = port
         """Where it listens on loopback, with TLS and passwords; 0 for nowhere."""
@@ -70,10 +72,12 @@ class Postgres:
         if self.port:
             given += ["listen_addresses=127.0.0.1", f"port={self.port}", "ssl=on", "log_statement=all",
                       f"ssl_cert_file={self.folder}/server.pem", f"ssl_key_file={self.folder}/server.key"]  # fmt: skip
+        prefix = ["nsenter", f"--net={self.namespace}"] if self.namespace else []
+        given += ["listen_addresses=*"] if self.namespace else []
         settings = [word for setting in given for word in ("-c", setting)]
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*_as_nobody(), _program("postgres"), "-D", str(self.data), *settings],
+                [*prefix, *_as_nobody(), _program("postgres"), "-D", str(self.data), *settings],
                 stdout=subprocess.DEVNULL, stderr=log, cwd="/",
                 start_new_session=True,  # Ctrl-C in the terminal is not meant for it
             )  # fmt: skip
@@ -144,13 +148,14 @@ def _find_port() -> int:
 
 
 @contextmanager
-def postgres(*, guarded: bool = False) -> Iterator[Postgres]:
+def postgres(*, guarded: bool = False, namespace: str = "") -> Iterator[Postgres]:
     """A server, with a template that holds the fleet's tables; ended and taken away behind it.
 
-    `guarded`: it listens on loopback too, with TLS, and lets in by passwords alone.
+    `guarded`: it listens on loopback too, with TLS, and lets in by passwords alone. `namespace`: it
+    listens in a network of the test's own, and lets everybody in.
     """
     folder = Path(tempfile.mkdtemp(prefix="tasuki-pg-", dir="/tmp"))  # a socket's path is short
-    server = Postgres(folder, _find_port() if guarded else 0)
+    server = Postgres(folder, _find_port() if guarded else 0, namespace)
     try:
         if os.geteuid() == 0:
             os.chown(folder, _user().pw_uid, -1)
@@ -162,6 +167,9 @@ def postgres(*, guarded: bool = False) -> Iterator[Postgres]:
         if guarded:
             make_certificates(folder)
             (server.data / "pg_hba.conf").write_text(GUARD)
+        if namespace:
+            with (server.data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all 0.0.0.0/0 trust\n")
         server.start()
         make_tables(server.make(TEMPLATE, "template1"))
         yield server

@@ -196,7 +196,7 @@ class World:
         assert self.server
         assert self.server.poll() is None, self.output.read_text()[-3000:]
         try:
-            return bool(self.api("GET", "/health", token=False))
+            return bool(self.health())
         except (OSError, Refused):
             return False
 
@@ -236,6 +236,15 @@ class World:
             except ValueError:
                 told = raw
             raise Refused(error.code, told) from None
+
+    def health(self) -> str:
+        """What `/health` says: `ok`, or why it is not."""
+        try:
+            return str(self.api("GET", "/health", token=False)["status"])
+        except Refused as refused:
+            if refused.status != 503:
+                raise
+            return str(refused.body["why"])
 
     def address(self) -> str:
         """Where the server listens."""

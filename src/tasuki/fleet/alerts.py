@@ -6,19 +6,18 @@ desktop, or to the addresses of the setting `notify`.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from tasuki import notify
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents.mutes import is_muted
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -228,7 +227,7 @@ LOOK_SECONDS = 0.5
 logger = logging.getLogger("tasuki.fleet")
 
 
-class AlertNotifier:
+class AlertNotifier(BackgroundWork):
     """Sends alerts from a separate thread, so that a slow address delays nothing else.
 
     `configure` changes the addresses and the kinds while it runs. Without an address the
@@ -252,19 +251,12 @@ class AlertNotifier:
         """What went wrong with the last alert that was sent; empty where nothing did."""
         self.origin = ""
         """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+        super().__init__("notifier")
 
     def start(self) -> None:
         """Start sending."""
         recover_unfinished(self.database, self.host)
-        self._thread.start()
-
-    def close(self, seconds: float) -> None:
-        """Stop; wait some seconds for the alert that is being sent."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        super().start()
 
     def configure(self, addresses: str, kinds: str) -> None:
         """Send to these addresses, and these kinds, from now on.
@@ -293,14 +285,14 @@ class AlertNotifier:
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            try:
-                while not self._stop.is_set():
-                    alert = begin_sending(self.database, self.host, self.kinds.split())
-                    if alert is None:
-                        break
-                    self._send(alert)
-            except DBAPIError:
-                logger.warning("Notifications wait: the database does not answer.")
+            self._run_safely(self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        while not self._stop.is_set():
+            alert = begin_sending(self.database, self.host, self.kinds.split())
+            if alert is None:
+                break
+            self._send(alert)
 
     def _send(self, alert: OperatorAlert) -> None:
         addresses = self.get_addresses()

@@ -24,7 +24,9 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import ServerRuns, StoreFailed
 from tasuki.files import explain_error
+from tasuki.fleet.background import LifeSign
 from tasuki.fleet.hosts import HOSTS_FILE, FleetHost
+from tasuki.fleet.store.connections import create_postgres_engine
 from tasuki.fleet.store.start_errors import is_role_gone
 from tasuki.text_safety import shorten_to_line
 
@@ -40,11 +42,6 @@ LOCK_CLASS = 0x7A51
 """The first two bytes of the number of an advisory lock; the other six are the host's id."""
 START_LOCK = LOCK_CLASS << 48
 """The advisory lock under which servers start one after the other: tables are made once."""
-_SETTINGS = (
-    "SET tcp_keepalives_idle = 10", "SET tcp_keepalives_interval = 5",
-    "SET tcp_keepalives_count = 3",
-)  # fmt: skip
-"""With these PostgreSQL notices a vanished machine within half a minute, and frees its lock."""
 _HOLDER = sa.text(
     "SELECT a.pid, a.usename, a.application_name, a.client_addr, a.backend_start FROM pg_locks l "
     "JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted "
@@ -58,6 +55,8 @@ LostCallback = Callable[[str], None]
 
 class ServerClaim(Protocol):
     """The right to be the server of a host on a database."""
+
+    sign: LifeSign
 
     def take(self) -> None:
         """Take the claim. Raises ServerRuns where another server has it, StoreFailed."""
@@ -87,6 +86,7 @@ class FileClaim:
 
     def __init__(self, database: Path, host: FleetHost) -> None:
         self.host = host
+        self.sign = LifeSign("The lock")
         real = Path(os.path.realpath(database))
         self.database = real
         self.path = real.with_name(real.name + LOCK_SUFFIX)
@@ -237,13 +237,11 @@ class AdvisoryClaim:
         self.host, self._url = host, url
         self.name = f"tasuki {host.id} {secrets.token_hex(8)}"
         """What the connection calls itself: by it a server knows its own one that broke."""
-        self._engine = sa.create_engine(
+        self._engine = create_postgres_engine(
             url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT",
-            connect_args={
-                "connect_timeout": 5, "application_name": self.name, "keepalives_idle": 10,
-                "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15000,
-            },
+            connect_args={"application_name": self.name},
         )  # fmt: skip
+        self.sign = LifeSign("The connection that holds this host's lock")
         self._connection: sa.Connection | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -258,6 +256,7 @@ class AdvisoryClaim:
 
     def watch(self, on_lost: LostCallback) -> None:
         """Start watching the connection in a thread."""
+        self.sign.note_work()
         self._thread = threading.Thread(
             target=self._watch_connection, args=(on_lost,), name="claim", daemon=True
         )
@@ -299,8 +298,6 @@ class AdvisoryClaim:
         number = compute_lock_number(self.host.id) or 0
         connection = self._engine.connect()
         try:
-            for setting in _SETTINGS:
-                connection.exec_driver_sql(setting)
             query = sa.text("SELECT pg_try_advisory_lock(:number)")
             if connection.execute(query, {"number": number}).scalar_one():
                 self._connection = connection
@@ -336,8 +333,10 @@ class AdvisoryClaim:
             try:
                 if self._connection:
                     self._connection.exec_driver_sql("SELECT 1")
+                    self.sign.note_work()
                     continue
             except DBAPIError:
+                self.sign.note_failure()
                 self._drop()
             try:
                 if self._is_taken():

@@ -236,19 +236,23 @@ class Fleet(FleetOrders):
         self.claim.release()
         self.database.close()
 
-    def check_health(self) -> dict[str, Any]:
-        """Return whether the parts of the server work, for `/health`."""
-        database = "ok" if self.database.is_answering() else "away"
-        refuses = self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room()
-        if database == "ok" and refuses:
-            database = "refuses"
-        is_well = database == "away" or (self.engine.is_usable() and not self._unstarted)
-        workflows = "ok" if is_well and not self.engine.count_broken() else "refuses"
-        status = "ok" if database == workflows == "ok" else "degraded"
-        return {
-            "status": status, "database": database, "workflows": workflows,
-            "waiting": self.intake.waiting,
-        }  # fmt: skip
+    def list_faults(self) -> list[str]:
+        """List what does not work, as sentences for `/health`.
+
+        Nothing is asked of PostgreSQL, which may not answer; SQLite may take 2 s.
+        """
+        parts: tuple[Any, ...] = (self.claim, self.heartbeat, self.listener, self.engine)
+        faults = [text for part in parts if (text := part.sign.describe_silence())]
+        if self.database.is_sqlite and not self.database.is_answering():
+            faults.append("The database does not answer.")
+        if self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room():
+            faults.append(
+                "The database takes no writes, or has just begun to again: events and handoffs wait."
+            )
+        is_usable = not self.database.is_sqlite or self.engine.is_usable()
+        if self._unstarted or self.engine.count_broken() or not is_usable:
+            faults.append("The database of the engine takes no writes: handoffs wait.")
+        return faults
 
     def note(self, kind: str, text: str, **details: Any) -> None:
         """Write a line into the log; `details` are those of `log.note`."""
@@ -281,7 +285,7 @@ class Fleet(FleetOrders):
         self.changes.notify([handoff.agent_id])
         why = "it is locked, or there is no room on its disk"
         try:
-            if self.engine.is_usable(is_fresh=True):
+            if self.engine.is_usable():
                 self.engine.begin_handoff(commands.build_start(handoff))
                 return
         except DBAPIError as error:

@@ -1,12 +1,13 @@
 """The fleet's HTTP application: its routes, its gate, its live events."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Request, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
@@ -53,10 +54,17 @@ LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "
 logger = logging.getLogger("tasuki.web")
 
 
-@get("/health", sync_to_thread=True)
-def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
-    """Show whether the server works. Needs no token, and reveals nothing about the agents."""
-    return {"status": fleet.check_health()["status"]}
+@get("/health")
+async def show_health(fleet: NamedDependency[Fleet]) -> Response[dict[str, Any]]:
+    """Show whether the server works. Needs no token, and reveals nothing about the agents.
+
+    It waits for no thread that may wait for PostgreSQL.
+    """
+    is_sqlite = fleet.database.is_sqlite
+    faults = await asyncio.to_thread(fleet.list_faults) if is_sqlite else fleet.list_faults()
+    if faults:
+        return Response({"status": "degraded", "why": " ".join(faults)}, status_code=503)
+    return Response({"status": "ok"})
 
 
 def name_hosts(settings: Settings, tokens: ServerTokens, host: str) -> ServerHosts:

@@ -4,6 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from tasuki.fleet.delivery.messages import (
 from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal
@@ -59,17 +60,10 @@ class QueueRunner(BackgroundWork):
         super().__init__("queue")
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
-            try:
-                self.type_goals()
-                self.resume_limited()
-            except ServerClosing:
-                return
-            except sa.exc.DBAPIError as error:
-                if not is_temporary(error):
-                    logger.exception("The queue of goals")
-            except Exception:
-                logger.exception("The queue of goals")
+        with suppress(ServerClosing):
+            while not self._stop.wait(LOOK_SECONDS):
+                self._run_safely(self.type_goals)
+                self._run_safely(self.resume_limited)
 
     def type_goals(self) -> None:
         """Carry on what was claimed, then claim and type what may be typed now."""

@@ -27,7 +27,7 @@ from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
 from tasuki.fleet.store.questions import describe_question, dump_question
@@ -278,15 +278,6 @@ class FleetWatch(BackgroundWork):
             if now - started_at >= SWEEP_SECONDS:
                 self._run_safely(self.start_missing)
                 started_at = time.monotonic()
-
-    def _run_safely(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except sa.exc.DBAPIError as error:
-            if not is_temporary(error):
-                logger.exception("The watch")
-        except Exception:
-            logger.exception("The watch")
 
     # -- the spool ---------------------------------------------------------------------
 

@@ -60,15 +60,10 @@ class WorkKeeper(BackgroundWork):
     def _run(self) -> None:
         looked_at = time.monotonic()
         while not self._stop.wait(STEP_SECONDS):
-            try:
-                if time.monotonic() - looked_at >= BUSY_SECONDS:
-                    looked_at = time.monotonic()
-                    self.queue(self._find_busy())
-                self.read_due()
-            except DBAPIError:  # the database is away: again later
-                self._stop.wait(STEP_SECONDS)
-            except Exception:
-                logger.exception("What agents changed")
+            if time.monotonic() - looked_at >= BUSY_SECONDS:
+                looked_at = time.monotonic()
+                self._run_safely(lambda: self.queue(self._find_busy()))
+            self._run_safely(self.read_due)
 
     def read_due(self) -> None:
         """Read the queued agents whose last reading was long enough ago."""

@@ -4,7 +4,6 @@ import logging
 import os
 import platform
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
+from tasuki.fleet.background import BackgroundWork, LifeSign
 from tasuki.fleet.exchange.host_list import (
     HostDetails,
     HostHarness,
@@ -27,14 +27,14 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
 
-BEAT_SECONDS = 10.0
+BEAT_SECONDS, RETRY_SECONDS = 10.0, 2.0
 RECENT_SECONDS = 60.0
 """Another host that was seen within this time may be listening."""
 
 logger = logging.getLogger("tasuki.fleet")
 
 
-class HostHeartbeat:
+class HostHeartbeat(BackgroundWork):
     """Writes that this host lives, every ten seconds.
 
     `on_retired` is called with a sentence once the operator has retired this host.
@@ -48,8 +48,8 @@ class HostHeartbeat:
         self.on_retired = on_retired
         self.others = 0
         """Other hosts of the fleet that were seen lately."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self.sign = LifeSign("Writing signs of life")
+        super().__init__("heartbeat")
 
     def start(self) -> None:
         """Write the first sign of life now, the next ones in a thread.
@@ -58,26 +58,24 @@ class HostHeartbeat:
         """
         self.beat()
         if not self.database.is_sqlite:
-            self._thread.start()
+            self.sign.note_work()
+            super().start()
 
     def close(self, seconds: float) -> None:
         """Stop, and write that this host's server ended in order."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        super().close(seconds)
         try:
             self._write(msgspec.structs.replace(self._describe(), stopped=True))
         except DBAPIError:
             logger.info("The database is away: other hosts see this one as away, not as stopped.")
 
     def _run(self) -> None:
-        while not self._stop.wait(BEAT_SECONDS):
-            try:
-                self.beat()
-            except DBAPIError:
-                continue
-            except Exception:
-                logger.exception("The sign of life")
+        pause = BEAT_SECONDS
+        while not self._stop.wait(pause):
+            pause = RETRY_SECONDS
+            if self._run_safely(self.beat):
+                self.sign.note_work()
+                pause = BEAT_SECONDS
 
     def beat(self) -> None:
         """Write one sign of life, and act on what the operator decided about this host."""

@@ -9,12 +9,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.exc import DBAPIError
 
+from tasuki.fleet.background import LifeSign
+from tasuki.fleet.store.connections import connect_alone
 from tasuki.fleet.store.database import FleetDatabase
 
 LOG_CHANNEL = "tasuki_log"
@@ -50,6 +53,7 @@ class HostListener:
         self.on_log = on_log
         self.on_message = on_message
         self.has_others = has_others
+        self.sign = LifeSign("Listening to other hosts")
         self._stop = threading.Event()
         self._news = threading.Event()
         self._threads = [
@@ -60,6 +64,7 @@ class HostListener:
     def start(self) -> None:
         """Start both threads."""
         if not self.database.is_sqlite:
+            self.sign.note_work()
             for thread in self._threads:
                 thread.start()
 
@@ -80,36 +85,32 @@ class HostListener:
     def _listen(self) -> None:
         while not self._stop.is_set():
             try:
-                self._listen_once()
-            except psycopg.Error:
+                with suppress(psycopg.Error, DBAPIError):
+                    self._listen_once()
                 self._read_all()
-                self._stop.wait(RECONNECT_SECONDS)
             except Exception:
                 logger.exception("Listening to other hosts")
-                self._stop.wait(RECONNECT_SECONDS)
+            self._stop.wait(RECONNECT_SECONDS)
 
     def _listen_once(self) -> None:
         """Listen until the connection breaks, or the server ends."""
-        url = sa.make_url(self.database.url).set(drivername="postgresql")
-        address = url.render_as_string(hide_password=False)
-        with psycopg.connect(
-            address, autocommit=True, connect_timeout=5, keepalives_idle=10,
-            keepalives_interval=5, keepalives_count=3,
-            application_name=f"tasuki {self.database.host} listens",
-        ) as connection:  # fmt: skip
+        name = f"tasuki {self.database.host} listens"
+        with connect_alone(self.database.url, application_name=name) as raw:
             for channel in (LOG_CHANNEL, build_host_channel(self.database.host)):
-                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-            self._read_all()
-            read_at = time.monotonic()
+                raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             while not self._stop.is_set():
-                for notice in connection.notifies(timeout=0.5, stop_after=1):
-                    if notice.channel != LOG_CHANNEL:
-                        self.on_message()
-                    elif notice.payload != self.database.host:
-                        self.on_log()
-                if time.monotonic() - read_at > NET_SECONDS:
-                    self._read_all()
-                    read_at = time.monotonic()
+                raw.execute("SELECT 1")
+                self.sign.note_work()
+                self._read_all()
+                self._wait_for_news(raw, time.monotonic() + NET_SECONDS)
+
+    def _wait_for_news(self, raw: psycopg.Connection, until: float) -> None:
+        while not self._stop.is_set() and time.monotonic() < until:
+            for notice in raw.notifies(timeout=0.5, stop_after=1):
+                if notice.channel != LOG_CHANNEL:
+                    self.on_message()
+                elif notice.payload != self.database.host:
+                    self.on_log()
 
     def _read_all(self) -> None:
         self.on_log()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import TasukiError
+from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.exchange.thread_copies import store_thread
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
@@ -19,7 +20,7 @@ AWAY_SECONDS = 5.0
 logger = logging.getLogger("tasuki.fleet")
 
 
-class ThreadKeeper:
+class ThreadKeeper(BackgroundWork):
     """Stores what is new of a thread soon after its agent's turn ended, where `is_wanted` says so."""
 
     def __init__(self, database: FleetDatabase, is_wanted: Callable[[], bool]) -> None:
@@ -27,20 +28,13 @@ class ThreadKeeper:
         self.is_wanted = is_wanted
         self._due: dict[int, float] = {}
         self._lock = threading.Lock()
-        self._stop = threading.Event()
         self._failed: set[int] = set()
-        self._thread = threading.Thread(target=self._run, name="threads", daemon=True)
+        super().__init__("threads")
 
     def start(self) -> None:
         """Start storing; SQLite has one host, and needs no copies."""
         if not self.database.is_sqlite:
-            self._thread.start()
-
-    def close(self, seconds: float) -> None:
-        """Stop; wait some seconds for the thread that is being stored."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+            super().start()
 
     def queue(self, agents: Iterable[int]) -> None:
         """Queue agents whose turn ended; callable from any thread."""

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID, _sys_db
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.background import LifeSign
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.workflow import MoveKind
+from tasuki.fleet.store.connections import ENGINE_POOL_SIZE
 from tasuki.fleet.store.database import (
-    ENGINE_POOL_SIZE,
     create_engine,
     give_back_pages,
     is_writable,
@@ -56,10 +57,14 @@ OWNED_TABLES = (
     "application_versions",
 )
 """DBOS's tables whose rows belong to an application; the largest is changed only if others were."""
+WORKFLOW_COLUMNS = (
+    "workflow_uuid", "status", "queue_name", "executor_id", "deduplication_id", "owner_xid",
+    "started_at_epoch_ms",
+)  # fmt: skip
 WAITING_STATUSES = ("ENQUEUED", "DELAYED")
 OPEN_STATUSES = ("PENDING", *WAITING_STATUSES)
 ENDED_STATUSES = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
-USABLE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 5.0
 DELETED_AT_ONCE = 20
 """Workflows that are deleted at once."""
 ABSENT_SECONDS = 10.0
@@ -103,6 +108,17 @@ def refuse_order(_id: str, name: str, _arguments: dict[str, Any]) -> dict[str, A
     raise NotImplementedError(name)
 
 
+class _ShortPauses:
+    """The module `time` for DBOS, which would sleep for up to 90 s before it asks a lost database again."""
+
+    time = staticmethod(time.time)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        """Sleep."""
+        time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
+
+
 class HandoffEngine:
     """Runs handoffs, and orders of other hosts, on the queue of one host.
 
@@ -131,9 +147,8 @@ class HandoffEngine:
         """The function that DBOS knows as the workflow; registered at the launch."""
         self._order: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
         self._lock = threading.Lock()
+        self.sign = LifeSign("The queue of handoffs and orders")
         self._absent: dict[str, float] = {}
-        self._check_turn = threading.Lock()
-        self._last_check = (float("-inf"), True)
 
     def launch(self, former_hosts: Collection[str] = ()) -> None:
         """Launch; handoffs that were under way when the last server ended are continued.
@@ -141,9 +156,11 @@ class HandoffEngine:
         `former_hosts` are hosts whose handoffs belong to this host from now on.
         """
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # the caller reports what went wrong
+        vars(_sys_db)["time"] = _ShortPauses
         # After a power loss DBOS may forget a finished step. Steps check their effect first.
         pool = {} if self.url.startswith("sqlite") else {"pool_size": ENGINE_POOL_SIZE}
         self._engine = create_engine(self.url, synced=False, **pool)
+        sa.event.listen(self._engine, "after_cursor_execute", self._note_statement)
         check_file(self._engine)
         check_lock(self._engine)  # DBOS would wait for it for ever, in silence
         make_shrinkable(self._engine)
@@ -178,6 +195,13 @@ class HandoffEngine:
             self.close()
             raise
         logging.getLogger("dbos").setLevel(logging.ERROR)
+        self.sign.note_work()
+
+    def _note_statement(self, _connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        """Note that DBOS's thread of this host's queue looked for work."""
+        is_of_queue = threading.current_thread().name == f"queue-worker-{self.queue}"
+        if is_of_queue and "workflow_status" in statement:
+            self.sign.note_work()
 
     def _register_workflow(self) -> Callable[[str, int, str, bool, bool, MoveKind], None]:
         @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
@@ -207,7 +231,12 @@ class HandoffEngine:
     def _register_order(self) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
         @DBOS.workflow(name="order", max_recovery_attempts=MOST_RECOVERIES)
         def run_order(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            return self.carry_out_order(str(DBOS.workflow_id), name, arguments)
+            id = str(DBOS.workflow_id)
+            self._live.add(id)
+            try:
+                return self.carry_out_order(id, name, arguments)
+            finally:
+                self._live.discard(id)
 
         return run_order
 
@@ -225,13 +254,15 @@ class HandoffEngine:
                 former = owner.like(FORMER_APPLICATION)
                 table = sa.update(sa.table(name, owner, schema=schema)).where(former)
                 renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
-            self._take_workflows(connection, schema, former_hosts)
+            self._take_workflows(connection, former_hosts)
 
-    def _take_workflows(
-        self, connection: sa.Connection, schema: str | None, former_hosts: Collection[str]
-    ) -> None:
-        names = ("executor_id", "queue_name", "status")
-        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+    def _build_workflow_table(self) -> sa.TableClause:
+        assert self._engine
+        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
+        return sa.table("workflow_status", *map(sa.column, WORKFLOW_COLUMNS), schema=schema)
+
+    def _take_workflows(self, connection: sa.Connection, former_hosts: Collection[str]) -> None:
+        table = self._build_workflow_table()
         for former in former_hosts:
             for old, new in (
                 (build_queue_name(former), self.queue),
@@ -289,9 +320,7 @@ class HandoffEngine:
     def withdraw_order(self, id: str) -> bool:
         """Take an order back that no host has begun; return whether that was still possible."""
         assert self._engine
-        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
-        names = ("workflow_uuid", "status", "deduplication_id")
-        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+        table = self._build_workflow_table()
         waits = (table.c.workflow_uuid == id) & table.c.status.in_(WAITING_STATUSES)
         query = sa.update(table).where(waits).values(status="CANCELLED", deduplication_id=None)
         with self._engine.begin() as connection:
@@ -317,27 +346,40 @@ class HandoffEngine:
                 wanted[start.name] = start
         for name in set(self._broken) - set(wanted):
             self._broken.pop(name, None)
-        if not self.is_usable(is_fresh=True):
+        if not self.is_usable():
             return None
+        self._queue_lost_again()
         missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
         for start in missing:
             self.begin_handoff(start)
         return [start.id for start in missing]
 
     def _explain_broken(self, name: str) -> str:
-        """Return why an attempt is no longer carried out; empty while it is, or is not known.
-
-        DBOS keeps an attempt pending for ever if it could not record a step: its thread is gone.
-        """
+        """Return why an attempt is no longer carried out; empty while it is, or is not known."""
         status: Any = DBOS.get_workflow_status(name)
         if status is None or status.status in WAITING_STATUSES or name in self._live:
-            self._absent.pop(name, None)
             return ""
-        if status.status != "PENDING" or name in self._broken:
-            return self._broken.get(name) or "The engine gave this attempt up."
-        since = self._absent.setdefault(name, time.monotonic())
-        is_gone = time.monotonic() - since > ABSENT_SECONDS and len(self._live) < THREADS
-        return "Its thread ended." if is_gone else ""
+        if status.status == "PENDING" and name not in self._broken:
+            return ""
+        return self._broken.get(name) or "The engine gave this attempt up."
+
+    def _queue_lost_again(self) -> None:
+        """Queue again what has no thread here although this host took it from the queue.
+
+        The database's answer to that was lost, or an end could not be recorded.
+        """
+        assert self._engine
+        now, table = time.monotonic(), self._build_workflow_table()
+        taken = (table.c.status == "PENDING") & (table.c.executor_id == self.host)
+        with self._engine.begin() as connection:
+            ids = connection.execute(sa.select(table.c.workflow_uuid).where(taken)).scalars().all()
+            absent = set(ids) - self._live - set(self._broken)
+            self._absent = {id: self._absent.get(id, now) for id in absent}
+            late = [id for id, since in self._absent.items() if now - since > ABSENT_SECONDS]
+            if late and len(self._live) < THREADS:
+                lost = taken & table.c.workflow_uuid.in_(late)
+                values = {"status": "ENQUEUED", "owner_xid": None, "started_at_epoch_ms": None}
+                connection.execute(sa.update(table).where(lost).values(values))
 
     def count_broken(self) -> int:
         """Count the attempts that lost their thread and are not yet known to have failed."""
@@ -364,23 +406,13 @@ class HandoffEngine:
             deleted += len(ended)
         return deleted
 
-    def is_usable(self, *, is_fresh: bool = False) -> bool:
+    def is_usable(self) -> bool:
         """Whether its database can be read and written now; True before the launch.
 
-        May wait for 2 s.
-
-        For a file, the writer's lock is taken for a moment. The result is reused for a second,
-        unless `is_fresh` is set.
+        May wait for 2 s. For a file, the writer's lock is taken for a moment.
         """
-        if self._engine is None:
+        if (engine := self._engine) is None:
             return True
-        with self._check_turn:
-            now = time.monotonic()
-            if is_fresh or now - self._last_check[0] > USABLE_SECONDS:
-                self._last_check = (now, self._check_database(self._engine))
-            return self._last_check[1]
-
-    def _check_database(self, engine: sa.Engine) -> bool:
         schema = None if engine.dialect.name == "sqlite" else SCHEMA
         queues = sa.table("queues", sa.column("name"), schema=schema)
         try:

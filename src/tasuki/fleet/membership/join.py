@@ -27,10 +27,10 @@ from tasuki.fleet.membership.urls import (
     render_url,
     write_url,
 )
+from tasuki.fleet.store.connections import create_postgres_engine
 from tasuki.fleet.store.start_errors import extract_reason
 
 CERTIFICATES_FILE = "database-ca.pem"
-CONNECT_SECONDS = 10
 LEAVE_OPTION = "--leave-agents"
 _NEW_TOKEN = "Make a new one on a host of the fleet: tasuki host add"  # noqa: S105 a sentence
 _NO_TOKEN = (
@@ -161,9 +161,7 @@ def _call_function(connection: sa.Connection, host_id: str, label: str, verifier
 @contextmanager
 def _connect(url: sa.URL, *, is_token: bool = True) -> Iterator[sa.Connection]:
     """Yield a connection; its failure is explained. Raises NotPossible, StoreFailed."""
-    engine = sa.create_engine(
-        url, poolclass=sa.NullPool, connect_args={"connect_timeout": CONNECT_SECONDS}
-    )
+    engine = create_postgres_engine(url, poolclass=sa.NullPool)
     try:
         with engine.connect() as connection:
             yield connection

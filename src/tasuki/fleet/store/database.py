@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tasuki.errors import StoreFailed
+from tasuki.fleet.store.connections import create_postgres_engine
 
 PATIENCE = 2.0
 """Seconds for which an absent database is retried; steps and events start over and wait longer."""
@@ -30,13 +31,6 @@ CONVERTED_BYTES = 128 << 20
 """Larger SQLite files are not made shrinkable at the start: 100 MB take a second."""
 WRITE_LOCK = 7_265_827
 """PostgreSQL's advisory lock for writes that must be alone in the whole fleet."""
-POOL_SIZE, ENGINE_POOL_SIZE, POOL_OVERFLOW = 4, 2, 1
-"""Connections to PostgreSQL: of the fleet's own pool, of DBOS's, and how many more each may have.
-
-With the one that holds the server's lock and the one that listens a server has 10 at most.
-"""
-IDLE_SECONDS = 3.0
-"""A connection that was idle for this long is asked whether it lives, before it is used."""
 
 _AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
 """What SQLite says when its file cannot be used for now."""
@@ -90,54 +84,12 @@ def create_engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine
     """
     url = normalize_url(url)
     if not url.startswith("sqlite"):
-        sql_engine = sa.create_engine(
-            url,
-            pool_size=options.pop("pool_size", POOL_SIZE),
-            max_overflow=POOL_OVERFLOW,
-            pool_use_lifo=True,
-            connect_args={"connect_timeout": 5},
-            **options,
-        )
-        sa.event.listen(sql_engine, "handle_error", _mark_away)
-        sa.event.listen(sql_engine, "checkin", _note_return)
-        sa.event.listen(sql_engine, "checkout", _check_idle)
-        return sql_engine
+        return create_postgres_engine(url, **options)
     sql_engine = sa.create_engine(
         url, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True, **options
     )
     sa.event.listen(sql_engine, "connect", partial(_on_connect, synced=synced))
     return sql_engine
-
-
-def _note_return(_connection: Any, record: Any) -> None:
-    record.info["returned_at"] = time.monotonic()
-
-
-def _check_idle(connection: Any, record: Any, _proxy: Any) -> None:
-    """Ask a connection that was idle whether it lives; the pool then takes another one.
-
-    Asking before each use would cost a round trip each time.
-    """
-    returned_at = record.info.get("returned_at")
-    if returned_at is None or time.monotonic() - returned_at < IDLE_SECONDS:
-        return
-    try:
-        connection.autocommit = True  # otherwise this would be three round trips
-        connection.execute("SELECT 1")
-        connection.autocommit = False
-    except Exception as error:
-        raise sa.exc.DisconnectionError from error
-
-
-def _mark_away(context: sa.engine.ExceptionContext) -> None:
-    """Mark every error of PostgreSQL's connection as temporary.
-
-    DBOS 3.4 recognizes those by words in the driver's message and gives up on other words, such
-    as "connection is bad: …", which psycopg 3.3 says of a lost socket. It trusts the mark.
-    """
-    error = context.sqlalchemy_exception
-    if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None:
-        context.is_disconnect = True
 
 
 def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:

@@ -23,7 +23,7 @@ from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.database import FleetDatabase, give_back_pages, is_temporary
+from tasuki.fleet.store.database import FleetDatabase, give_back_pages
 
 DAY_SECONDS = 86400.0
 FIRST_PIECE, MOST_PIECE = 50, 1000
@@ -64,14 +64,11 @@ class FleetPruner(BackgroundWork):
         pause = FIRST_SECONDS
         while not self._stop.wait(pause):
             pause = EVERY_SECONDS
-            try:
-                if rows := self.prune():
-                    log.info("%d rows older than %d days were deleted.", rows, self.read_days())
-            except sa.exc.DBAPIError as error:
-                if not is_temporary(error):
-                    log.exception("Old rows could not be deleted.")
-            except Exception:
-                log.exception("Old rows could not be deleted.")
+            self._run_safely(self._prune_and_log)
+
+    def _prune_and_log(self) -> None:
+        if rows := self.prune():
+            log.info("%d rows older than %d days were deleted.", rows, self.read_days())
 
     def prune(self) -> int:
         """Delete what is too old, with pauses; return how many rows. Ends early when stopped."""

@@ -57,7 +57,7 @@ def show_doctor(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageRespo
 
 def _build_fleet_group(fleet: Fleet, report: DoctorReport) -> DoctorGroup:
     curl = report.fleet.curl if report.fleet else ""
-    health = fleet.check_health()["status"]
+    health = " ".join(fleet.list_faults()) or "ok"
     rows = [
         DoctorRow("Server", f"tasuki {report.tasuki}, {health}", "done" if health == "ok" else "attn"),
         DoctorRow("tmux", report.tmux or "not found", "done" if report.tmux else "attn", "" if report.tmux else "Install tmux, for example: apt install tmux; or brew install tmux"),

@@ -37,7 +37,7 @@ def _build_facts(request: AnyRequest, fleet: Fleet) -> list[tuple[str, str]]:
         ("Version", __version__), ("Address", request.headers.get("host", "")), ("Host", socket.gethostname()),
         ("Data", str(fleet.data.parent)), ("Personas", str(fleet.root / "data" / "personas")),
         ("Database", "SQLite" if fleet.database.is_sqlite else "PostgreSQL"),
-        ("Agents run in tmux", fleet.loaded.settings.fleet_tmux), ("Health", fleet.check_health()["status"]),
+        ("Agents run in tmux", fleet.loaded.settings.fleet_tmux), ("Health", " ".join(fleet.list_faults()) or "ok"),
     ]  # fmt: skip
 
 
