@@ -33,7 +33,6 @@ def assert_able(one: NetworkWorld, two: NetworkWorld, agent: int, text: str) -> 
     assert ("proven", 1, "done") == (sent["state"], len(two.prompts(text)), handoff["state"])
 
 
-@pytest.mark.long
 def test_a_host_whose_packets_are_dropped_says_so_and_recovers(pair: Pair) -> None:
     """`/health` names the parts that do not work for as long as they do not; no restart is needed."""
     network, one, two = pair
@@ -54,7 +53,6 @@ def test_a_host_whose_packets_are_dropped_says_so_and_recovers(pair: Pair) -> No
     assert (pid, None) == (two.server.pid, two.server.poll())
 
 
-@pytest.mark.long
 def test_a_host_whose_connections_are_forgotten_opens_new_ones(pair: Pair) -> None:
     """All that were open are dead in silence, as behind a NAT that forgot them: the host goes on with others."""
     network, one, two = pair
