@@ -214,7 +214,8 @@ def test_everything_moves_off_a_host(fleet: Machines) -> None:
     assert {a["persona"] for a in moved} == {"developer-con-1", "developer-ida-1"}
     assert len({a["cwd"] for a in moved}) == 2
     assert said.count(", done") == 2
-    assert one.agent(agent)["ended_at"] and one.agent(second)["ended_at"]
+    assert one.agent(agent)["ended_at"]
+    assert one.agent(second)["ended_at"]
     assert one.agent(third)["ended_at"] is None
 
 

@@ -45,6 +45,32 @@ def test_a_window_opens_in_the_background(panes: TmuxPanes, terminal: Terminal, 
     assert active.splitlines() == ["mine 1", "a window 0"]
 
 
+def test_a_session_that_nobody_looks_at_stays(
+    panes: TmuxPanes, terminal: Terminal, log: Path, tmp_path: Path
+) -> None:
+    """Where the user's settings end such sessions, that of agents is left out."""
+    (tmp_path / "tmux.conf").write_text("set -g destroy-unattached on\n")
+    terminal.base = (*terminal.base, "-f", str(tmp_path / "tmux.conf"))
+    opened = prompt(panes, log)
+
+    assert runs(opened.pid)
+    assert terminal.run(("show-options", "-gv", "destroy-unattached")).strip() == "on"
+
+
+def test_a_tmux_that_ends_by_itself_is_named(
+    panes: TmuxPanes, terminal: Terminal, log: Path, tmp_path: Path
+) -> None:
+    """No window can stay there: the refusal names the option, and how to switch it off."""
+    (tmp_path / "tmux.conf").write_text("set -s exit-unattached on\n")
+    terminal.base = (*terminal.base, "-f", str(tmp_path / "tmux.conf"))
+    with pytest.raises(LaunchFailed) as refused:
+        prompt(panes, log)
+
+    assert "its option exit-unattached is on" in str(refused.value)
+    assert "tmux set-option -s exit-unattached off" in str(refused.value)
+    assert "nothing was started" in str(refused.value)
+
+
 def test_the_session_is_made_where_it_is_missing(panes: TmuxPanes, log: Path) -> None:
     """Without any server the first window brings the session with it."""
     assert not panes.read_status().running

@@ -106,6 +106,13 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_signs_of_a_pattern_in_a_folder_are_taken_for_themselves() -> None:
+    """Claude Code 2.1.332 reads a rule as a pattern, in which nothing stands for a parenthesis."""
+    argv = CLAUDE.plan_start(AgentRequest("/w", "s-1", writable=("/a [1]*(x)",))).argv
+
+    assert argv[argv.index("--allowedTools") + 1] == r"Read(//a \[1\]\*?x?/**)"
+
+
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [

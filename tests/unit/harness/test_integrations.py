@@ -369,6 +369,55 @@ def test_damaged_settings_of_codex_are_told(session: Session, home: Path) -> Non
     assert "it is not TOML" in doctor(session, "codex")
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "payload"),
+    [
+        ("claude", ".claude/skills/handoff/SKILL.md", {"hook_event_name": "UserPromptSubmit", "prompt": "/handoff x"}),
+        ("claude", ".claude/commands/handoff.md", {"hook_event_name": "UserPromptSubmit", "prompt": "/handoff x"}),
+        ("codex", ".agents/skills/handoff/SKILL.md", {"hook_event_name": "UserPromptSubmit", "prompt": "$handoff x"}),
+        ("opencode", ".opencode/command/handoff.md", {"event": "handoff", "session": "ses_1", "goal": "x"}),
+        ("gemini", ".gemini/commands/handoff.toml", None),
+        ("copilot", ".github/skills/handoff/SKILL.md", None),
+    ],
+)  # fmt: skip
+def test_the_users_own_command_stays_theirs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    file: str,
+    payload: dict[str, Any] | None,
+) -> None:
+    """One of the project by the same name is left alone, and named; tasuki's own file is no such one."""
+    monkeypatch.chdir(tmp_path)
+    call = {**(payload or {}), "cwd": str(tmp_path), "session_id": "s", "transcript_path": "/t"}
+    own = tmp_path / file
+    own.parent.mkdir(parents=True)
+    own.write_text("Written by `tasuki install`\n")
+    assert made(name).describe_own_command() == ()
+    assert payload is None or made(name).parse_hook_call(call)
+    own.write_text("---\nname: handoff\n---\nMine.\n")
+    (told,) = made(name).describe_own_command()
+
+    assert f"is your own, from {own}" in told
+    assert payload is None or made(name).parse_hook_call(call) is None
+
+
+def test_claude_gets_another_command_beside_the_users_own(home: Path) -> None:
+    """What is installed then, and what the hook takes, is `/tasuki:handoff`."""
+    own = home / ".claude" / "skills" / "handoff" / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("Mine.\n")
+    claude = made("claude")
+    paths = [one.path for one in claude.list_additions(("tasuki",)) if isinstance(one, OwnFile)]
+    payload = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "session_id": "s"}
+    call = claude.parse_hook_call({**payload, "prompt": "/tasuki:handoff go on"})
+
+    assert claude.command == "/tasuki:handoff GOAL"
+    assert str(home / ".claude" / "commands" / "tasuki" / "handoff.md") in paths
+    assert call
+    assert (call.kind, call.text) == ("handoff", "go on")
+
+
 def test_hooks_of_claude_that_are_off_elsewhere_are_told(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
