@@ -200,7 +200,7 @@ def test_nobody_lands_where_another_agent_works(fleet: Machines) -> None:
 
 def test_everything_moves_off_a_host(fleet: Machines) -> None:
     """Two agents of one checkout come into two places; one without a persona stays, and it is said why."""
-    one, two, agent, here, there = prepare_move(fleet)
+    one, two, agent, here, _there = prepare_move(fleet)
     second = one.worked(one.started(cwd=str(here), persona=one.named_persona("ida")))
     third = one.started(cwd=str(here), persona="")
     dry = one.tasuki("host", "move-all", "--to", host_of(two), "--dry-run", code=1)
