@@ -193,6 +193,18 @@ def test_an_agent_whose_hooks_are_not_there_is_not_started(world: World) -> None
     assert (status, "tasuki install claude --fleet" in sentence) == (400, True)
 
 
+def test_an_agent_whose_hooks_are_off_in_its_folder_is_not_started(world: World) -> None:
+    """The project's own settings decide there; the refusal names the file."""
+    file = world.work / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('{"disableAllHooks": true}')
+    status, said = refusal(world, "/api/agents", {"harness": "claude", "cwd": str(world.work)})
+
+    assert status == 400
+    assert f'Remove "disableAllHooks" from {file}.' in said
+    assert world.api("GET", "/api/agents")["agents"] == []
+
+
 def test_an_agent_that_was_being_started_when_the_server_ended(world: World) -> None:
     """A server that is killed between an agent's row and its window: the next one starts it, once."""
     world.kill()

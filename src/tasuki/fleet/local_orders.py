@@ -108,7 +108,7 @@ class LocalOrders:
             self._check_persona(slug, order_id)
             name = request.harness or queries.load_persona(self.database, slug).harness
         check_folder(request.cwd)
-        check_hooks(self.fleet.data, name)
+        check_hooks(self.fleet.data, name, request.cwd)
         agent = self.fleet.lifecycle.create_agent(request, order_id)
         self.fleet.changes.notify([agent.id])
         return agent.id

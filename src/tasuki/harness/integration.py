@@ -168,8 +168,8 @@ class HarnessIntegration(Protocol):
         """Format what the hook prints; empty for nothing. Most have Claude's shape."""
         return format_claude_answer(call, answer)
 
-    def find_obstacles(self) -> tuple[str, ...]:
-        """Find what in the user's settings keeps tasuki's parts from working.
+    def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
+        """Find what in the settings keeps tasuki's parts from working in a folder.
 
         Each is a sentence, and one that says how to fix it.
         """

@@ -296,8 +296,11 @@ def check_folder(cwd: str) -> None:
         raise NotPossible(f"There is no folder {cwd}. Name one that exists: --cwd")
 
 
-def check_hooks(data: Path, name: str) -> None:
-    """Raise NotPossible where a harness lacks the fleet's hooks: its agents would be silent."""
+def check_hooks(data: Path, name: str, cwd: str = "") -> None:
+    """Raise NotPossible where the fleet's hooks of a harness are missing, or off in a folder.
+
+    Its agents would be silent.
+    """
     adapter = harnesses.get_harness(name)
     control = harnesses.get_control(adapter)
     if control is None:
@@ -309,6 +312,9 @@ def check_hooks(data: Path, name: str) -> None:
             f"The fleet's hooks are not in {adapter.title}: its agents would report nothing. "
             f"Install them: tasuki install {name} --fleet"
         )
+    integration = harnesses.get_integration(adapter)
+    if obstacles := integration.find_obstacles(Path(cwd)) if integration and cwd else ():
+        raise NotPossible(f"Agents of {adapter.title} would report nothing there. {obstacles[0]}")
 
 
 def _write_private(path: Path, content: bytes) -> None:

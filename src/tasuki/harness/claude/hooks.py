@@ -194,9 +194,9 @@ class ClaudeIntegration(HarnessIntegration):
         days = read_setting(get_projects_folder().parent / "settings.json", "cleanupPeriodDays")
         return days if isinstance(days, int | float) and days >= 0 else DEFAULT_RETENTION_DAYS
 
-    def find_obstacles(self) -> tuple[str, ...]:
+    def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
         settings = get_projects_folder().parent / "settings.json"
-        others = (Path(".claude/settings.json"), Path(".claude/settings.local.json"))
+        others = (cwd / ".claude/settings.json", cwd / ".claude/settings.local.json")
         return (
             *find_rejected_json(settings, "Claude Code skips the whole of", ("mark",)),
             *find_rejected_json(_get_state_file(), "Claude Code does not start with", ("mark",)),

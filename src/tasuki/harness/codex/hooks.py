@@ -114,7 +114,7 @@ class CodexIntegration(HarnessIntegration):
     def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (get_home(), find_home_folder() / ".agents", cwd / ".agents", cwd / ".codex")
 
-    def find_obstacles(self) -> tuple[str, ...]:
+    def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
         folder = get_home()
         try:
             toml_text.parse_toml(read_settings(folder / "config.toml"))

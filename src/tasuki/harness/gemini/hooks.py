@@ -164,7 +164,7 @@ class GeminiIntegration(HarnessIntegration):
         age = _AGE.fullmatch(str(retention.get("maxAge", "")))
         return int(age[1]) * _DAYS[age[2]] if age else DEFAULT_RETENTION_DAYS
 
-    def find_obstacles(self) -> tuple[str, ...]:
+    def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
         path = get_home() / "settings.json"
         if rejected := find_rejected_json(path, "Gemini CLI does not start with", ("comments",)):
             return rejected

@@ -134,7 +134,7 @@ class PiIntegration(HarnessIntegration):
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         return format_plugin_answer(call, answer)
 
-    def find_obstacles(self) -> tuple[str, ...]:
+    def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
         path = self.home / "settings.json"
         listed = read_setting(path, "extensions")
         names = (
