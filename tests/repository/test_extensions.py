@@ -282,6 +282,17 @@ def test_the_command_is_taken_out_and_what_tasuki_says_is_shown(stage: Stage) ->
     assert stage.opencode(command="handoff", screen=False)[-1][0] == "stopped"
 
 
+def test_a_command_of_the_users_own_is_left_alone(stage: Stage) -> None:
+    """The plugin takes `/handoff` where the file of that name is tasuki's, or there is none."""
+    stage.answers(hook="Drafted.")
+    file = stage.folder.parent / "command" / "handoff.md"
+    file.parent.mkdir()
+    file.write_text("Written by `tasuki install`")
+    assert stage.opencode(command="handoff", goal=GOAL)[-1][0] == "stopped"
+    file.write_text("Write a note for the next session.")
+    assert stage.opencode(command="handoff", goal=GOAL) == [["passed"]]
+
+
 @pytest.mark.parametrize(("script", "what"), [
     ("exit 0", "tasuki said nothing."), ("echo Traceback; exit 1", "tasuki ended with status 1."),
     ("exit 2", "tasuki ended with status 2."), ("kill -9 $$", "tasuki was ended by SIGKILL."),

@@ -101,8 +101,6 @@ class OpencodeIntegration(HarnessIntegration):
             kind: HookKind = "compacting" if event == "compacting" else "compacted"
             text = get_text(payload, "text")
             return replace(call, kind=kind, text=text, can_replace=event == "compacted")
-        if event == "handoff" and self.find_own_command(Path(call.cwd)):
-            return None
         if event == "handoff":
             goal = get_text(payload, "goal").rstrip(" ")  # opencode appends one to what is pasted
             return replace(call, kind="handoff", text=goal)

@@ -1,6 +1,8 @@
 // tasuki in opencode: /handoff <goal>, and a suggestion when the context fills up.
 // Written by `tasuki install`; `tasuki uninstall opencode` removes it. Seen: opencode 1.18.
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 const TASUKI = ["tasuki"];
 const SHOWN = 15000; // milliseconds that a message stays
@@ -8,6 +10,18 @@ const HANDOFF_SECONDS = 300;
 const TURN_SECONDS = 60;
 const MAX_OUTPUT = 1 << 20;
 const GONE = 127; // what a shell's exit code is where there is no such program
+
+/** Whether /handoff is a command of the user's own, which is left alone. */
+function isOwn(directory) {
+  const folders = [fileURLToPath(new URL("..", import.meta.url)), `${directory}/.opencode`];
+  return folders.some((folder) => ["command", "commands"].some((name) => {
+    try {
+      return !readFileSync(`${folder}/${name}/handoff.md`, "utf8").includes("tasuki install");
+    } catch {
+      return false;
+    }
+  }));
+}
 
 /** What tasuki says to a call of a hook: its exit code and its words. Never throws. */
 function tasuki(payload, seconds) {
@@ -49,11 +63,10 @@ export const TasukiHandoff = async ({ client, directory }) => {
   return {
     // An error thrown here ends the command before the model sees it; its text is not shown.
     "command.execute.before": async (input) => {
-      if (input.command !== "handoff") return;
+      if (input.command !== "handoff" || isOwn(directory)) return;
       const call = { event: "handoff", session: input.sessionID, cwd: directory, goal: input.arguments ?? "" };
       const { code, said } = await tasuki(call, HANDOFF_SECONDS);
       if (code === GONE) return show("tasuki is not installed any more. To remove its parts, install it again and run: tasuki uninstall opencode");
-      if (code === 0 && !said) return; // The command is the user's own.
       const told = said || "tasuki said nothing. In a terminal: tasuki doctor opencode";
       await show(told);
       throw new Error(told);
