@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
 NEEDED_MODULES = (
-    "alembic dbos jinja2 litestar markdown_it prometheus_client psycopg sqlalchemy uvicorn".split()
+    "dbos jinja2 litestar markdown_it prometheus_client psycopg sqlalchemy uvicorn".split()
 )
 """Packages of the extra `server`."""
 

@@ -34,8 +34,6 @@ from tasuki.fleet.store.start_errors import check_file, check_lock
 
 APPLICATION = "tasuki"
 """The name of the fleet in DBOS, the same on every host."""
-FORMER_APPLICATION = "tasuki-%"
-"""The name that an older tasuki used: the host's name was a part of it."""
 VERSION = "fleet-1"
 """Pinned for the whole fleet: a newer tasuki continues handoffs that an older one began."""
 SCHEMA = "tasuki_workflows"
@@ -47,15 +45,6 @@ POLL_SECONDS, SHARED_POLL_SECONDS = 0.25, 1.0
 LOST_POLL_SECONDS = 2.0
 """A poll costs 4 ms even when there is no work; lost agents can wait this long."""
 ORDER_LOOK_SECONDS = 0.1
-LARGEST_TABLE = "operation_outputs"
-OWNED_TABLES = (
-    "workflow_status",
-    LARGEST_TABLE,
-    "queues",
-    "workflow_schedules",
-    "application_versions",
-)
-"""DBOS's tables whose rows belong to an application; the largest is changed only if others were."""
 WAITING_STATUSES = ("ENQUEUED", "DELAYED")
 OPEN_STATUSES = ("PENDING", *WAITING_STATUSES)
 ENDED_STATUSES = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -147,7 +136,7 @@ class HandoffEngine:
         check_file(self._engine)
         check_lock(self._engine)  # DBOS would wait for it for ever, in silence
         make_shrinkable(self._engine)
-        self._rename_owner(self._engine, former_hosts)
+        self._take_workflows(self._engine, former_hosts)
         config: DBOSConfig = {
             "name": APPLICATION,
             "system_database_url": self.url,
@@ -211,35 +200,21 @@ class HandoffEngine:
 
         return run_order
 
-    def _rename_owner(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
-        """Rename what an older tasuki wrote, before DBOS looks for it."""
+    def _take_workflows(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
         schema = None if engine.dialect.name == "sqlite" else SCHEMA
-        if not sa.inspect(engine).has_table(OWNED_TABLES[-1], schema):
-            return
-        with engine.begin() as connection:
-            renamed = 0
-            for name in OWNED_TABLES:
-                if name == LARGEST_TABLE and not renamed:
-                    continue
-                owner = sa.column("application_name", sa.Text)
-                former = owner.like(FORMER_APPLICATION)
-                table = sa.update(sa.table(name, owner, schema=schema)).where(former)
-                renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
-            self._take_workflows(connection, schema, former_hosts)
-
-    def _take_workflows(
-        self, connection: sa.Connection, schema: str | None, former_hosts: Collection[str]
-    ) -> None:
         names = ("executor_id", "queue_name", "status")
         table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
-        for former in former_hosts:
-            for old, new in (
-                (build_queue_name(former), self.queue),
-                (build_lost_queue_name(former), build_lost_queue_name(self.host)),
-            ):
-                mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
-                values = {"executor_id": self.host, "queue_name": new}
-                connection.execute(sa.update(table).where(mine).values(values))
+        if not former_hosts or not sa.inspect(engine).has_table(table.name, schema):
+            return
+        with engine.begin() as connection:
+            for former in former_hosts:
+                for old, new in (
+                    (build_queue_name(former), self.queue),
+                    (build_lost_queue_name(former), build_lost_queue_name(self.host)),
+                ):
+                    mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
+                    values = {"executor_id": self.host, "queue_name": new}
+                    connection.execute(sa.update(table).where(mine).values(values))
 
     def begin_handoff(self, start: HandoffStart) -> None:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""

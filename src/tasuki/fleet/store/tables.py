@@ -1,4 +1,4 @@
-"""The tables of the fleet. Times are seconds since 1970, UTC. `migrations/` creates them."""
+"""The tables of the fleet. Times are seconds since 1970, UTC."""
 
 from typing import Any
 
@@ -276,6 +276,7 @@ hosts = sa.Table(
     sa.Column("given_up_at", sa.Double),
     sa.Column("retired_at", sa.Double),
     sa.Column("details", sa.JSON, nullable=False, server_default="{}"),
+    sa.Column("public_key", sa.Text, nullable=False, server_default=""),  # proves its orders
 )
 
 persona_files = sa.Table(
