@@ -32,7 +32,7 @@ from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
 from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
 from tasuki.fleet.fleet_orders import FleetOrders
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.handoff.engine import HandoffEngine, build_queue_name
+from tasuki.fleet.handoff.engine import HandoffEngine, build_queue_name, refused_rows
 from tasuki.fleet.handoff.moves import answer_target_question
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext
@@ -304,6 +304,9 @@ class Fleet(FleetOrders):
         started = self.engine.reconcile(
             starts, lambda id, why: self.step_runner.give_up(by_id[id], why)
         )
+        if refused_rows:
+            self.note("alarm", refused_rows.pop(), data={"code": "row_refused"})
+            refused_rows.clear()
         if started is None:
             return
         for id in started:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import HostAway, TasukiError
@@ -106,7 +107,7 @@ def carry_out_order(
 
     while True:
         try:
-            return {"value": carry_out(id, name, arguments)}
+            return {"value": msgspec.to_builtins(carry_out(id, name, arguments))}
         except TasukiError as error:
             return pack_error(error)
         except DBAPIError as error:
