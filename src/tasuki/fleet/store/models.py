@@ -296,6 +296,8 @@ class MovePlan(Struct, frozen=True):
     in_place: bool = False
     undone: str = ""
     """What was undone after a failure, as a sentence."""
+    signed: dict[str, Any] | None = None
+    """By the host that began it."""
 
 
 class FleetHandoff(Struct, frozen=True):

@@ -17,6 +17,7 @@ from sqlalchemy.schema import CreateColumn
 from tasuki.errors import StoreFailed
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.row_rules import keep_own_rows
 
 COPY_MARK = ".before-"
 MOST_COPIES = 3
@@ -44,6 +45,7 @@ def _add_columns(connection: sa.Connection, *columns: sa.Column[Any]) -> None:
 
 def _upgrade_to_0015(connection: sa.Connection) -> None:
     _add_columns(connection, tables.hosts.c.public_key)
+    keep_own_rows(connection)
 
 
 UPGRADES: dict[str, Callable[[sa.Connection], None]] = {"0015": _upgrade_to_0015}
@@ -83,6 +85,7 @@ def _create_tables(connection: sa.Connection) -> None:
     tables.metadata.create_all(connection)
     for name in ("host_requests", "host_answers") if connection.dialect.name != "sqlite" else ():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET UNLOGGED")
+    keep_own_rows(connection)
     connection.execute(sa.insert(_VERSION).values(version_num=NEWEST))
 
 
