@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.errors import NotPossible, StoreFailed
+from tasuki.errors import Refused, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.exchange.host_list import build_database_clock, read_labels
 from tasuki.fleet.store import tables
@@ -104,7 +104,7 @@ class HostGate:
         return {**data, "signed": {"host": host, "at": now, "proof": proof}}
 
     def find_sender(self, receiver: str, id: str, kind: str, data: Mapping[str, Any]) -> tuple[str, float]:  # fmt: skip
-        """Find who signed an order, and how old it is in seconds. Raises NotPossible for nobody."""
+        """Find who signed an order, and how old it is in seconds. Raises Refused for nobody."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -125,7 +125,7 @@ class HostGate:
             ValueError,
             InvalidSignature,
         ) as error:
-            raise NotPossible(
+            raise Refused(
                 f"{self._describe()} takes no order that no host of the fleet has signed. If it came from a host with an "
                 "older tasuki, upgrade that."
             ) from error
@@ -134,7 +134,7 @@ class HostGate:
     def check(self, id: str, kind: str, data: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """Check an order of another host: signed, not older than `seconds`, allowed, and new.
 
-        Returns its data. Raises NotPossible with the rule.
+        Returns its data. Raises Refused with the rule.
         """
         sender, age = self.find_sender(self.database.host, id, kind, data)
         self.check_rules(sender, kind, data)
@@ -142,18 +142,16 @@ class HostGate:
         with self._lock:
             self._known = {known: end for known, end in self._known.items() if end > now}
             if age > seconds or id in self._known:
-                raise NotPossible(
-                    f"{self._describe()} was given this order before. Nothing was done."
-                )
+                raise Refused(f"{self._describe()} was given this order before. Nothing was done.")
             self._known[id] = now + seconds
         return {name: value for name, value in data.items() if name != "signed"}
 
     def check_rules(self, sender: str, kind: str, data: Mapping[str, Any]) -> None:
-        """Raise NotPossible where the policy does not let a host do something."""
+        """Raise Refused where the policy does not let a host do something."""
         rules = self._find_rules(sender)
         wanted = (*DEEDS.get(kind, ()), *(("move",) if data.get("move") else ()))
         if missing := [deed for deed in wanted if deed not in rules.may]:
-            raise NotPossible(
+            raise Refused(
                 f'{self._describe()} refuses "{missing[0]}" from {self._describe(sender)}: its policy does not allow it. '
                 f'To allow it, add "{missing[0]}" to `may` under [hosts.{sender}] in {self.folder / POLICY_FILE} there.'
             )
@@ -161,20 +159,20 @@ class HostGate:
         self.check_permission(sender, request.get("permission") or "", request.get("arguments") or ())  # fmt: skip
 
     def check_permission(self, sender: str, permission: str, arguments: Any) -> None:
-        """Raise NotPossible where another host may have no agent started with these rights."""
+        """Raise Refused where another host may have no agent started with these rights."""
         given = self._find_rules(sender).permissions
         if sender == self.database.host or "*" in given:
             return
         if (permission and permission not in given) or arguments:
             what = f"the permission mode {permission!r}" if permission else "further arguments"
-            raise NotPossible(
+            raise Refused(
                 f"{self._describe()} starts no agent with {what} for {self._describe(sender)}. To allow it, add "
                 f'"{"*" if arguments else permission}" to `permissions` under [hosts.{sender}] in '
                 f"{self.folder / POLICY_FILE} there."
             )
 
     def check_move(self, handoff: FleetHandoff, plan: MovePlan) -> None:
-        """Raise NotPossible for a move that nobody ordered who may."""
+        """Raise Refused for a move that nobody ordered who may."""
         data = {"agent_id": handoff.agent_id, "signed": plan.signed}
         sender, _ = self.find_sender(handoff.target_host, handoff.id, "move", data)
         if sender != self.database.host:
@@ -187,7 +185,7 @@ class HostGate:
         except FileNotFoundError:
             policy = HostPolicy()
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise NotPossible(
+            raise Refused(
                 f"{path} cannot be used, so no other host may do anything here: {error}. How to write it: tasuki docs machines"
             ) from error
         return policy.hosts.get(sender, policy.default)

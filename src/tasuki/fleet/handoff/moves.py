@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.errors import HostAway, HostNotFound, NotPossible, TasukiError
+from tasuki.errors import HostAway, HostNotFound, NotPossible, Refused, TasukiError
 from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
 from tasuki.fleet.exchange.logins import find_login
@@ -235,7 +235,7 @@ def _ask_target(
     try:
         data = {"question": msgspec.to_builtins(question), "request": rights}
         answer = requests.ask(target.id, "check_move", data, CHECK_SECONDS)
-    except NotPossible as error:
+    except Refused as error:
         return TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
     except (HostAway, HostNotFound) as error:
         return TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
