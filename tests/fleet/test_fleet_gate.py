@@ -13,6 +13,7 @@ from fleets import World, refusal
 from joins import connected, join_at
 from machines import JoinedMachines, Machines, host_of, machines
 from test_fleet_machines import move, pair, prepare_move
+from waiting import retry_until
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.errors import Refused, StoreFailed
@@ -110,6 +111,24 @@ def test_no_host_raises_permissions_on_another_one(fleet: Machines) -> None:
     assert "starts no agent with the permission mode 'bypassPermissions'" in moved
     assert two.idle(planned)
     assert two.idle(allowed)
+
+
+def test_a_goal_that_waits_is_an_order_of_the_host_that_wrote_it(fleet: Machines) -> None:
+    """It is not typed where that host may not send; the queue stops, and says why."""
+    one, two = pair(fleet)
+    persona = one.persona()
+    agent = one.worked(one.started(persona=persona))
+    path = write_policy(one, '[default]\nmay = ["look"]\n')
+    two.api("POST", f"/api/personas/{persona}/queue", {"text": "Written by two"})
+    retry_until(lambda: one.api("GET", f"/api/personas/{persona}/queue")["stopped"], 20)
+    stopped = one.api("GET", f"/api/personas/{persona}/queue")["stopped"]
+    path.unlink()
+    one.api("PATCH", f"/api/personas/{persona}/queue", {"paused": False})
+    retry_until(lambda: one.prompts("Written by two"), 20)
+
+    assert f"was not sent to agent {agent}: The host" in stopped
+    assert 'refuses "send" from the host web1.example.com' in stopped
+    assert [host_of(two)] == [row["host"] for row in one.sql("SELECT host FROM queued_goals")]
 
 
 def test_a_damaged_policy_lets_nobody_do_anything(fleet: Machines) -> None:

@@ -144,7 +144,7 @@ class Fleet(FleetOrders):
             self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
-        self.queue = QueueRunner(self.database, self.delivery, self.changes, self.host)
+        self.queue = QueueRunner(self.database, self.delivery, self.changes, self.gate)
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False

@@ -2,8 +2,8 @@
 
 All hosts write into the same tables. A host's role has the host's id in its name, so PostgreSQL knows
 whose row is written by whom. Where a row decides what happens on a host, others may not change that:
-its key, its agents with their permissions, the handoffs that it carries out. Whoever owns the tables
-is not held up.
+its key, its agents with their permissions, the handoffs that it carries out. A goal that waits for an
+agent names the host that wrote it. Whoever owns the tables is not held up.
 """
 
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ _RULES = {
         "host", "queue", "agent_id", "persona", "reason", "context", "goal", "harness", "fork", "worktree",
         "branch", "target_host", "move", "step", "attempt", "from_thread", "file_path",
     ),
+    "queued_goals": (),
 }  # fmt: skip
 """Of each table the columns that only the row's own host writes."""
 
@@ -30,7 +31,14 @@ DECLARE
   host text := new_row ->> TG_ARGV[0];
   name text;
 BEGIN
-  IF own IS NULL OR host = own THEN
+  IF TG_TABLE_NAME = 'queued_goals' THEN  -- whoever has the agent asks its policy
+    IF (new_row -> 'text', new_row -> 'persona') IS DISTINCT FROM (old_row -> 'text', old_row -> 'persona') THEN
+      NEW.host := coalesce(own, '');
+    ELSIF old_row IS NOT NULL THEN
+      NEW.host := old_row ->> 'host';
+    END IF;
+    RETURN NEW;
+  ELSIF own IS NULL OR host = own THEN
     RETURN NEW;
   ELSIF old_row ->> 'target_host' <> '' AND own IN (old_row ->> 'host', old_row ->> 'target_host')
       AND old_row -> 'target_host' = new_row -> 'target_host' THEN  -- a move, which is signed

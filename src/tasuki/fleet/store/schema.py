@@ -44,7 +44,7 @@ def _add_columns(connection: sa.Connection, *columns: sa.Column[Any]) -> None:
 
 
 def _upgrade_to_0015(connection: sa.Connection) -> None:
-    _add_columns(connection, tables.hosts.c.public_key)
+    _add_columns(connection, tables.hosts.c.public_key, tables.queued_goals.c.host)
     keep_own_rows(connection)
 
 

@@ -325,6 +325,8 @@ queued_goals = sa.Table(
     sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
     sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),  # to which it was typed
     sa.Column("typed_at", sa.Double),
+    # which wrote its text, by its role of PostgreSQL; empty for one that owns the tables
+    sa.Column("host", sa.Text, nullable=False, server_default=""),
 )
 sa.Index("queued_goals_by_persona", queued_goals.c.persona, queued_goals.c.place)
 
