@@ -82,7 +82,7 @@ def test_a_host_does_what_the_other_ones_file_allows_and_no_more(fleet: Machines
     for status, sentence, deed in said:
         assert 409 == status
         assert f'refuses "{deed}" from the host' in sentence
-        assert f'add "{deed}" to `may` under [hosts.{asker}] in {path} there' in sentence
+        assert f'write under [hosts.{asker}] in {path} there: may = ["look", "{deed}"]' in sentence
     assert shown
     assert ("proven", "proven") == (own["state"], later["state"])
     assert [1, 1] == [len(two.prompts(words)) for words in ("Typed by two", "Typed by one")]
@@ -99,15 +99,18 @@ def test_no_host_raises_permissions_on_another_one(fleet: Machines) -> None:
     planned = one.api("POST", "/api/agents", {**start, "permission": "plan"})["id"]
     one.sql(f"UPDATE agents SET permission = 'bypassPermissions' WHERE id = {agent}")
     moved = one.tasuki("agent", "handoff", str(agent), "--reason", "x", "--to-host", host_of(two), "--to-cwd", str(there), code=1)  # fmt: skip
-    write_policy(two, '[default]\npermissions = ["*"]\n')
+    write_policy(two, f'[default]\nmay = ["start"]\n[hosts.{asker}]\npermissions = ["*"]\n')
     allowed = one.api("POST", "/api/agents", {**start, "permission": "bypassPermissions"})["id"]
 
     assert [409, 409] == [status for status, _ in raised]
     assert (
         "starts no agent with the permission mode 'bypassPermissions' for the host" in raised[0][1]
     )
-    assert f'add "bypassPermissions" to `permissions` under [hosts.{asker}]' in raised[0][1]
-    assert 'add "*" to `permissions`' in raised[1][1]
+    assert (
+        f"write under [hosts.{asker}] in {two.data / 'fleet' / POLICY_FILE} there" in raised[0][1]
+    )
+    assert raised[0][1].endswith('permissions = ["default", "plan", "bypassPermissions"]')
+    assert raised[1][1].endswith('permissions = ["*"]')
     assert "starts no agent with the permission mode 'bypassPermissions'" in moved
     assert two.idle(planned)
     assert two.idle(allowed)

@@ -6,11 +6,12 @@ others from changing that. What another host may do here is in `host-policy.toml
 folder, where no database reaches it.
 """
 
+import json
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import msgspec
 import sqlalchemy as sa
@@ -42,17 +43,19 @@ DEEDS: dict[str, tuple[Deed, ...]] = {
 
 
 class HostRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a host may do here, and the permission modes with which it may have agents started."""
+    """What a host may do here, and the permission modes with which it may have agents started.
 
-    may: tuple[Deed, ...] = get_args(Deed)
-    permissions: tuple[str, ...] = ("default", "plan")
-    """`*`: all of them, and further arguments of the program."""
+    None: as the default says. `*` in `permissions`: every mode, and further arguments.
+    """
+
+    may: tuple[Deed, ...] | None = None
+    permissions: tuple[str, ...] | None = None
 
 
 class HostPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """The rules of every other host, and by its id those of one in particular."""
 
-    default: HostRules = HostRules()
+    default: HostRules = HostRules(get_args(Deed), ("default", "plan"))
     hosts: dict[str, HostRules] = {}
 
 
@@ -119,12 +122,7 @@ class HostGate:
             message = _encode(signature.host, receiver, id, kind, signature.at, plain)
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(row.public_key))
             key.verify(bytes.fromhex(signature.proof), message)
-        except (
-            msgspec.ValidationError,
-            sa.exc.NoResultFound,
-            ValueError,
-            InvalidSignature,
-        ) as error:
+        except (sa.exc.NoResultFound, ValueError, InvalidSignature) as error:
             raise Refused(
                 f"{self._describe()} takes no order that no host of the fleet has signed. If it came from a host with an "
                 "older tasuki, upgrade that."
@@ -142,34 +140,37 @@ class HostGate:
         with self._lock:
             self._known = {known: end for known, end in self._known.items() if end > now}
             if age > seconds or id in self._known:
-                raise Refused(f"{self._describe()} was given this order before. Nothing was done.")
+                raise Refused(
+                    f"{self._describe()} was given this order before, or too long ago. Nothing was done."
+                )
             self._known[id] = now + seconds
         return {name: value for name, value in data.items() if name != "signed"}
 
     def check_rules(self, sender: str, kind: str, data: Mapping[str, Any]) -> None:
         """Raise Refused where the policy does not let a host do something."""
-        rules = self._find_rules(sender)
-        wanted = (*DEEDS.get(kind, ()), *(("move",) if data.get("move") else ()))
-        if missing := [deed for deed in wanted if deed not in rules.may]:
-            raise Refused(
-                f'{self._describe()} refuses "{missing[0]}" from {self._describe(sender)}: its policy does not allow it. '
-                f'To allow it, add "{missing[0]}" to `may` under [hosts.{sender}] in {self.folder / POLICY_FILE} there.'
-            )
+        may = self._find_rules(sender, "may")
+        for deed in (*DEEDS.get(kind, ()), *(("move",) if data.get("move") else ())):
+            if deed not in may:
+                self._refuse(f'refuses "{deed}" from', sender, "may", [*may, deed])
         request = data.get("request") or data
-        self.check_permission(sender, request.get("permission") or "", request.get("arguments") or ())  # fmt: skip
+        self.check_permission(sender, request.get("permission") or "", request.get("arguments"))
 
     def check_permission(self, sender: str, permission: str, arguments: Any) -> None:
         """Raise Refused where another host may have no agent started with these rights."""
-        given = self._find_rules(sender).permissions
+        given = self._find_rules(sender, "permissions")
         if sender == self.database.host or "*" in given:
             return
-        if (permission and permission not in given) or arguments:
-            what = f"the permission mode {permission!r}" if permission else "further arguments"
-            raise Refused(
-                f"{self._describe()} starts no agent with {what} for {self._describe(sender)}. To allow it, add "
-                f'"{"*" if arguments else permission}" to `permissions` under [hosts.{sender}] in '
-                f"{self.folder / POLICY_FILE} there."
-            )
+        if arguments:
+            self._refuse("starts no agent with further arguments for", sender, "permissions", ["*"])
+        if permission and permission not in given:
+            what = f"starts no agent with the permission mode {permission!r} for"
+            self._refuse(what, sender, "permissions", [*given, permission])
+
+    def _refuse(self, what: str, sender: str, rule: str, needed: list[str]) -> NoReturn:
+        raise Refused(
+            f"{self._describe()} {what} {self._describe(sender)}: its policy does not allow it. To allow it, write under "
+            f"[hosts.{sender}] in {self.folder / POLICY_FILE} there: {rule} = {json.dumps(needed)}"
+        )
 
     def check_move(self, handoff: FleetHandoff, plan: MovePlan) -> None:
         """Raise Refused for a move that nobody ordered who may."""
@@ -178,17 +179,20 @@ class HostGate:
         if sender != self.database.host:
             self.check_rules(sender, "move", {})
 
-    def _find_rules(self, sender: str) -> HostRules:
-        path = self.folder / POLICY_FILE
+    def _find_rules(self, sender: str, rule: Literal["may", "permissions"]) -> tuple[str, ...]:
+        path, policy = self.folder / POLICY_FILE, HostPolicy()
         try:
             policy = msgspec.toml.decode(path.read_bytes(), type=HostPolicy)
         except FileNotFoundError:
-            policy = HostPolicy()
-        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            pass
+        except (OSError, ValueError) as error:
             raise Refused(
                 f"{path} cannot be used, so no other host may do anything here: {error}. How to write it: tasuki docs machines"
             ) from error
-        return policy.hosts.get(sender, policy.default)
+        for rules in (policy.hosts.get(sender), policy.default, HostPolicy().default):
+            if rules is not None and (found := getattr(rules, rule)) is not None:
+                return tuple(found)
+        return ()
 
     def _describe(self, host: str = "") -> str:
         """Describe this host, or another one, by the name that people know it by."""
