@@ -128,13 +128,19 @@ class Notice(Struct, frozen=True, gc=False):
     text: str = ""
 
 
-class UsageLimit(Struct, frozen=True, gc=False):
-    """An account that used up what its plan or budget allows, as its harness recorded it."""
+FailureKind = Literal["limit", "context", "login", "other"]
+"""limit: the account used up what its plan or budget allows. context: the conversation is too long
+for the model. login: the account is not let in. other: the network, the provider, a refusal."""
 
+
+class TurnFailure(Struct, frozen=True, gc=False):
+    """The error with which a turn ended, as its harness recorded it."""
+
+    kind: FailureKind
     text: str
     """The harness's own sentence, in one line."""
     resets_at: float | None = None
-    """When it can be used again, in seconds since 1970; None where that is not known."""
+    """When a limit ends, in seconds since 1970; None where that is not known."""
 
 
 class Document(Struct, frozen=True, gc=False):
@@ -237,9 +243,14 @@ class Thread(Struct, frozen=True):
     """Entries on branches that the user left; they keep their refs but are not in `entries`."""
     sources: tuple[str, ...] = ()
     report: ReadReport = ReadReport()
-    limit: UsageLimit | None = None
-    """The usage limit with which the thread ends; a later answer or tool call ends it."""
+    failure: TurnFailure | None = None
+    """The error with which the thread ends: no answer and no tool call came after it."""
     documents: tuple[Document, ...] = ()
+
+    @property
+    def limit(self) -> TurnFailure | None:
+        """The usage limit with which the thread ends; None for none, and for any other error."""
+        return self.failure if self.failure and self.failure.kind == "limit" else None
 
     @property
     def readable(self) -> tuple[Entry, ...]:

@@ -1,5 +1,6 @@
 """Questions of the real programs, answered from the dashboard, by the API and the command line."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -374,3 +375,54 @@ def test_other_programs_take_a_digit_too(
     assert (much["detail"][: len(command)], much["lines"]) == (command, 82)
     assert (question["detail"], given["state"]) == (command, "proven")
     assert done.exists()
+
+
+def begun(fleet: RealFleet, persona: str) -> int:
+    """An agent that was started with a goal and has not begun."""
+    given = {"harness": fleet.harness, "cwd": str(fleet.work), "persona": persona}
+    made = fleet.api("POST", "/api/agents", {**given, "goal": "Fix the upload client"})
+    return int(made["id"])
+
+
+def test_the_folder_is_trusted_from_the_fleet(with_claude: World) -> None:
+    """The program asks before any hook runs; the answer lets it begin with its goal."""
+    known = json.loads((with_claude.home / ".claude.json").read_text())
+    with_claude.write(".claude.json", {**known, "projects": {}})
+    fleet = RealFleet(with_claude, "claude")
+    fleet.serve()
+    fleet.install()
+    try:
+        agent = begun(fleet, fleet.persona())
+        question = asked(fleet, agent)
+        (alert,) = fleet.api("GET", "/api/alerts")["alerts"]
+        said = answer(fleet, agent, question, choice="2")
+        fleet.idle(agent)
+    finally:
+        fleet.close()
+
+    assert question["text"].startswith("Quick safety check: ")
+    assert alert["title"].endswith("waits for you")
+    assert "Yes, I trust this folder" in said["answer"]
+    assert fleet.asked("Fix the upload client")
+
+
+def test_codex_asks_about_the_folder_and_its_hooks(with_codex: World) -> None:
+    """Two questions before the first prompt, answered one after the other."""
+    config = with_codex.home / ".codex" / "config.toml"
+    config.write_text(config.read_text().replace('trust_level = "trusted"', ""))
+    fleet = RealFleet(with_codex, "codex")
+    fleet.serve()
+    fleet.install()
+    try:
+        agent = begun(fleet, "")
+        folder = asked(fleet, agent)
+        answer(fleet, agent, folder, choice="1")
+        hooks = asked(fleet, agent, folder["mark"])
+        answer(fleet, agent, hooks, choice="2")
+        fleet.idle(agent)
+    finally:
+        fleet.close()
+
+    assert folder["text"].startswith("Trust this folder?")
+    assert "Hooks need review" in hooks["detail"]
+    assert fleet.asked("Fix the upload client")

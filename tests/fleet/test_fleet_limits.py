@@ -82,14 +82,103 @@ def test_e13_a_limit_that_no_hook_tells_is_in_the_thread(fleet: World) -> None:
     assert len(alerts(fleet)) == 1
 
 
-def test_e13_an_unknown_error_is_no_limit(fleet: World) -> None:
-    """The turn ended with an error of the minute: the agent is idle, and nobody is told of a limit."""
+def fails(world: World, agent: int, text: str = "It is busy") -> dict[str, Any]:
+    """The agent once the turn of this text has failed."""
+    world.api("POST", f"/api/agents/{agent}/send", {"text": text})
+    return retry_until(lambda: (a := world.agent(agent))["state"] == "failed" and a)
+
+
+def test_a_turn_that_failed_is_told_in_the_programs_words(fleet: World) -> None:
+    """The state, one alert and the list say so; it is no limit, and the next turn that succeeds ends it."""
+    fleet.script(busy=[["fail", "API Error: 529 Overloaded"]])
+    agent = fleet.worked(fleet.started(persona=fleet.persona()))
+    found = fails(fleet, agent)
+    shown = fleet.tasuki("agent", "show", str(agent))
+    fails(fleet, agent, "It is still busy")
+    (alert,) = alerts(fleet, "failed")
+    fleet.worked(agent, "Fix the client")
+
+    assert found["failure"] == {
+        "kind": "other",
+        "text": "API Error: 529 Overloaded",
+        "resets_at": None,
+    }
+    assert found["limit_text"] == ""
+    assert "API Error: 529 Overloaded" in shown
+    assert (alert["kind"], alert["title"]) == (
+        "failed",
+        "developer-con-1 could not finish its turn",
+    )
+    assert alert["text"] == "API Error: 529 Overloaded."
+    assert (fleet.agent(agent)["state"], fleet.agent(agent)["failure"]) == ("idle", None)
+
+
+def test_an_agent_whose_last_turn_failed_is_asked_if_it_may_answer(fleet: World) -> None:
+    """An error of the provider may be over: the agent writes its document itself."""
     fleet.script(busy=[["fail", "API Error: 529 Overloaded"]])
     agent = fleet.worked(fleet.started())
-    fleet.worked(agent, "It is busy")
+    fails(fleet, agent)
+    handoff = fleet.ends(fleet.hand_off(agent))
 
-    assert fleet.agent(agent)["limit_text"] == ""
-    assert alerts(fleet) == []
+    assert (handoff["from_thread"], handoff["author"]) == (False, "agent")
+
+
+@pytest.mark.parametrize(
+    "error", ["Prompt is too long", "API Error: 401 Invalid API key · Please run /login"]
+)
+def test_an_agent_that_cannot_answer_is_handed_off_from_its_thread(
+    fleet: World, error: str
+) -> None:
+    """Its context is full, or its login is over: it is not asked, and the step says why."""
+    fleet.script(busy=[["fail", error]])
+    agent = fleet.worked(fleet.started())
+    fails(fleet, agent)
+    said = fleet.tasuki("agent", "handoff", str(agent), "--reason", "context", "--watch")
+    (handoff,) = fleet.api("GET", "/api/handoffs")["handoffs"]
+
+    assert (handoff["from_thread"], handoff["state"]) == (True, "done")
+    assert error in said
+
+
+def test_a_turn_that_fails_while_it_writes_is_replaced_by_the_thread(fleet: World) -> None:
+    """The instruction was taken and the provider failed: the document comes from the thread."""
+    agent = fleet.worked(fleet.started())
+    fleet.script(document=[["fail", "API Error: Connection error."]])
+    handoff = fleet.ends(fleet.hand_off(agent))
+
+    assert (handoff["state"], handoff["author"]) == ("done", "thread (offline)")
+
+
+def test_a_full_context_begins_the_automatic_handoff(fleet: World) -> None:
+    """Where nothing told how full it is, the error does; once its turn failed the work is handed off."""
+    slug = fleet.persona()
+    fleet.tasuki("persona", "edit", slug, "--automatic")
+    fleet.script(busy=[["fail", "Prompt is too long"]])
+    agent = fleet.worked(fleet.started(persona=slug))
+    fleet.api("POST", f"/api/agents/{agent}/send", {"text": "It is busy"})
+    (handoff,) = retry_until(lambda: fleet.api("GET", "/api/handoffs")["handoffs"])
+
+    assert fleet.ends(handoff["id"])["automatic"]
+
+
+def test_an_agent_goes_on_by_itself_at_the_reset(fleet: World) -> None:
+    """Only where the setting says so, as often a day as it says, and once for each reset."""
+    fleet.kill()
+    fleet.config(notify="", resume_at_reset=1)
+    fleet.serve()
+    fleet.script(limits=[["limit", sentence()]])
+    agent = fleet.worked(fleet.started())
+    limited(fleet, agent)
+    fleet.sql(f"update agents set limited_until = {time.time() - 60} where id = {agent}")
+    fleet.idle(agent)
+    first = [line["text"] for line in fleet.log() if line["kind"] in ("prompt", "resumed")]
+    limited(fleet, agent, "Other limits")
+    fleet.sql(f"update agents set limited_until = {time.time() - 60} where id = {agent}")
+    time.sleep(4)
+
+    assert "Go on." in first
+    assert fleet.agent(agent)["state"] == "limited"
+    assert len([line for line in fleet.log() if line["kind"] == "resumed"]) == 1
 
 
 def test_e13_what_the_harness_says_is_cleaned(fleet: World) -> None:

@@ -34,7 +34,7 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FleetDatab
     server.drop(url)
 
 
-ADDED = (("hosts", "public_key"), ("queued_goals", "host"))
+ADDED = (("agents", "failure"), ("hosts", "public_key"), ("queued_goals", "host"))
 """The columns that the baseline lacks."""
 
 

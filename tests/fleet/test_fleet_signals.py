@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from terminals import Terminal
+from tree import FIXTURES
 
 from tasuki.fleet.agents.watch import AgentSignals
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.tmux.panes import TmuxPanes
 
 SESSION = "5e55104d-0000-4000-8000-000000000001"
@@ -25,6 +27,7 @@ class Fleet:
 
     def __init__(self, database: FleetDatabase, panes: TmuxPanes, folder: Path) -> None:
         self.database = database
+        self.panes = panes
         self.signals = AgentSignals(database, panes, ChangeFeed(), lambda _: None)
         self.file = folder / "sessions" / f"{PID}.json"
         self.file.parent.mkdir()
@@ -134,6 +137,57 @@ def test_the_log_tells_of_it(fleet: Fleet) -> None:
 
     (line,) = queries.list_events_after(fleet.database, 0, limit=10)
     assert (line.kind, line.data) == ("idle", {"seen": True})
+
+
+def begins(fleet: Fleet, harness: str, screen: str, seconds: float) -> FleetAgent:
+    """An agent that was started so long ago, with the screen of a real program, after two looks."""
+    terminal = fleet.panes.tmux
+    assert isinstance(terminal, Terminal)
+    file = FIXTURES / f"{screen}.txt"
+    pane = terminal.open(["sh", "-c", f"cat {file}; sleep 600"], file.parent, 130, 45)
+    terminal.shows(pane, file.read_text().split("\n")[-3].strip())
+    fleet.agent("starting", harness=harness, pane=pane, session="", process=None,
+                started_at=time.time() - seconds)  # fmt: skip
+    fleet.looked()
+    return queries.list_agents(fleet.database)[0]
+
+
+@pytest.mark.parametrize(
+    ("harness", "screen", "text", "choices"),
+    [
+        ("claude", "questions/claude-trust", "Quick safety check: Is this a project you created or one you trust?",
+         ["No, exit", "Yes, I trust this folder"]),
+        ("claude", "questions/claude-bypass", "https://code.claude.com/docs/en/security", ["No, exit", "Yes, I accept"]),
+        ("codex", "questions/codex-folder", "Trust this folder?", ["Trust and continue", "Back to Agent Command Center"]),
+        ("codex", "questions/codex-hooks", "Hooks can run outside the sandbox",
+         ["Review hooks", "Trust all and continue", "Continue without trusting (hooks won't run)"]),
+        ("gemini", "questions/gemini-trust", "Do you trust the files in this folder?",
+         ["Trust folder (shop)", "Trust parent folder (work)", "Don't trust"]),
+    ],
+)  # fmt: skip
+def test_a_dialog_before_the_first_hook_is_a_question(
+    fleet: Fleet, harness: str, screen: str, text: str, choices: list[str]
+) -> None:
+    """The folder, the terms, the hooks: it waits for the user, with that question and its choices."""
+    agent = begins(fleet, harness, screen, 3.0)
+
+    assert (agent.state, agent.question and agent.question.obstacle) == ("waiting", "")
+    assert agent.question
+    assert agent.question.text.startswith(text)
+    assert [choice.label for choice in agent.question.choices] == choices
+
+
+def test_a_screen_that_is_not_known_waits_for_the_user_after_a_while(fleet: Fleet) -> None:
+    """Its last words say what it shows, once 20 seconds have gone by without a hook."""
+    assert begins(fleet, "claude", "screens/claude-theme", 3.0).state == "starting"
+    with fleet.database.write() as connection:
+        connection.execute(sa.update(tables.agents).values(started_at=time.time() - 21))
+    fleet.looked()
+    agent = queries.list_agents(fleet.database)[0]
+
+    assert (agent.state, agent.question) == ("waiting", None)
+    assert agent.waiting_for.startswith("It has not begun. Its screen shows: ")
+    assert "Syntax theme" in agent.waiting_for
 
 
 @pytest.mark.parametrize("agent", [{"session": ""}, {"process": None}, {"harness": "pi"}])

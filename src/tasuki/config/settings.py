@@ -89,6 +89,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Percent of the context at which an agent of the fleet is over its threshold."""
     stuck_minutes: int = 15
     """Minutes without any sign of life after which a busy agent is called stuck; 0 for never."""
+    resume_at_reset: int = 0
+    """How often a day an agent goes on by itself when its usage limit has reset; 0 for never."""
     keep_days: int = 30
     """Days for which the fleet keeps its log, alerts and the remains of ended agents.
 
@@ -181,7 +183,7 @@ class SettingsSource(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
-    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "stuck_minutes", "keep_days",
+    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "stuck_minutes", "resume_at_reset", "keep_days",
     "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "public_url", "proxy",
     "proxy_user_header", "proxy_users", "compaction",
 })  # fmt: skip
@@ -203,6 +205,7 @@ BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "auto_handoff_at": (0, 100, "percent"),
     "context_threshold": (1, 100, "percent"),
     "stuck_minutes": (0, 10080, "minutes"),
+    "resume_at_reset": (0, 48, "times a day"),
 }
 """Least and greatest value, and the unit; every other number must not be negative."""
 _KINDS: Mapping[str, Any] = Settings.__annotations__

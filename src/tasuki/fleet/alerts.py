@@ -36,6 +36,7 @@ _AGENT_TITLES = {
     "threshold": "is past its threshold",
     "failed": "is lost",
     "limited": "is at a usage limit",
+    "turn_failed": "could not finish its turn",
     "stuck": "seems to be stuck",
 }
 
@@ -77,12 +78,13 @@ def raise_agent_alert(
 ) -> None:
     """Raise an alert for an agent that waits, passed its threshold, is limited, stuck or lost.
 
+    `kind` is that of the alert, or `turn_failed` for one of an error: the alert's is `failed` then.
     Only agents with a persona raise alerts. `agent` gives its `id`, `host` and `persona`; `at`
     is when it happened, and distinguishes two occasions.
     """
     if agent["persona"]:
         raise_alert(
-            connection, kind, f"{kind}/{agent['id']}/{happened_at}", f"{agent['persona']} {_AGENT_TITLES[kind]}",
+            connection, "failed" if kind == "turn_failed" else kind, f"{kind}/{agent['id']}/{happened_at}", f"{agent['persona']} {_AGENT_TITLES[kind]}",
             text, host=agent["host"], agent_id=agent["id"],
         )  # fmt: skip
 

@@ -109,7 +109,12 @@ class AutomationGuard:
         if why:
             self._stop_automation(row["persona"], agent_id, why)
             return False, why
-        ready = row["over_threshold"] and row["state"] == "idle" and not row["children"]
+        is_full = row["failure"] is not None and row["failure"]["kind"] == "context"
+        ready = (
+            row["state"] == "failed"
+            if is_full
+            else (row["over_threshold"] and row["state"] == "idle" and not row["children"])
+        )
         return bool(ready and not under_way), ""
 
     def decide_limit_handoff(self, agent_id: int) -> tuple[str, str]:

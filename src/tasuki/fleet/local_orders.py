@@ -211,7 +211,7 @@ class LocalOrders:
         new_id = arguments["new_id"]
         if order_id and self._has_handoff(new_id):
             return str(new_id)
-        if agent.state == "limited":  # It cannot answer.
+        if not limits.can_answer(agent):
             request = replace(request, from_thread=True)
         if arguments.get("move"):
             request = self._plan_move(agent, request, arguments["move"], new_id)

@@ -17,7 +17,7 @@ from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.limit_handoffs import LimitHandoffs
+from tasuki.fleet.agents.limit_handoffs import LimitHandoffs, LimitResumer
 from tasuki.fleet.agents.queue_runner import QueueRunner
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
@@ -144,7 +144,10 @@ class Fleet(FleetOrders):
             self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
-        self.queue = QueueRunner(self.database, self.delivery, self.changes, self.gate)
+        resumer = LimitResumer(self.guard, settings.resume_at_reset, self._resume_agent)
+        self.queue = QueueRunner(
+            self.database, self.delivery, self.changes, self.gate, resumer.resume_all
+        )
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
@@ -344,12 +347,15 @@ class Fleet(FleetOrders):
             logger.error("The skill of %s cannot be read: %s", slug, error)
             return ""
 
-    def _follow_events(self, unmeasured: set[int], idle: set[int], limited: set[int]) -> None:
+    def _follow_events(self, unmeasured: set[int], idle: set[int], failed: set[int]) -> None:
         """Follow up on events, outside of their transaction; in the intake's thread."""
         self.watch.queue_context(unmeasured)
         self.keeper.queue(idle)
-        self._hand_off_full(idle)
-        self.limit_handoffs.begin(limited)
+        self._hand_off_full(idle | failed)
+        self.limit_handoffs.begin(failed)
+
+    def _resume_agent(self, agent_id: int, key: str) -> dict[str, Any]:
+        return self.local.resume_agent("", {"agent_id": agent_id, "force": False, "key": key})
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""

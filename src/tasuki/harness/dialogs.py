@@ -20,8 +20,10 @@ MOST_BELOW = 5
 MOST_CHOICES = 20
 
 _CHOICE = compile_pattern(
-    r"[│┃ \t\xa0]*(?P<mark>[❯›●]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)"
+    r"[│┃ \t\xa0]*(?P<mark>[❯›●>]?)\s*(?P<number>[1-9][0-9]?)\.\s+(?P<label>\S.*)"
 )
+_MARKED = compile_pattern(r" *❯ \S")
+_CONFIRM = compile_pattern(r"\s*Enter to (?:confirm|select|continue)\b")
 _BOX = compile_pattern(r"\[(?P<tick>[ x✓✔])\] (?P<label>.+)")
 """A choice of which several can be taken."""
 _TEXT_CHOICE = compile_pattern(
@@ -94,6 +96,71 @@ def read_dialog(
         return replace(question, choices=boxes, next_keys=next_keys if boxes else ())
     choices, text_keys = _sort_choices(labels)
     return replace(question, choices=choices, text_keys=text_keys)
+
+
+def read_menu(screen: str, top: re.Pattern[str]) -> ScreenQuestion | None:
+    """Read the dialog at the end of a screen whose choices have no numbers; None where there is none.
+
+    Arrows move the mark from one choice to the next, Enter takes it; a line below says so.
+    """
+    lines = screen.rstrip().splitlines()
+    marked = next((n for n in range(len(lines) - 1, -1, -1) if _MARKED.match(lines[n])), None)
+    if marked is None or len(lines) - marked > MOST_CHOICES:
+        return None
+    place = lines[marked].index("❯")
+    is_choice = compile_pattern(rf" {{{place}}}[ ❯] \S.*").fullmatch
+    first = last = marked
+    while first and is_choice(lines[first - 1]):
+        first -= 1
+    while last + 1 < len(lines) and is_choice(lines[last + 1]):
+        last += 1
+    start = next((n for n in range(first - 1, -1, -1) if top.match(lines[n])), None)
+    below = " ".join(lines[last + 1 :])
+    if first == last or start is None or not _CONFIRM.match(below):
+        return None
+    above = tuple(lines[start + 1 : first])
+    text, detail = _split_body(above)
+    choices = tuple(
+        ScreenChoice(str(n - first + 1), lines[n][place + 2 :].strip(), _move_mark(n - marked))
+        for n in range(first, last + 1)
+    )
+    return ScreenQuestion(text, detail, choices, above=above, below=tuple(lines[first:]))
+
+
+def _move_mark(rows: int) -> tuple[str, ...]:
+    """Return the keys that take the choice so many rows below the marked one."""
+    return (*("Down" if rows > 0 else "Up",) * abs(rows), "Enter")
+
+
+def begin_at_title(
+    seen: ScreenQuestion | None, title: re.Pattern[str], first: re.Pattern[str]
+) -> ScreenQuestion | None:
+    """Return a program's own dialog, by its title and its first choice, from that title on.
+
+    All of it is on the screen then, and nothing of an agent's is in it; arrows and Enter take a
+    choice. Others are returned as they are.
+    """
+    if seen is None or not seen.choices or not first.match(seen.choices[0].label):
+        return seen
+    start = next((n for n, row in enumerate(seen.above) if title.match(row.strip(_EDGES))), None)
+    if start is None:
+        return seen
+    above = seen.above[start:]
+    text, detail = _split_body(above)
+    marks = [match["mark"] for row in seen.below if (match := _CHOICE.fullmatch(row))]
+    marked = next((n for n, mark in enumerate(marks) if mark), 0)
+    choices = tuple(
+        replace(choice, keys=_move_mark(n - marked)) for n, choice in enumerate(seen.choices)
+    )
+    return replace(
+        seen,
+        choices=choices,
+        text=text,
+        detail=detail,
+        above=above,
+        is_whole=True,
+        is_faithful=True,
+    )
 
 
 def _find_choices(lines: Sequence[str]) -> tuple[int, list[str], int] | None:
@@ -172,6 +239,7 @@ def _split_body(lines: Sequence[str]) -> tuple[str, str]:
         "" if _RULE.fullmatch(line) else line.rstrip(_EDGES).removeprefix("│") for line in lines
     ]
     asking = [n for n, line in enumerate(body) if line.endswith("?")]
+    asking = asking or [n for n, line in enumerate(body) if "? " in line]
     filled = [n for n, line in enumerate(body) if line]
     if not filled:
         return "", ""

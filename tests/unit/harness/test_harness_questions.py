@@ -421,6 +421,28 @@ def test_a_dialog_about_a_command_is_none_about_another_tool(
     assert found is (tool == "Bash")
 
 
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("claude-trust", [("Enter",), ("Down", "Enter")]),
+        ("claude-trust-moved", [("Up", "Enter"), ("Enter",)]),
+        ("claude-bypass", [("Enter",), ("Down", "Enter")]),
+    ],
+)
+def test_choices_without_numbers_are_taken_by_arrows(
+    name: str, keys: list[tuple[str, ...]]
+) -> None:
+    """From wherever the mark is to the choice, then Enter."""
+    assert [choice.keys for choice in seen(name).choices] == keys
+
+
+@pytest.mark.parametrize("last", ["", "  Press Enter\n", "❯ Yes\n"])
+def test_a_marked_row_is_no_dialog_without_its_hint(last: str) -> None:
+    """What the user typed stands behind the same sign: nothing is pressed there."""
+    text = f"{'─' * 80}\n Is it so?\n\n ❯ No\n   Yes\n\n{last}"
+    assert control("claude").read_question(Screenshot(text)) is None
+
+
 def test_what_else_a_tool_is_called_with_is_told() -> None:
     """Behind the command, by a sign that no command can write."""
     question = asked("touch F\n⟨with⟩ x", run_in_background=True, sandbox=None, timeout=1000)

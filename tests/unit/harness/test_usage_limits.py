@@ -13,7 +13,7 @@ from tree import FIXTURES
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.reading.usage_limits import describe_reset, find_limit
-from tasuki.model import Thread, UsageLimit
+from tasuki.model import Thread, TurnFailure
 
 BERLIN = ZoneInfo("Europe/Berlin")
 AT = datetime(2026, 11, 25, 14, 10, 30, tzinfo=BERLIN)
@@ -122,7 +122,7 @@ def test_e13_the_sentence_alone_is_in_local_time(monkeypatch: pytest.MonkeyPatch
     time.tzset()
     limit = read("codex-usage-far").limit
 
-    assert limit == UsageLimit(limit.text if limit else "", 1795914780.0)
+    assert limit == TurnFailure("limit", limit.text if limit else "", 1795914780.0)
 
 
 def test_e13_a_later_answer_ends_it(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_e13_the_old_form_has_seconds_since_1970() -> None:
     then = int((AT + timedelta(hours=2)).timestamp())
     limit = find_limit(f"Claude AI usage limit reached|{then}", AT.isoformat())
 
-    assert limit == UsageLimit("Claude AI usage limit reached", float(then))
+    assert limit == TurnFailure("limit", "Claude AI usage limit reached", float(then))
 
 
 def test_e13_a_year_may_end_before_it_resets() -> None:
@@ -247,8 +247,8 @@ def test_e13_the_clock_changes_before_it_resets() -> None:
 )
 def test_e13_a_wrong_clock_gives_no_time(at: str) -> None:
     """Without a plausible time of the entry the limit is known, and its end is not."""
-    assert find_limit("You've hit your limit · resets 3pm", at) == UsageLimit(
-        "You've hit your limit · resets 3pm"
+    assert find_limit("You've hit your limit · resets 3pm", at) == TurnFailure(
+        "limit", "You've hit your limit · resets 3pm"
     )
 
 

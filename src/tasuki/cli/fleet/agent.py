@@ -131,7 +131,7 @@ def show(id: int, as_json: bool) -> None:
     rows = [
         ("agent", f"{record['id']}, {_format_name(record)}"),
         ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
-        ("alerts", _clean_line(record["muted"])), ("limit", _format_limit(record)),
+        ("alerts", _clean_line(record["muted"])), (_name_failure(record), _format_failure(record)),
         ("stuck", _clean_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
         ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
         ("running", "; ".join(map(_clean_line, record["children"]))),
@@ -506,10 +506,14 @@ def _build_row(record: dict[str, Any], host: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _format_limit(record: dict[str, Any]) -> str:
-    if not (text := _clean_line(record["limit_text"])):
+def _name_failure(record: dict[str, Any]) -> str:
+    return "limit" if record["limit_text"] else "error"
+
+
+def _format_failure(record: dict[str, Any]) -> str:
+    if not (failure := record["failure"]):
         return ""
-    until = describe_reset(record["limited_until"])
+    text, until = _clean_line(failure["text"]), describe_reset(failure["resets_at"])
     return f"{text} (resets at {until})" if until else text
 
 

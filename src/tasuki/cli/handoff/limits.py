@@ -11,7 +11,7 @@ from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.usage_limits import describe_reset
-from tasuki.model import UsageLimit
+from tasuki.model import TurnFailure
 
 MOST_GOAL_CHARACTERS = 120
 """A longer goal is not repeated in a command."""
@@ -50,7 +50,7 @@ def list_others(name: str) -> list[Harness]:
     return sorted(usable, key=lambda h: signed_in[h.name] is None)
 
 
-def _describe_end(limit: UsageLimit) -> str:
+def _describe_end(limit: TurnFailure) -> str:
     until = describe_reset(limit.resets_at)
     return f" until {until}" if until else ""
 

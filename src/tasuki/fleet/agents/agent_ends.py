@@ -118,8 +118,8 @@ class AgentShutdown:
             return "It ended when it was asked to." if ended else ""
         except LaunchFailed:
             return ""
-        if sent.state == "refused" and agent.state == "limited":
-            return ""  # It asks what to do about its limit; nobody is to answer that.
+        if sent.state == "refused" and agent.state in ("limited", "failed"):
+            return ""  # It asks what to do about its error; nobody is to answer that.
         if sent.state == "refused":
             raise StepFailed("agent_busy", f"Agent {agent.id} was not ended: {sent.why}.")
         gone = self._is_gone(agent.id, program)

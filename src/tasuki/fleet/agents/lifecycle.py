@@ -190,11 +190,12 @@ class AgentLifecycle:
         """Write the order of an agent for which no window was opened."""
         control = harnesses.require_control(agent.harness)
         token, session = secrets.token_urlsafe(24), str(uuid.uuid4())
+        prompt = self._build_first_prompt(agent, control)
         plan = control.plan_start(
             AgentRequest(
                 cwd=agent.cwd,
                 session=session,
-                prompt=self._build_first_prompt(agent, control),
+                prompt=prompt,
                 model=agent.model,
                 permission=agent.permission,
                 writable=(str(documents_folder(self.root, agent.persona)),)
@@ -219,7 +220,7 @@ class AgentLifecycle:
         with self.database.write(synced=False) as connection:
             self._update_agent(
                 connection, agent.id, ordered_at=time.time(), token_hash=hash_token(token),
-                **chosen, **start,
+                turn_at=time.time() if prompt else None, **chosen, **start,
             )  # fmt: skip
         return queries.load_agent(self.database, agent.id)
 

@@ -1,4 +1,4 @@
-"""Agents at a usage limit: what the operator is told, and to which harness their work may go."""
+"""Agents whose last turn failed: what the operator is told, and where their work may go on."""
 
 import shutil
 import time
@@ -9,15 +9,27 @@ from tasuki.fleet.agents.lifecycle import check_hooks
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.model import TurnFailure
 
 GO_ON = "Go on."
 """What is typed to an agent whose limit has reset."""
 
 
-def describe_limit(text: str, resets_at: float | None) -> str:
-    """Describe a limit in a sentence, with the time at which it resets where that is known."""
-    until = describe_reset(resets_at)
-    return f"{text.rstrip('.')}. It resets at {until}." if until else f"{text.rstrip('.')}."
+def describe_failure(failure: TurnFailure) -> str:
+    """Describe an error in its program's words, with the time at which a limit resets."""
+    until = describe_reset(failure.resets_at)
+    return f"{failure.text.rstrip('.')}.{f' It resets at {until}.' if until else ''}"
+
+
+def can_answer(agent: FleetAgent) -> bool:
+    """Whether an agent could write now, as far as the error of its last turn tells."""
+    has_failed = agent.state in ("limited", "failed") and agent.failure is not None
+    return not (has_failed and agent.failure and agent.failure.kind != "other")
+
+
+def name_alert(failure: TurnFailure) -> str:
+    """Name the alert that an error raises, as `raise_agent_alert` does."""
+    return "limited" if failure.kind == "limit" else "turn_failed"
 
 
 def check_target(data: Path, name: str) -> None:
@@ -40,10 +52,16 @@ def check_resumable(agent: FleetAgent, *, force: bool) -> None:
     """Raise NotPossible for an agent that is at no limit, or whose limit has not reset."""
     if force:
         return
+    if agent.state == "failed" and can_answer(agent):
+        return
     if agent.state != "limited":
-        raise NotPossible(
-            f"Agent {agent.id} is {agent.state}, not at a usage limit. Send it a text: tasuki agent send {agent.id} TEXT"
+        state = "unable to go on" if agent.state == "failed" else agent.state
+        advice = (
+            f"Hand it off: tasuki agent handoff {agent.id}"
+            if agent.state == "failed"
+            else (f"Send it a text: tasuki agent send {agent.id} TEXT")
         )
+        raise NotPossible(f"Agent {agent.id} is {state}, not at a usage limit. {advice}")
     if agent.limited_until is None:
         raise NotPossible(
             f"When the limit of agent {agent.id} resets is not known. Try it anyway: --force"

@@ -1,8 +1,9 @@
-"""Types the goals that wait for a persona, one at a time, once its agent is idle."""
+"""Types what agents are given unasked: the goals of a persona, one at a time, once its agent is idle."""
 
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,25 +38,32 @@ logger = logging.getLogger("tasuki.fleet")
 
 
 class QueueRunner(BackgroundWork):
-    """A thread that gives the agents of this host their next goals.
+    """A thread that gives the agents of this host their next goals, and resumes limited ones.
 
     A goal is claimed before it is typed, and typed by the outbox under the key of that claim: after a
     crash the same claim is carried on, so that nothing is typed twice.
     """
 
     def __init__(
-        self, database: FleetDatabase, delivery: PromptDelivery, changes: ChangeFeed, gate: HostGate
+        self,
+        database: FleetDatabase,
+        delivery: PromptDelivery,
+        changes: ChangeFeed,
+        gate: HostGate,
+        resume_limited: Callable[[], None],
     ) -> None:
         self.database = database
         self.delivery = delivery
         self.changes = changes
         self.host, self.gate = database.host, gate
+        self.resume_limited = resume_limited
         super().__init__("queue")
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             try:
                 self.type_goals()
+                self.resume_limited()
             except ServerClosing:
                 return
             except sa.exc.DBAPIError as error:

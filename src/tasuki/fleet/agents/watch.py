@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import LaunchFailed, TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents import limits
@@ -35,20 +36,24 @@ from tasuki.harness.protocol import Screenshot, ThreadFile
 from tasuki.install.hook_script import HUNG
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
-from tasuki.model import UsageLimit
-from tasuki.text_safety import shorten_to_line
+from tasuki.model import TurnFailure
+from tasuki.text_safety import clean_for_display, shorten_to_line
 
 AGENT_STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
 COMPACTING_SECONDS = 120.0
 """Seconds after which a compacting agent is checked like a busy one: no hook reports Escape."""
 REST_SECONDS = 5.0
 """Seconds between two checks of a busy agent's screen, and before the first one."""
+START_SECONDS = 20.0
+"""How long an agent may start before a screen that is not known means that it waits for the user."""
+LAST_LINES = 8
 CHECKED_STATES = frozenset({"idle", "busy", "waiting", "stuck"})
 STATE_SENTENCES: Mapping[AgentState, str] = {
     "idle": "Its turn was interrupted, or its end was not reported.",
     "busy": "It is working again.",
     "waiting": "It waits for the user.",
     "limited": "Its turn ended at a usage limit.",
+    "failed": "Its turn ended with an error.",
 }
 
 
@@ -65,12 +70,12 @@ class AgentSignals:
         database: FleetDatabase,
         panes: TmuxPanes,
         changes: ChangeFeed,
-        on_limit: Callable[[set[int]], None],
+        on_failure: Callable[[set[int]], None],
     ) -> None:
         self.database = database
         self.panes = panes
         self.changes = changes
-        self.on_limit = on_limit
+        self.on_failure = on_failure
         self.questions = QuestionReader(database, panes, changes)
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
@@ -82,9 +87,16 @@ class AgentSignals:
             is_overdue = agent.state == "compacting" and (
                 time.time() - agent.state_at > COMPACTING_SECONDS
             )
-            if not agent.session or not (agent.state in CHECKED_STATES or is_overdue):
+            seen = before.get(agent.id)
+            if agent.state == "starting" and agent.pane:
+                if shown := self._read_first_screen(agent):
+                    self._note_seen(agent, shown, seen)
                 continue
-            seen, shown = before.get(agent.id), self._read_state(agent, Screenshot(""))
+            if not (agent.session or agent.state == "waiting") or not (
+                agent.state in CHECKED_STATES or is_overdue
+            ):
+                continue
+            shown = self._read_state(agent, Screenshot(""))
             is_working = agent.state in ("busy", "compacting", "stuck")
             if agent.pane and (agent.state == "waiting" or (is_working and not shown)):
                 if self._should_rest(agent):
@@ -94,10 +106,36 @@ class AgentSignals:
                 shown = self._read_state(agent, screenshot) if screenshot else None
                 if screenshot and agent.state == "waiting" and shown in ("waiting", None):
                     self.questions.refresh_question(agent.id, screenshot)
+            # Its first prompt may be on its way.
+            is_new = time.time() - (agent.registered_at or 0.0) < START_SECONDS
+            if is_working and is_new and shown == "idle":
+                continue
             if shown and shown != agent.state and not (is_working and shown == "busy"):
-                self._seen[agent.id] = (agent.state_at, shown)
-                if self._seen[agent.id] == seen:
-                    self._change_state(agent, shown)
+                self._note_seen(agent, shown, seen)
+
+    def _note_seen(
+        self, agent: FleetAgent, shown: AgentState, seen: tuple[float, AgentState] | None
+    ) -> None:
+        """Note what an agent shows; seen twice, it becomes its state."""
+        self._seen[agent.id] = (agent.state_at, shown)
+        if self._seen[agent.id] == seen:
+            self._change_state(agent, shown)
+
+    def _read_first_screen(self, agent: FleetAgent) -> AgentState | None:
+        """Read what the program of an agent shows whose hooks have reported nothing yet.
+
+        That is a dialog about its folder, the login, the terms; or, after some time, anything that
+        is no input. One whose session starts with its first prompt, and that has none, is idle.
+        """
+        screenshot, control = self._capture_screen(agent), get_control(agent)
+        if screenshot is None or control.read_question(screenshot):
+            return "waiting" if screenshot else None
+        if time.time() - agent.started_at < START_SECONDS:
+            return None
+        state = self._read_state(agent, screenshot)
+        if state == "idle" and not control.starts_at_prompt:
+            return None
+        return state or ("waiting" if screenshot.text.strip() else None)
 
     def _should_rest(self, agent: FleetAgent) -> bool:
         """Whether the screen of an agent is skipped this time."""
@@ -110,9 +148,11 @@ class AgentSignals:
         return False
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
-        limit = read_limit(agent) if state == "idle" else None
+        failure = read_failure(agent) if state == "idle" else None
         question = self.questions.find_question(agent, is_waiting=state == "waiting")
-        state = "limited" if limit else state
+        is_first = agent.state == "starting" and state == "waiting" and not question
+        last_words = self._describe_screen(agent) if is_first else ""
+        state = states.name_state(failure) if failure else state
         agents = tables.agents.c
         same = (agents.id == agent.id) & (agents.state == agent.state)
         same &= agents.state_at == agent.state_at
@@ -120,13 +160,12 @@ class AgentSignals:
         with self.database.write() as connection:
             values: dict[str, Any] = {
                 "state": state, "state_at": time.time(), "stuck_at": None, "stuck_with": "",
-                "waiting_for": shorten_to_line(question.text, 200) if question and state == "waiting" else "",
+                "waiting_for": shorten_to_line(question.text if question else last_words, 200) if state == "waiting" else "",
                 "question": dump_question(question),
             }  # fmt: skip
-            if state in ("idle", "limited"):
+            if state in ("idle", "limited", "failed"):
                 values["turn_at"] = None
-            if limit:
-                states.set_limit(values, limit)
+                states.set_failure(values, failure)
             if connection.execute(query.values(**values)).rowcount:
                 log.note(
                     connection,
@@ -137,14 +176,25 @@ class AgentSignals:
                 )
                 row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
                 if state == "waiting":
-                    text = describe_question(question) if question else STATE_SENTENCES[state]
+                    text = (
+                        describe_question(question)
+                        if question
+                        else last_words or STATE_SENTENCES[state]
+                    )
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
-                if limit and not agent.limit_text:
-                    text = limits.describe_limit(limit.text, limit.resets_at)
-                    alerts.raise_agent_alert(connection, "limited", row, values["state_at"], text)
+                if failure and not agent.failure:
+                    kind, text = limits.name_alert(failure), limits.describe_failure(failure)
+                    alerts.raise_agent_alert(connection, kind, row, values["state_at"], text)
         self.changes.notify([agent.id])
-        if limit:
-            self.on_limit({agent.id})
+        if failure:
+            self.on_failure({agent.id})
+
+    def _describe_screen(self, agent: FleetAgent) -> str:
+        """Describe the screen of an agent that has not begun, by its last words."""
+        screenshot = self._capture_screen(agent)
+        lines = redact_screen(screenshot.text.rstrip()).split("\n") if screenshot else []
+        words = " ".join(clean_for_display("\n".join(lines[-LAST_LINES:])).split())
+        return f"It has not begun. Its screen shows: {words[-150:]}"
 
     def _capture_screen(self, agent: FleetAgent) -> Screenshot | None:
         try:
@@ -380,7 +430,7 @@ _UPDATE_CONTEXT = (
 )
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
-    "process", "process_began", "ordered_at", "thread", "limit_text", "stuck_at",
+    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at",
 )  # fmt: skip
 _FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
     tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
@@ -395,12 +445,12 @@ def _pause_between(agents: Iterable[FleetAgent]) -> Iterator[FleetAgent]:
         yield agent
 
 
-def read_limit(agent: FleetAgent) -> UsageLimit | None:
-    """Read from an agent's thread whether its last turn ended at a usage limit."""
+def read_failure(agent: FleetAgent) -> TurnFailure | None:
+    """Read from an agent's thread with which error its last turn ended."""
     if not agent.thread:
         return None
     try:
-        return harnesses.get_harness(agent.harness).read(Path(agent.thread)).limit
+        return harnesses.get_harness(agent.harness).read(Path(agent.thread)).failure
     except (OSError, TasukiError):
         return None
 

@@ -19,18 +19,18 @@ SpanState = Literal["busy", "waiting", "idle", "handoff"]
 MOST_LINES = 50_000
 """Lines of the log that are read: the newest."""
 _BEGUN: dict[str, SpanState] = {
-    "started": "idle", "prompt": "busy", "busy": "busy", "idle": "idle", "limited": "idle",
+    "started": "idle", "prompt": "busy", "busy": "busy", "idle": "idle", "limited": "idle", "failed": "idle",
     "waiting": "waiting", "stuck": "waiting", "compacting": "busy", "compacted": "busy",
 }  # fmt: skip
 """The state that a line of the log begins."""
 _BEFORE: dict[str, SpanState] = {
-    "prompt": "idle", "busy": "waiting", "idle": "busy", "limited": "busy", "waiting": "busy",
+    "prompt": "idle", "busy": "waiting", "idle": "busy", "limited": "busy", "failed": "busy", "waiting": "busy",
     "stuck": "busy", "compacting": "busy", "compacted": "busy", "ended": "idle",
 }  # fmt: skip
 """The state before a line, where no earlier one is known."""
 _NOW: dict[str, SpanState] = {
     "idle": "idle", "busy": "busy", "waiting": "waiting", "stuck": "waiting",
-    "compacting": "busy", "limited": "idle",
+    "compacting": "busy", "limited": "idle", "failed": "idle",
 }  # fmt: skip
 
 

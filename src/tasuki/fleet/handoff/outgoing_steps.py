@@ -17,6 +17,7 @@ from tasuki.draft.facts import earlier_handoffs
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import PaneGone, TasukiError
 from tasuki.fleet import prompts
+from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.exchange import shared_files, thread_copies
@@ -51,7 +52,6 @@ def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
     def is_idle() -> bool:
         nonlocal last_blocker
         agent = _load_running_agent(context, handoff)
-        _check_unlimited(agent)
         blocker = _find_blocker(agent, force=handoff.force)
         if blocker != last_blocker:
             last_blocker = blocker
@@ -70,6 +70,8 @@ def instruct_agent(context: StepContext, handoff: FleetHandoff) -> str:
     if _has_document(handoff):
         return "the document is there"
     agent = _load_running_agent(context, handoff)
+    if not can_answer(agent):
+        return _write_instead(context, handoff, agent)
     path = _reserve_path(context, handoff, agent)
     text = prompts.render_instruction(handoff, path)
     return context.type_prompt(handoff, agent, "instruction", text, context.limits.instruct)
@@ -110,9 +112,22 @@ def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
         raise StepFailed(
             "turn_interrupted", f"The turn of agent {intent.agent_id} was interrupted."
         )
-    if not documents.is_document_ready(Path(handoff.file_path)):
-        _check_unlimited(_load_running_agent(context, handoff))
+    agent = _load_running_agent(context, handoff)
+    if agent.failure and not documents.is_document_ready(Path(handoff.file_path)):
+        return _write_instead(context, handoff, agent)
     return ""
+
+
+def _write_instead(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> str:
+    """Write the document of an agent from its thread, because an error keeps it from writing.
+
+    Raises StepFailed at a usage limit that its successor would meet, too.
+    """
+    error = agent.failure.text if agent.failure else ""
+    if agent.state == "limited" and handoff.harness in ("", agent.harness):
+        raise StepFailed("agent_limited", f"Agent {agent.id} is at its usage limit: {error}")
+    write_document(context, handoff)
+    return f"its turn failed, so the document was written from its thread: {error}"
 
 
 def check_document(context: StepContext, handoff: FleetHandoff) -> str:
@@ -150,7 +165,8 @@ def write_document(context: StepContext, handoff: FleetHandoff) -> str:
         all_notes = document.notes + documents.note_missing_document(received)
         notes = [note for note in all_notes if note not in handoff.notes]
         context.update_handoff(handoff, author=document.author, notes=[*handoff.notes, *notes])
-    return f"written from {agent.thread}"
+    failed = "" if can_answer(agent) or not agent.failure else f": {agent.failure.text}"
+    return f"written from {agent.thread}{failed}"
 
 
 def record_document(context: StepContext, handoff: FleetHandoff) -> str:
@@ -272,19 +288,11 @@ def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> N
     context.changes.notify([handoff.agent_id])
 
 
-def _check_unlimited(agent: FleetAgent) -> None:
-    """Raise StepFailed for an agent at a usage limit: it cannot write."""
-    if agent.state == "limited":
-        raise StepFailed(
-            "agent_limited", f"Agent {agent.id} is at its usage limit: {agent.limit_text}"
-        )
-
-
 def _find_blocker(agent: FleetAgent, *, force: bool) -> str:
     """Return why an agent cannot be instructed now, in words; empty where it can."""
     if agent.state == "waiting":
         return f"it waits for you: {agent.waiting_for}" if agent.waiting_for else "it waits for you"
-    if agent.state != "idle":
+    if agent.state not in ("idle", "limited", "failed"):
         return {
             "compacting": "it compacts its context",
             "starting": "it has not registered yet",

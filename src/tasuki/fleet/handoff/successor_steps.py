@@ -66,9 +66,14 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     # For some harnesses the turn that reads the skill completes the registration.
     if get_control(_load_successor(context, handoff)).starts_at_prompt:
         seconds += context.limits.skill
-    if context.wait_for(handoff, _list_both_agents(context, handoff), has_registered, seconds):
+    agents = _list_both_agents(context, handoff)
+    if context.wait_for(handoff, agents, has_registered, seconds):
         return ""
     agent = _load_successor(context, handoff)
+    if agent.state == "waiting" and context.wait_for(
+        handoff, agents, has_registered, context.limits.idle
+    ):
+        return "once its question was answered"
     raise StepFailed(
         "successor_silent",
         f"Agent {agent.id} did not register within {seconds:.0f} s. "

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
-from tasuki.fleet.agents.limits import describe_limit
+from tasuki.fleet.agents.limits import describe_failure, name_alert
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
 from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
@@ -63,7 +63,7 @@ class EventIntake:
 
     `read_skill` returns the text of a persona's skill. `on_commit` is called outside of the
     transaction with three sets of agent ids: those whose turn ended and whose context use is only
-    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `on_events` is called then, too, with
+    in their thread, idle ones that have a persona, and those whose turn ended with an error. `on_events` is called then, too, with
     all agents that something happened to. `socket` returns the path of the fleet's tmux socket.
     """
 
@@ -194,8 +194,8 @@ class EventIntake:
         self.taken += len(received)
         self.changes.notify(batch.touched)
         self.on_events(batch.touched)
-        if batch.unmeasured or batch.idle or batch.limited:
-            self.on_commit(batch.unmeasured, batch.idle, batch.limited)
+        if batch.unmeasured or batch.idle or batch.failed:
+            self.on_commit(batch.unmeasured, batch.idle, batch.failed)
         return [answers.get(id(h), "") if h else "" for h in parsed]
 
     def _parse_post(self, post: HookPost) -> ReceivedEvent | None:
@@ -260,7 +260,7 @@ class _EventBatch:
         self.alerts: list[tuple[str, Row, float, str]] = []
         self.touched: set[int] = set()
         self.idle: set[int] = set()
-        self.limited: set[int] = set()
+        self.failed: set[int] = set()
         self.unmeasured: set[int] = set()
         self.samples: list[ContextSample] = []
         self.redactor = Redactor()
@@ -308,7 +308,7 @@ class _EventBatch:
     ) -> str:
         event, before = received.event, (agent["state"], agent["context_used"])
         asked = agent["question"]
-        had_limit = bool(agent["limit_text"])
+        had_failure = bool(agent["failure"])
         was_working = states.has_running_turn(agent)
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))
         assert control is not None
@@ -339,11 +339,11 @@ class _EventBatch:
         if crossing := personas.detect_crossing(agent):
             self.rows.append(_build_own_row("threshold", agent["id"], crossing))
             self.alerts.append(("threshold", agent, received.at, crossing))
-        if event.kind == "idle" and agent["state"] == "limited":
-            self.limited.add(agent["id"])
-            if not had_limit:
-                text = describe_limit(agent["limit_text"], agent["limited_until"])
-                self.alerts.append(("limited", agent, received.at, text))
+        if event.kind == "idle" and (failure := states.load_failure(agent["failure"])):
+            self.failed.add(agent["id"])
+            if not had_failure:
+                text = describe_failure(failure)
+                self.alerts.append((name_alert(failure), agent, received.at, text))
         question = load_question(agent["question"])
         is_late = before[0] == "waiting" and asked is None and event.question is None
         if agent["state"] == "waiting" and question and agent["question"] != asked and not is_late:

@@ -5,11 +5,22 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tasuki.fleet.store.agent_question import AgentQuestion
+from tasuki.model import TurnFailure
 
 AgentState = Literal[
-    "starting", "idle", "busy", "waiting", "compacting", "limited", "stuck", "ended", "lost"
+    "starting",
+    "idle",
+    "busy",
+    "waiting",
+    "compacting",
+    "limited",
+    "failed",
+    "stuck",
+    "ended",
+    "lost",
 ]
-"""waiting: for the user. limited: its account is at a usage limit. stuck: it is busy, and nothing
+"""waiting: for the user. limited: its account is at a usage limit. failed: its
+last turn ended with another error. stuck: it is busy, and nothing
 of it has moved for long. lost: its pane vanished without a report."""
 
 
@@ -168,6 +179,8 @@ class FleetAgent(Struct, frozen=True):
     """What it asks while it waits; None where that is not known."""
     last_words: str = ""
     """How its last answer began, without secrets."""
+    failure: TurnFailure | None = None
+    """The error with which its last turn ended, until one succeeds."""
     limit_text: str = ""
     """The usage limit that it met last, in its harness's words, until a turn of it succeeds."""
     limited_until: float | None = None

@@ -44,11 +44,18 @@ def _add_columns(connection: sa.Connection, *columns: sa.Column[Any]) -> None:
 
 
 def _upgrade_to_0015(connection: sa.Connection) -> None:
+    _add_columns(connection, tables.agents.c.failure)
+
+
+def _upgrade_to_0016(connection: sa.Connection) -> None:
     _add_columns(connection, tables.hosts.c.public_key, tables.queued_goals.c.host)
     keep_own_rows(connection)
 
 
-UPGRADES: dict[str, Callable[[sa.Connection], None]] = {"0015": _upgrade_to_0015}
+UPGRADES: dict[str, Callable[[sa.Connection], None]] = {
+    "0015": _upgrade_to_0015,
+    "0016": _upgrade_to_0016,
+}
 """For each revision what makes its tables from those of the one before. `tables.py` is the newest."""
 NEWEST = max(UPGRADES)
 

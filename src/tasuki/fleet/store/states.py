@@ -1,8 +1,9 @@
 """How an event changes an agent: one function from an agent's row and an event to the changed row.
 
     starting ──started──▶ idle ──prompt──▶ busy ──idle──▶ idle
+    starting ──started, with its first prompt──▶ busy
                                            busy ──waiting──▶ waiting ──busy, prompt, idle──▶ …
-                                           busy ──idle, at a usage limit──▶ limited ──prompt──▶ …
+                                           busy ──idle, at an error──▶ limited, failed ──prompt──▶ …
              busy ──nothing of it moves──▶ stuck ──any event, or anything that moves──▶ …
                                      busy, idle ──compacting──▶ compacting ──compacted──▶ …
     any ──ended──▶ ended            any ──its pane is gone──▶ lost
@@ -13,7 +14,11 @@ that is newer.
 
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.store.models import AgentState
 from tasuki.fleet.store.questions import (
     add_question,
     build_question,
@@ -23,8 +28,8 @@ from tasuki.fleet.store.questions import (
     load_question,
 )
 from tasuki.harness.protocol import AgentEvent
-from tasuki.harness.reading.usage_limits import find_limit
-from tasuki.model import UsageLimit
+from tasuki.harness.reading.turn_failures import find_failure
+from tasuki.model import TurnFailure
 from tasuki.text_safety import clean_for_display
 
 SWITCH_REASONS = frozenset({"clear", "resume", "new", "fork", "switch"})
@@ -124,24 +129,41 @@ def _apply_children(agent: Row, event: AgentEvent) -> None:
         agent["question"] = dump_question(drop_child(question, event.child))
 
 
-def _apply_limit(agent: Row, event: AgentEvent, happened_at: float) -> str:
-    """Keep the usage limit at which a turn ended, or forget the last one; return the state."""
-    limit = find_limit(event.error, happened_at, code=event.error_code) if event.error else None
-    if limit is None and event.interrupted:
-        return "limited" if agent["limit_text"] else "idle"
-    set_limit(agent, limit)
-    return "limited" if limit else "idle"
+def _apply_failure(agent: Row, event: AgentEvent, happened_at: float) -> AgentState:
+    """Keep the error with which a turn ended, or forget the last one; return the state."""
+    failure = find_failure(event.error, happened_at, code=event.error_code)
+    if failure is None and event.interrupted:
+        return name_state(load_failure(agent["failure"]))
+    set_failure(agent, failure)
+    return name_state(failure)
 
 
-def set_limit(agent: Row, limit: UsageLimit | None) -> None:
-    """Set the usage limit in an agent's row; None for none."""
-    text = Redactor().redact(clean_for_display(limit.text)) if limit else ""
-    agent.update(limit_text=text, limited_until=limit.resets_at if limit else None)
+def name_state(failure: TurnFailure | None) -> AgentState:
+    """Return the state of an agent whose turn has ended, with this error or with none."""
+    if failure is None:
+        return "idle"
+    return "limited" if failure.kind == "limit" else "failed"
+
+
+def load_failure(value: Any) -> TurnFailure | None:
+    """Return the error of a turn from its column."""
+    return msgspec.convert(value, TurnFailure) if value else None
+
+
+def set_failure(agent: Row, failure: TurnFailure | None) -> None:
+    """Set the error with which the last turn of an agent ended; None for none."""
+    text = Redactor().redact(clean_for_display(failure.text)) if failure else ""
+    is_limit = failure is not None and failure.kind == "limit"
+    agent.update(
+        failure=msgspec.to_builtins(replace(failure, text=text)) if failure else None,
+        limit_text=text if is_limit else "",
+        limited_until=failure.resets_at if failure and is_limit else None,
+    )
 
 
 def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start: bool) -> None:
     now = {
-        "started": "idle" if takes_start and event.source != "compact" else "",
+        "started": _choose_first_state(agent, event) if takes_start else "",
         "prompt": "busy",
         "busy": "busy",
         "idle": "idle",
@@ -156,7 +178,7 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         if event.running is not None:  # the harness itself lists what still runs
             agent["children"] = list(map(Redactor().redact, event.running))
     if event.kind == "idle":
-        now = _apply_limit(agent, event, happened_at)
+        now = _apply_failure(agent, event, happened_at)
     was = agent["state"]
     if now and now != agent["state"]:
         agent.update(state=now, state_at=happened_at, stuck_at=None, stuck_with="")
@@ -167,6 +189,14 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
     elif now:
         kept = keep_of_children(load_question(agent["question"]))
         agent.update(waiting_for="", question=dump_question(kept))
+
+
+def _choose_first_state(agent: Row, event: AgentEvent) -> str:
+    """Choose the state of a session that begins: busy where its first prompt is on its way."""
+    if event.source == "compact":
+        return ""
+    is_new = event.source not in SWITCH_REASONS
+    return "busy" if is_new and agent["turn_at"] is not None else "idle"
 
 
 def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new: bool) -> None:

@@ -96,6 +96,7 @@ agents = sa.Table(
     sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
     sa.Column("muted_until", sa.Double),  # its alerts are only listed
     sa.Column("brief", sa.Text, nullable=False, server_default=""),  # id of a stored handoff
+    sa.Column("failure", sa.JSON(none_as_null=True)),  # of its last turn
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)

@@ -1,4 +1,4 @@
-"""Questions of Claude Code: what its hook tells of them, and its dialogs. Seen: 2.1.330.
+"""Questions of Claude Code: what its hook tells of them, and its dialogs. Seen: 2.1.330, 2.1.332.
 
 A dialog stands below a line over the whole screen, its command between two dashed lines. A digit
 takes a choice at once, but not in the dialog's first moment. Where several can be chosen, it ticks
@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tasuki.harness.dialogs import DialogRows, read_dialog
+from tasuki.harness.dialogs import DialogRows, read_dialog, read_menu
 from tasuki.harness.integration import get_text
 from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
 from tasuki.patterns import compile_pattern
@@ -86,7 +86,7 @@ def read_question(screen: str) -> ScreenQuestion | None:
     """Read the dialog on a screen; None where there is none."""
     question = read_dialog(screen, _TOP, _find_subject, next_keys=("Right",))
     if question is None:
-        return None
+        return read_menu(screen, _TOP)
     if tuple(one.label for one in question.choices) != _REVIEW_CHOICES:
         head, _, rest = question.detail.partition("\n")
         return replace(question, detail=rest.lstrip("\n")) if _BAR.fullmatch(head) else question

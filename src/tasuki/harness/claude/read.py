@@ -268,7 +268,7 @@ class ClaudeReader(ClaudeUserRows):
         if line.isApiErrorMessage:
             text = extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
-            self.limit.note_error(
+            self.failure.note_error(
                 text,
                 line.timestamp,
                 len(self.entries),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tasuki.config import toml_text
 from tasuki.harness.codex.head import find_rollout, get_home
-from tasuki.harness.dialogs import DialogRows, read_dialog
+from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
 from tasuki.harness.integration import (
     COMPACTION_MARK,
     TOOLS,
@@ -57,12 +57,19 @@ TAIL = 256 << 10
 
 _TURN = compile_pattern(rb'"payload": ?\{"type": ?"(task_started|task_complete|turn_aborted)"')
 _SPINNER = compile_pattern(r"[\u2800-\u28ff] ")
-_QUESTION = compile_pattern(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
+_QUESTION = compile_pattern(
+    r"(?m)^\s+(?:Press enter to|enter (?:select|continue|confirm) ·).*\b(?:esc|continue)\b"
+)
 _WORKS = compile_pattern(r"(?m)^. .*esc to interrupt\)")
 _EMPTY = compile_pattern("Ask Codex to do anything")
 _SIGN = compile_pattern(r"[›!](?:\s|$)")
 _ABOVE_DIALOG = compile_pattern(r"\S|    \+ Show details")
 """The line above a dialog, which is indented itself."""
+_FIRST = (
+    compile_pattern(r"Folder access|Hooks need review|Welcome to Codex\b"),
+    compile_pattern(r"Trust\b|Review hooks|Sign in\b"),
+)
+"""Titles and first choices of what it asks before its first prompt."""
 
 
 class CodexIntegration(HarnessIntegration):
@@ -201,7 +208,7 @@ class CodexControl(BaseControl):
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read its dialog; a digit takes a choice. It shows neither tabs nor the lines of a patch."""
         found = read_dialog(screenshot.text, _ABOVE_DIALOG, _find_subject)
-        return replace(found, is_faithful=False) if found else None
+        return begin_at_title(replace(found, is_faithful=False), *_FIRST) if found else None
 
 
 def _find_subject(rows: Sequence[str]) -> DialogRows:

@@ -341,7 +341,7 @@ class CodexReader(ThreadReader):
         self.add_notice("error", text)
         code = record.find_error_code(info)
         resets = record.find_reset(self.rates)
-        self.limit.note_error(text, self.at, len(self.entries), code=code, resets_at=resets)
+        self.failure.note_error(text, self.at, len(self.entries), code=code, resets_at=resets)
 
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""

@@ -175,7 +175,7 @@ class CopilotReader(ThreadReader):
         if kind == "error":
             cause = _RETRIED.sub("", text)
             code = data.errorType or ""
-            self.limit.note_error(cause, self.at, len(self.entries), code=code)
+            self.failure.note_error(cause, self.at, len(self.entries), code=code)
 
     def _on_info(self, data: CopilotData) -> None:
         if match := _FORKED.match(data.message or ""):

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tasuki.harness.dialogs import DialogRows, read_dialog
+from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
     COMMAND,
@@ -94,6 +94,10 @@ _ABOVE_DIALOG = compile_pattern(r"╭─")
 _FRAME = compile_pattern(r" *│ *│ *$")
 _ASKS = "Answer Questions"
 """The title of a dialog in which the agent itself asks something."""
+_FIRST = (
+    compile_pattern(r"Do you trust the files in this folder\?"), compile_pattern("Trust folder"),
+)  # fmt: skip
+"""The title and the first choice of what it asks before its first prompt."""
 
 
 DEFAULT_RETENTION_DAYS = 30.0
@@ -265,7 +269,10 @@ class GeminiControl(BaseControl):
     def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
         """Read its dialog; a digit takes a choice. Only a question of the agent is shown as it is."""
         found = read_dialog(screenshot.text, _ABOVE_DIALOG, _find_subject)
-        return structs.replace(found, is_faithful=_ASKS in "".join(found.above)) if found else None
+        if found is None:
+            return None
+        found = structs.replace(found, is_faithful=_ASKS in "".join(found.above))
+        return begin_at_title(found, *_FIRST)
 
 
 def _find_subject(rows: Sequence[str]) -> DialogRows:

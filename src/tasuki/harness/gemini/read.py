@@ -225,7 +225,7 @@ class GeminiReader(ThreadReader):
         elif text:
             self.add_notice("error" if kind == "error" else "note", text)
             if kind == "error":
-                self.limit.note_error(text, parsed.message.timestamp, len(self.entries))
+                self.failure.note_error(text, parsed.message.timestamp, len(self.entries))
 
     # -- calls -------------------------------------------------------------------------
 

@@ -276,7 +276,7 @@ class OpencodeReader(ThreadReader):
             self.notices.append(Notice(after, kind, text))
             if not stopped:
                 moment = format_iso(message.row.moment >> 12)
-                self.limit.note_error(body or text, moment, after)
+                self.failure.note_error(body or text, moment, after)
         self.notices.sort(key=lambda notice: notice.after)
 
     def _build_thread(self) -> Thread:

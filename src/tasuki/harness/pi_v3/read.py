@@ -205,7 +205,7 @@ class PiReader(ThreadReader):
             self.log.settle("aborted")
             text = message.errorMessage or ""
             self.add_notice("error", text)
-            self.limit.note_error(text, line.timestamp, len(self.entries))
+            self.failure.note_error(text, line.timestamp, len(self.entries))
 
     def _add_call(self, block: PiBlock) -> None:
         given = read_input(block.arguments)

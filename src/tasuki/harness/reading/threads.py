@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from tasuki.harness.reading.jsonl import ThreadLines, mark_compacted
-from tasuki.harness.reading.usage_limits import LimitRecord
+from tasuki.harness.reading.turn_failures import FailureRecord
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
@@ -29,7 +29,7 @@ class ThreadReader:
         self.left: set[int] = set()
         """Indexes of entries that the user took back, or that were written twice."""
         self.notices: list[Notice] = []
-        self.limit = LimitRecord()
+        self.failure = FailureRecord()
         self.at = self.id = ""
         self.node = -1
         self.entry_nodes: MutableSequence[int] = []
@@ -92,7 +92,7 @@ class ThreadReader:
             aborted=is_end and last is not None and last.kind == "interrupted",
             abandoned=len(self.entries) - len(live),
             sources=(str(self.path),),
-            limit=self.limit.choose(live),
+            failure=self.failure.choose(live),
             report=self.lines.build_report(),
             documents=tuple(self.lines.gate.log.documents),
         )

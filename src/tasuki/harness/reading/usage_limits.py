@@ -8,7 +8,7 @@ Sentences: Claude Code 2.1.330 and its older versions, Codex 0.53 to 0.169, Gemi
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock_time
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tasuki.harness.reading.jsonl import UNDECODABLE
-from tasuki.model import Entry, UsageLimit
+from tasuki.model import TurnFailure
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
@@ -65,48 +65,22 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _BODY = compile_pattern(r"\A(?:\d{3}:? *)?(\{.*\})\s*\Z", re.DOTALL)
 
 
-class LimitRecord:
-    """The last error of a thread while it is read: only a usage limit, and no answer after it, counts."""
-
-    def __init__(self) -> None:
-        self._limit: UsageLimit | None = None
-        self._after = 0
-
-    def note_error(
-        self, text: str, at: str | float, after: int, *, code: str = "", resets_at: object = None
-    ) -> None:
-        """Note an error that came after so many entries, as `find_limit` takes it."""
-        self._limit, self._after = find_limit(text, at, code=code, resets_at=resets_at), after
-
-    def choose(self, entries: Iterable[Entry]) -> UsageLimit | None:
-        """Return the limit with which a thread of these entries ends."""
-        if self._limit is None or any(_is_answer(e) for e in entries if e.ref > self._after):
-            return None
-        return self._limit
-
-
-def _is_answer(entry: Entry) -> bool:
-    return entry.kind == "assistant" or (entry.kind == "tool" and entry.origin != "command")
-
-
 def find_limit(
     text: str, at: str | float, *, code: str = "", resets_at: object = None
-) -> UsageLimit | None:
+) -> TurnFailure | None:
     """Find the usage limit that an error reports; None for any other error.
 
     `at` is when it happened: ISO 8601, or seconds since 1970. `code` is the program's own name of the
     error, `resets_at` what the program says beside the sentence, in seconds since 1970. An error of a
     provider may be its JSON body, after the status.
     """
-    body = _parse_body(text)
-    code, sentence = code or _get_code(body), text
-    if body:
-        sentence = body["message"] if isinstance(body.get("message"), str) else code
+    body, sentence = split_body(text, code)
+    code = code or _get_code(body)
     if code not in LIMIT_CODES and not _SENTENCE.match(sentence):
         return None
     moment = at if isinstance(at, float) else _parse_time(at)
     line = shorten_to_line(_EPOCH.sub("", sentence), MOST_CHARACTERS) or code
-    return UsageLimit(line, _find_reset(sentence, body, moment, resets_at))
+    return TurnFailure("limit", line, _find_reset(sentence, body, moment, resets_at))
 
 
 def describe_reset(resets_at: float | None, now: float | None = None) -> str:
@@ -116,6 +90,17 @@ def describe_reset(resets_at: float | None, now: float | None = None) -> str:
     moment = datetime.fromtimestamp(resets_at).astimezone()
     near = abs(resets_at - (time.time() if now is None else now)) < 20 * 3600
     return f"{moment:%H:%M}" if near else f"{moment:%b} {moment.day} {moment:%H:%M}"
+
+
+def split_body(text: str, code: str = "") -> tuple[Mapping[str, Any], str]:
+    """Return the JSON body of a provider's error, and its sentence; for any other text {} and that.
+
+    A body without a sentence is described by the error's name.
+    """
+    if not (body := _parse_body(text)):
+        return body, text
+    said = body.get("message")
+    return body, said if isinstance(said, str) else code or _get_code(body)
 
 
 def _parse_body(text: str) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ AGENT_SHAPES = {
     "waiting": StateBadge("wait", "Waiting for you", "attn"),
     "compacting": StateBadge("comp", "Compacting", "run"),
     "limited": StateBadge("ask", "At a usage limit", "attn"),
+    "failed": StateBadge("fail", "Its turn failed", "attn"),
     "stuck": StateBadge("ask", "Stuck", "attn"),
     "ended": StateBadge("end", "Ended", "rest"),
     "lost": StateBadge("ask", "Lost", "attn"),
@@ -119,7 +120,7 @@ T = TypeVar("T", FleetAgent, FleetHandoff)
 MOST_DOCUMENT_BYTES = 1 << 20
 """Most bytes of a handoff document that are shown."""
 _AGENT_FIELDS = (
-    "goal", "arguments", "cwd", "end_reason", "waiting_for", "children", "last_words", "limit_text",
+    "goal", "arguments", "cwd", "end_reason", "waiting_for", "children", "last_words", "failure", "limit_text",
     "stuck_with", "begun_branch", "changes",
 )  # fmt: skip
 _HANDOFF_FIELDS = ("reason", "context", "goal", "injection_prompt", "failure", "notes")

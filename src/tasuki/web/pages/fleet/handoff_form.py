@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
+from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.exchange.giving_up import GAVE_UP
 from tasuki.fleet.handoff.moves import MoveObstacle, MovePreview
 from tasuki.fleet.service import Fleet
@@ -53,7 +54,7 @@ def show_handoff_form(
     agent = queries.load_agent(fleet.database, id)
     query = {name: request.query_params.get(name, "")[:4000] for name in NAMES}
     reason = query["reason"] or _choose_reason(agent, cards.build_cards(fleet, [id])[0])
-    from_thread = query["from"] == "thread" or agent.state == "limited"
+    from_thread = query["from"] == "thread" or not can_answer(agent)
     values = {
         **query, "reason": "Ended" if from_thread and not reason else reason,
         "from": "thread" if from_thread else "",
@@ -62,8 +63,8 @@ def show_handoff_form(
 
 
 def _choose_reason(agent: FleetAgent, card: AgentCard) -> str:
-    if agent.state == "limited":
-        return "At a usage limit"
+    if agent.state in ("limited", "failed"):
+        return "At a usage limit" if agent.state == "limited" else "Its last turn failed"
     if agent.end_reason == GAVE_UP:
         return "Its host was given up"
     return f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
@@ -88,7 +89,7 @@ def _render_form(
         request, "handoff_form.html", status, agent=display.redact_row(agent),
         card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values, refused=refused,
         harnesses=bodies.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
-        target=target, preview=preview, previewed=_join_choices(values),
+        target=target, preview=preview, previewed=_join_choices(values), can_answer=can_answer(agent),
     )  # fmt: skip
 
 
