@@ -127,14 +127,14 @@ def test_a_host_whose_tasuki_is_newer_than_the_tables_says_where_to_start_first(
     one.sql("UPDATE tasuki_workflows.dbos_migrations SET version = version - 1")
     engine = two.refused()
     one.sql("UPDATE tasuki_workflows.dbos_migrations SET version = version + 1")
-    one.sql("UPDATE fleet_schema SET version_num = '0007'")
+    one.sql("UPDATE fleet_schema SET version_num = '0014'")
     older = two.refused()
     one.sql("UPDATE fleet_schema SET version_num = '9999'")
     newer = two.refused()
 
     assert "those of its engine are not" in engine
     assert "Start the newer tasuki first on first" in engine
-    assert "of revision 0007" in older
+    assert "of revision 0014" in older
     assert "Start the newer tasuki first on first" in older
     assert "created by a newer tasuki (revision 9999)" in newer
 

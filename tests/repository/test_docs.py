@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from command_line import World
 from pages import (
@@ -21,6 +22,7 @@ from tree import ROOT, TESTS
 
 from tasuki.cli.main import cli
 from tasuki.config import settings
+from tasuki.fleet.exchange.gate import HostPolicy
 
 GENERATED = ("cli.md", "json.md", "eval-cli.md")
 OFFLINE = (
@@ -166,7 +168,7 @@ def test_the_settings_in_the_docs_are_settings(
         text
         for page in USER_PAGES
         for text in list_blocks(page, "toml")
-        if "https_address" not in text
+        if "https_address" not in text and "permissions =" not in text
     ]
     for number, text in enumerate(blocks):
         tomllib.loads(text)
@@ -176,6 +178,15 @@ def test_the_settings_in_the_docs_are_settings(
         settings.load_settings(tmp_path)
 
     assert len(blocks) >= 6
+
+
+def test_the_policy_in_the_docs_is_one_and_says_the_default() -> None:
+    """Where the page shows what holds without a file, it is so."""
+    (block,) = list_blocks(ROOT / "docs" / "machines.md", "toml")
+    policy = msgspec.toml.decode(block, type=HostPolicy)
+
+    assert HostPolicy().default == policy.default
+    assert [("look",)] == [rules.may for rules in policy.hosts.values()]
 
 
 def test_the_python_in_the_docs_runs() -> None:

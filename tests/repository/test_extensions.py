@@ -81,7 +81,8 @@ class Stage:
 
     def opencode(self, **scene: Any) -> list[list[Any]]:
         """Run the plugin of opencode once."""
-        source = self.folder / "plugin.mjs"
+        source = self.folder / "plugin" / "tasuki.mjs"
+        source.parent.mkdir(exist_ok=True)
         source.write_text(build_plugin((str(self.program),)))
         return self.play("opencode", source, **scene)
 
@@ -285,7 +286,7 @@ def test_the_command_is_taken_out_and_what_tasuki_says_is_shown(stage: Stage) ->
 def test_a_command_of_the_users_own_is_left_alone(stage: Stage) -> None:
     """The plugin takes `/handoff` where the file of that name is tasuki's, or there is none."""
     stage.answers(hook="Drafted.")
-    file = stage.folder.parent / "command" / "handoff.md"
+    file = stage.folder / "command" / "handoff.md"
     file.parent.mkdir()
     file.write_text("Written by `tasuki install`")
     assert stage.opencode(command="handoff", goal=GOAL)[-1][0] == "stopped"

@@ -157,11 +157,9 @@ class World:
         self.reached.unlink(missing_ok=True)
         (self.data / "fleet" / "address").unlink(missing_ok=True)
         self._address = "127.0.0.1:1"
-        url = ["--database-url", self.database_url] if self.database_url else []
-        url += options
-        env = {**self.env, "FLEET_STOP_AT": at, "FLEET_REACHED": str(self.reached),
+        env = {**self._serve_env(), "FLEET_STOP_AT": at, "FLEET_REACHED": str(self.reached),
                "FLEET_LIMITS": limits, "FLEET_LATER": later}  # fmt: skip
-        words = ("serve", "--port", str(port), *url)
+        words = ("serve", "--port", str(port), *options)
         if not self.prefix:
             files = (Path(os.devnull), self.output, self.output)
             self.server = start_forked(
@@ -177,15 +175,19 @@ class World:
 
     def refused(self, *options: str) -> str:
         """What a server says that does not start: one message, and no traceback."""
-        url = ["--database-url", self.database_url] if self.database_url else []
         done = subprocess.run(
-            [sys.executable, str(SERVER), "serve", "--port", "0", *url, *options], env=self.env,
+            [sys.executable, str(SERVER), "serve", "--port", "0", *options], env=self._serve_env(),
             cwd=self.folder, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         said = done.stdout + done.stderr
         assert (1, 1) == (done.returncode, said.count("tasuki: ")), said
         assert "Traceback" not in said, said
         return said
+
+    def _serve_env(self) -> dict[str, str]:
+        """The environment of a server: the URL of its database may have a password."""
+        url = {"TASUKI_DATABASE_URL": self.database_url} if self.database_url else {}
+        return {**self.env, **url}
 
     @property
     def reached(self) -> Path:

@@ -25,8 +25,8 @@ TASUKI = Path(sys.executable).with_name("tasuki")
 COMMAND = ("tasuki.cli.main", "tasuki.draft.pipeline", "rich.console")
 """What most commands import. A module that is missing in these lists costs each start its import, and nothing else."""
 SERVER = (
-    *COMMAND, "alembic.command", "anyio._backends._asyncio", "attrs", "dbos._sys_db_sqlite", "encodings.idna", "litestar.middleware.allowed_hosts",
-    "litestar.middleware._internal.exceptions", "litestar.plugins.attrs", "litestar.plugins.pydantic", "mako.template", "psycopg",
+    *COMMAND, "anyio._backends._asyncio", "attrs", "dbos._sys_db_sqlite", "encodings.idna", "litestar.middleware.allowed_hosts",
+    "litestar.middleware._internal.exceptions", "litestar.plugins.attrs", "litestar.plugins.pydantic", "psycopg",
     "tasuki.cli.fleet.serve", "tasuki.fleet.service", "tasuki.web.application", "tasuki.web.server", "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop", "uvloop",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Several hosts of one fleet for a test: each with a data folder, a home, a tmux and a name of its own."""
 
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,6 +9,8 @@ from pathlib import Path
 from databases import Postgres
 from fleets import World
 from waiting import retry_until
+
+from tasuki.fleet.membership.urls import read_url
 
 NAMES = ("Anns-MacBook-Pro.local", "web1.example.com", "x" * 63, "B")
 
@@ -46,10 +49,33 @@ class Machines:
         self._made.close()
 
 
+class JoinedMachines(Machines):
+    """Hosts of which all but the first joined: each has a role of its own in PostgreSQL."""
+
+    def __init__(self, folder: Path, postgres: Postgres) -> None:
+        super().__init__(folder, postgres)
+        postgres.drop(self.url)
+        self.url = postgres.make_owned()
+        self._made.callback(postgres.drop, self.url)
+
+    def make(self, name: str = "") -> World:
+        """A host that has joined and is not started yet; the first one runs by then."""
+        world = super().make(name)
+        if len(self.worlds) > 1:
+            place = f"127.0.0.1:{self.postgres.port}"
+            said = self.worlds[0].tasuki("host", "add", "--database-host", place)
+            (line,) = [line for line in said.splitlines() if line.startswith("tasuki host join")]
+            world.tasuki(*shlex.split(line)[1:])
+            world.database_url = read_url(world.data / "fleet")
+        return world
+
+
 @contextmanager
-def machines(folder: Path, postgres: Postgres) -> Iterator[Machines]:
+def machines(
+    folder: Path, postgres: Postgres, kind: type[Machines] = Machines
+) -> Iterator[Machines]:
     """Hosts of one fleet, ended behind the test."""
-    made = Machines(folder, postgres)
+    made = kind(folder, postgres)
     try:
         yield made
     finally:

@@ -154,7 +154,8 @@ def test_it_can_listen_everywhere(server: Server) -> None:
 
 def test_a_database_that_is_none(server: Server) -> None:
     """A sentence, without the password that was in it."""
-    code, said = server.refused("--port", "0", "--database-url", "mysql://me:hunter2secret@h/x")
+    server.env["TASUKI_DATABASE_URL"] = "mysql://me:hunter2secret@h/x"
+    code, said = server.refused("--port", "0")
 
     assert (1, True) == (code, "'mysql' is not a kind of database that tasuki supports" in said)
     assert "hunter2secret" not in said

@@ -52,9 +52,20 @@ def one_message(code: int, said: str) -> str:
 )  # fmt: skip
 def test_a_database_that_is_away(server: Server, url: str, words: str) -> None:
     """Nobody listens there, nobody knows the host, or the URL is none."""
-    said = refusal(server, "--database-url", url)
+    server.env["TASUKI_DATABASE_URL"] = url
 
-    assert words in said
+    assert words in refusal(server)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:hunter2@127.0.0.1/x", "postgresql://h1,h2/x?user=me&password=hunter2"]
+)
+def test_a_password_on_the_command_line_is_refused(server: Server, url: str) -> None:
+    """Everybody on the machine could read it; the sentence names the variable."""
+    code, said = server.refused("--port", "0", "--database-url", url)
+
+    assert (2, False) == (code, "hunter2" in said)
+    assert "Put the URL into the variable TASUKI_DATABASE_URL and leave --database-url out" in said
 
 
 def test_a_file_that_another_program_holds(server: Server) -> None:
@@ -119,9 +130,9 @@ def test_a_database_that_refuses(
     server: Server, guarded: Postgres, user: str, name: str, words: str
 ) -> None:
     """A wrong password, an unknown user or database, a user without rights."""
-    said = refusal(server, "--database-url", f"postgresql://{user}@/{name}?host={guarded.folder}")
+    server.env["TASUKI_DATABASE_URL"] = f"postgresql://{user}@/{name}?host={guarded.folder}"
 
-    assert words in said
+    assert words in refusal(server)
 
 
 # -- files -----------------------------------------------------------------------------

@@ -26,8 +26,6 @@ from tasuki.text_safety import clean_text, shorten_to_line
 
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 HOSTS_FILE = "hosts.json"
-FORMER_FILE = "hosts"
-"""Where tasuki kept hosts by name: each line has the machine's id and the name."""
 NO_MACHINE_ID = "-"
 """The key of a machine whose system has no id."""
 MOST_LABEL_CHARACTERS = 100
@@ -42,8 +40,6 @@ class KnownHost(Struct, frozen=True):
     """`h` and 12 hexadecimal digits."""
     label: str = ""
     """The name of the machine when its server last started."""
-    former: str = ""
-    """The name by which an older tasuki knew the host; empty where there was none."""
     folder: str = ""
     """The folder of this list, whole path; empty where an older tasuki wrote it."""
 
@@ -53,7 +49,6 @@ class FleetHost(Struct, frozen=True):
 
     id: str
     label: str
-    former: str = ""
     others: tuple[KnownHost, ...] = ()
     original: str = ""
     """The folder that this one is a copy of, where that is still there; else empty."""
@@ -68,23 +63,15 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Flee
     """
     path = data / HOSTS_FILE
     machine = next(filter(None, map(_read_machine_id, machine_ids)), NO_MACHINE_ID)
-    known_hosts, former = _read_known(path), _read_former(data / FORMER_FILE)
-    own = known_hosts.get(_hash_machine_id(machine)) or KnownHost(
-        f"h{secrets.token_hex(6)}", former=former.pop(machine, "")
-    )
+    known_hosts = _read_known(path)
+    own = known_hosts.get(_hash_machine_id(machine)) or KnownHost(f"h{secrets.token_hex(6)}")
     original = _find_original(data, own)
     folder = original or os.path.realpath(data)
     own = msgspec.structs.replace(own, label=read_machine_label(), folder=folder)
-    names = {host.former for host in known_hosts.values()}
-    for other, name in former.items():  # machines on which no server of this version ran
-        if other != machine and name not in names:
-            known_hosts.setdefault(
-                _hash_machine_id(other), KnownHost(name, label=name, former=name)
-            )
     if known_hosts.get(_hash_machine_id(machine)) != own:
         _write_known(path, known_hosts | {_hash_machine_id(machine): own})
     others = tuple(host for key, host in known_hosts.items() if key != _hash_machine_id(machine))
-    return FleetHost(own.id, own.label, own.former, others, original)
+    return FleetHost(own.id, own.label, others, original)
 
 
 def _find_original(data: Path, own: KnownHost) -> str:
@@ -138,16 +125,6 @@ def _write_known(path: Path, hosts: dict[str, KnownHost]) -> None:
         ) from error
 
 
-def _read_former(path: Path) -> dict[str, str]:
-    """Read the names that an older tasuki gave to machines, by their ids."""
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition(" ") for line in lines)
-    return {machine: name for machine, _, name in pairs if name}
-
-
 def _read_machine_id(path: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         return "".join(path.read_text("utf-8").split())
@@ -165,13 +142,12 @@ def settle_hosts(
     *,
     moved: bool,
 ) -> list[str]:
-    """Record that a server of this host starts, and take over its former ids and names.
+    """Record that a server of this host starts, and with `moved` take over its former ids.
 
-    Those are the name that an older tasuki used, and with `moved` the ids of the machines that
-    used the data folder before, or that this machine had. Returns them. Raises ServerRuns where
-    one that the folder knows has a server.
+    Those are the ids of the machines that used the data folder before, or that this machine had.
+    Returns them. Raises ServerRuns where one that the folder knows has a server.
     """
-    formers = {host.former}
+    formers: set[str] = set()
     with database.write(alone=True) as connection:
         record_host(connection, host)
         others = {
@@ -185,9 +161,6 @@ def settle_hosts(
                 f"The server of {label} runs on this database: its agents are not taken from it. "
                 "End it first, or start without --moved."
             )
-    if moved:
-        formers |= {other.former for other in host.others}
-    formers.discard("")
     with database.write(alone=True) as connection:
         agents_taken = sum(take_over_host(connection, x, host.id, queue) for x in sorted(formers))
         agents_left = count_alive(connection, [id for id in others if not is_running(id)])

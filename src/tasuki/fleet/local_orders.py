@@ -26,6 +26,7 @@ from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.typed_keys import KeyTypist, TypedKeys
+from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import delete_parcels, share_persona
 from tasuki.fleet.handoff import commands, moves
@@ -64,6 +65,7 @@ class OrderedFleet(Protocol):
     delivery: PromptDelivery
     shutdown: AgentShutdown
     requests: HostRequests
+    gate: HostGate
     step_runner: StepRunner
 
     def pass_to_engine(self, handoff: FleetHandoff) -> None:
@@ -212,7 +214,7 @@ class LocalOrders:
         if not limits.can_answer(agent):
             request = replace(request, from_thread=True)
         if arguments.get("move"):
-            request = self._plan_move(agent, request, arguments["move"])
+            request = self._plan_move(agent, request, arguments["move"], new_id)
         elif request.harness:
             limits.check_target(self.fleet.data, request.harness)
         if request.from_thread and agent.ended_at is not None and agent.host == self.fleet.host:
@@ -232,15 +234,15 @@ class LocalOrders:
         return True
 
     def _plan_move(
-        self, agent: FleetAgent, request: commands.HandoffRequest, wanted: dict[str, Any]
+        self, agent: FleetAgent, request: commands.HandoffRequest, wanted: dict[str, Any], id: str
     ) -> commands.HandoffRequest:
         wanted = {**wanted, "from_thread": request.from_thread}
         preview = self.preview_move({"agent_id": agent.id, "move": wanted})
         preview.check()
+        signed = self.fleet.gate.sign(preview.host, id, "move", {"agent_id": agent.id})
+        plan = replace(preview.plan, signed=signed["signed"])
         from_thread = request.from_thread or preview.plan.kind == "rescue"
-        return replace(
-            request, target_host=preview.host, move=preview.plan, from_thread=from_thread
-        )
+        return replace(request, target_host=preview.host, move=plan, from_thread=from_thread)
 
     def preview_move(self, arguments: Mapping[str, Any]) -> MovePreview:
         """Say what a move of an agent of this host, or of a host that is gone, would do."""

@@ -25,6 +25,7 @@ from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader
+from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
@@ -32,7 +33,7 @@ from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
 from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
 from tasuki.fleet.fleet_orders import FleetOrders
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.handoff.engine import HandoffEngine, build_queue_name
+from tasuki.fleet.handoff.engine import HandoffEngine, build_queue_name, refused_rows
 from tasuki.fleet.handoff.moves import answer_target_question
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext
@@ -95,6 +96,7 @@ class Fleet(FleetOrders):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # readable by the owner alone
         url = normalize_url(database_url or build_sqlite_url(data.parent / "fleet.db"))
         self.database = FleetDatabase(url, self.host)
+        self.gate = HostGate(self.database, data)
         self.claim = build_claim(url, self.host_record)
         self.changes = ChangeFeed()
         settings = loaded.settings
@@ -111,7 +113,7 @@ class Fleet(FleetOrders):
             self.database, self.host, settings.notify, config.list_alerts(settings), self.push
         )
         context = StepContext(
-            self.lifecycle, self.delivery, self.shutdown, limits,
+            self.lifecycle, self.delivery, self.shutdown, limits, self.gate,
             load_settings=partial(config.load_with_sources, Path.cwd()),
             has_waiting_events=lambda: self.intake.waiting > 0 or any(spool.list_waiting(data / "spool")),
         )  # fmt: skip
@@ -120,11 +122,11 @@ class Fleet(FleetOrders):
         self.local = LocalOrders(self)
         self.engine = HandoffEngine(
             workflows, self.host, self.step_runner.carry_out,
-            partial(carry_out_order, self.local.carry_out, self.changes.closing.wait),
+            partial(carry_out_order, self.gate, self.local.carry_out, self.changes.closing.wait),
         )  # fmt: skip
         self.step_runner.begin = self.engine.begin_handoff
-        self.orders = HostOrders(self.database, self.engine)
-        self.requests = HostRequests(self.database, self._build_handlers())
+        self.orders = HostOrders(self.database, self.engine, self.gate)
+        self.requests = HostRequests(self.database, self._build_handlers(), self.gate)
         self.heartbeat = HostHeartbeat(self.database, data, self._handle_loss)
         self.listener = HostListener(
             self.database, self.changes.notify_log, self.requests.look,
@@ -144,7 +146,7 @@ class Fleet(FleetOrders):
         )  # fmt: skip
         resumer = LimitResumer(self.guard, settings.resume_at_reset, self._resume_agent)
         self.queue = QueueRunner(
-            self.database, self.delivery, self.changes, self.host, resumer.resume_all
+            self.database, self.delivery, self.changes, self.gate, resumer.resume_all
         )
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
@@ -177,6 +179,7 @@ class Fleet(FleetOrders):
                     moved=self.moved,
                 )  # fmt: skip
                 roles.record_role(self.database, self.host)
+                self.gate.publish_key()
                 if get_script_path(self.data).exists():
                     # The script of an older tasuki may not know this server's address.
                     write_hook_script(self.data)
@@ -311,6 +314,9 @@ class Fleet(FleetOrders):
         started = self.engine.reconcile(
             starts, lambda id, why: self.step_runner.give_up(by_id[id], why)
         )
+        if refused_rows:
+            self.note("alarm", refused_rows.pop(), data={"code": "row_refused"})
+            refused_rows.clear()
         if started is None:
             return
         for id in started:

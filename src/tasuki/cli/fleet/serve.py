@@ -9,19 +9,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import click
+from click.core import ParameterSource
 
 from tasuki.cli.output import need_extra
 from tasuki.config.environment import list_unknown_variables
+from tasuki.errors import UsageError
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
 NEEDED_MODULES = (
-    "alembic dbos jinja2 litestar markdown_it prometheus_client psycopg sqlalchemy uvicorn".split()
+    "dbos jinja2 litestar markdown_it prometheus_client psycopg sqlalchemy uvicorn".split()
 )
 """Packages of the extra `server`."""
+
+
+def _refuse_password(context: click.Context, option: click.Parameter, url: str) -> str:
+    """Refuse a password on the command line, which every user of the machine can read."""
+    if context.get_parameter_source(option.name or "") == ParameterSource.COMMANDLINE:
+        with suppress(ValueError):
+            parts = urlsplit(url)
+            if parts.password or "password" in parse_qs(parts.query):
+                raise UsageError(
+                    "A password on the command line is there for every user of this machine to read. Put the URL into "
+                    "the variable TASUKI_DATABASE_URL and leave --database-url out."
+                )
+    return url
 
 
 @click.command()
@@ -30,8 +46,9 @@ NEEDED_MODULES = (
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True,
               help="Port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
+              callback=_refuse_password,
               help="postgresql://USER@HOST/NAME. Default: the one from tasuki host join, or a SQLite file. "
-              "A URL with a password belongs in TASUKI_DATABASE_URL.")  # fmt: skip
+              "A URL with a password belongs in TASUKI_DATABASE_URL: here it is refused.")  # fmt: skip
 @click.option(
     "--allow-remote",
     is_flag=True,

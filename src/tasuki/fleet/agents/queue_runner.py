@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasuki.errors import TasukiError
+from tasuki.errors import Refused, TasukiError
 from tasuki.fleet.alerts import raise_alert
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery import outbox
@@ -21,6 +21,7 @@ from tasuki.fleet.delivery.messages import (
     check_typable,
 )
 from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
+from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -49,13 +50,13 @@ class QueueRunner(BackgroundWork):
         database: FleetDatabase,
         delivery: PromptDelivery,
         changes: ChangeFeed,
-        host: str,
+        gate: HostGate,
         resume_limited: Callable[[], None],
     ) -> None:
         self.database = database
         self.delivery = delivery
         self.changes = changes
-        self.host = host
+        self.host, self.gate = database.host, gate
         self.resume_limited = resume_limited
         super().__init__("queue")
 
@@ -150,14 +151,21 @@ class QueueRunner(BackgroundWork):
         if intent.state == "proven":
             self._record(goal, agent, DeliveryResult("proven"))
         elif goal.state == "typing":
-            self._record(goal, agent, self._deliver(agent, intent, goal.text))
+            self._record(goal, agent, self._deliver(agent, intent, goal.text, goal.id))
 
-    def _deliver(self, agent: FleetAgent, intent: outbox.TypingIntent, text: str) -> DeliveryResult:
+    def _deliver(
+        self, agent: FleetAgent, intent: outbox.TypingIntent, text: str, goal_id: int
+    ) -> DeliveryResult:
         """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
         if agent.ended_at is not None or agent.pane != intent.pane:
             return DeliveryResult("uncertain")
         refused = DeliveryResult("refused")
+        with self.database.read() as connection:
+            query = sa.select(_GOALS.c.host).where(_GOALS.c.id == goal_id)
+            host = connection.execute(query).scalar() or self.host
         try:
+            if host != self.host:
+                self.gate.check_rules(host, "send", {})
             result = self.delivery.deliver_text(
                 agent, intent, text, PROOF_SECONDS,
                 is_wanted=lambda: commands.find_running(self.database, agent.id) is None,
@@ -165,6 +173,8 @@ class QueueRunner(BackgroundWork):
             if result.state != "refused":
                 return result
             refused = result
+        except Refused as error:
+            refused = DeliveryResult("refused", why=str(error).rstrip("."), lasting=True)
         except HandoffStopped:
             pass  # its handoff began
         except SQLAlchemyError:

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import HostAway, TasukiError
+from tasuki.fleet.exchange.gate import ORDER_SECONDS, HostGate
 from tasuki.fleet.exchange.host_list import check_reachable, load_host
 from tasuki.fleet.exchange.requests import build_error, pack_error
 from tasuki.fleet.handoff.engine import ORDER_LOOK_SECONDS, HandoffEngine
@@ -31,9 +33,10 @@ logger = logging.getLogger("tasuki.fleet")
 class HostOrders:
     """Gives orders to other hosts, and waits for their results."""
 
-    def __init__(self, database: FleetDatabase, engine: HandoffEngine) -> None:
+    def __init__(self, database: FleetDatabase, engine: HandoffEngine, gate: HostGate) -> None:
         self.database = database
         self.engine = engine
+        self.gate = gate
 
     def give(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Give an order and return its result.
@@ -44,7 +47,8 @@ class HostOrders:
         """
         label = check_reachable(load_host(self.database, host)).label
         wanted = f"order-{secrets.token_hex(16)}"
-        id = self.engine.give_order(host, wanted, name, arguments, alone)
+        signed = self.gate.sign(host, wanted, name, arguments)
+        id = self.engine.give_order(host, wanted, name, signed, alone)
         deadline, is_begun = time.monotonic() + BEGIN_SECONDS, False
         while True:
             status = self.engine.read_order(id)
@@ -80,7 +84,8 @@ class HostOrders:
 
     def leave(self, host: str, name: str, arguments: dict[str, Any], key: str) -> None:
         """Leave an order for a host, whenever it comes back; do not wait for it."""
-        self.engine.give_order(host, f"order-{key}", name, arguments, "")
+        id = f"order-{key}"
+        self.engine.give_order(host, id, name, self.gate.sign(host, id, name, arguments), "")
 
 
 def open_result(result: dict[str, Any]) -> Any:
@@ -91,6 +96,7 @@ def open_result(result: dict[str, Any]) -> Any:
 
 
 def carry_out_order(
+    gate: HostGate,
     carry_out: Callable[[str, str, dict[str, Any]], Any],
     wait: Callable[[float], bool],
     id: str,
@@ -99,14 +105,18 @@ def carry_out_order(
 ) -> dict[str, Any]:
     """Carry out an order of another host; return its result, or its error, as JSON values.
 
-    While the database is away it waits and starts over; `wait` sleeps and tells whether the server
+    `gate` decides whether it is carried out at all. While the database is away it waits and starts over; `wait` sleeps and tells whether the server
     ends.
     """
     from tasuki.fleet.store.failures import ServerClosing
 
+    checked: dict[str, Any] | None = None
+    seconds = float("inf") if name == "undo_move" else ORDER_SECONDS  # it waits for a host
     while True:
         try:
-            return {"value": carry_out(id, name, arguments)}
+            if checked is None:
+                checked = gate.check(id, name, arguments, seconds)
+            return {"value": msgspec.to_builtins(carry_out(id, name, checked))}
         except TasukiError as error:
             return pack_error(error)
         except DBAPIError as error:

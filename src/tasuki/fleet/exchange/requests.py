@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki import errors
 from tasuki.errors import HostAway, TasukiError
+from tasuki.fleet.exchange.gate import QUESTION_SECONDS, HostGate
 from tasuki.fleet.exchange.host_list import (
     build_database_clock,
     check_reachable,
@@ -32,8 +33,6 @@ ANSWER_SECONDS = 8.0
 """How long an answer is waited for."""
 LOOK_SECONDS = 1.0
 """How often an answer is looked for that no notification announced."""
-OLD_SECONDS = 30.0
-"""A question that waited for this long is deleted without an answer."""
 ANSWERS_AT_ONCE = 16
 """More than a few: an answer may wait for one of another host, which may wait for this one."""
 MOST_BYTES = 8 << 20
@@ -46,8 +45,11 @@ RequestHandler = Callable[[Mapping[str, Any]], Any]
 class HostRequests:
     """Asks other hosts, and answers them by `handlers`, whose answers are JSON values."""
 
-    def __init__(self, database: FleetDatabase, handlers: dict[str, RequestHandler]) -> None:
+    def __init__(
+        self, database: FleetDatabase, handlers: dict[str, RequestHandler], gate: HostGate
+    ) -> None:
         self.database = database
+        self.gate = gate
         self.handlers = handlers
         self._waiting: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
@@ -67,7 +69,8 @@ class HostRequests:
         with self._lock:
             self._waiting[id] = news
         try:
-            self._write_question(id, host, kind, data)
+            given = {**data, "from": self.database.host}
+            self._write_question(id, host, kind, self.gate.sign(host, id, kind, given))
             deadline = time.monotonic() + seconds
             while (left := deadline - time.monotonic()) > 0:
                 news.wait(min(left, LOOK_SECONDS))
@@ -100,7 +103,7 @@ class HostRequests:
     def _write_question(self, id: str, host: str, kind: str, data: Mapping[str, Any]) -> None:
         with self.database.open_transaction() as connection:
             values = {
-                "id": id, "host": host, "kind": kind, "data": {**data, "from": self.database.host},
+                "id": id, "host": host, "kind": kind, "data": data,
                 "asked_at": build_database_clock(connection),
             }  # fmt: skip
             connection.execute(sa.insert(tables.host_requests).values(values))
@@ -133,30 +136,33 @@ class HostRequests:
                 return []
             now = float(connection.execute(sa.select(clock)).scalar_one())
             connection.execute(
-                sa.delete(answers).where(answers.c.answered_at < now - 2 * OLD_SECONDS)
+                sa.delete(answers).where(answers.c.answered_at < now - 2 * QUESTION_SECONDS)
             )
-        return [(row.id, row.kind, row.data) for row in rows if now - row.asked_at < OLD_SECONDS]
+        return [
+            (row.id, row.kind, row.data) for row in rows if now - row.asked_at < QUESTION_SECONDS
+        ]
 
     def _answer(self, id: str, kind: str, data: dict[str, Any]) -> None:
-        content = self._build_answer(kind, data)
+        content = self._build_answer(id, kind, data)
         answers = tables.host_answers
         try:
             with self.database.open_transaction() as connection:
                 clock = build_database_clock(connection)
                 values = {"id": id, "content": content, "answered_at": clock}
                 connection.execute(sa.insert(answers).values(values))
-                notify(connection, build_host_channel(data["from"]))
+                notify(connection, build_host_channel(str(data.get("from"))))
         except DBAPIError:
             logger.warning("An answer to another host could not be written: the database is away.")
 
-    def _build_answer(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    def _build_answer(self, id: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         handler = self.handlers.get(kind)
         if handler is None:
             return pack_error(errors.NotPossible(
                 f"This host runs a tasuki that does not know {kind!r}. Upgrade it."
             ))  # fmt: skip
         try:
-            content = {"value": msgspec.to_builtins(handler(data))}
+            checked = self.gate.check(id, kind, data, QUESTION_SECONDS)
+            content = {"value": msgspec.to_builtins(handler(checked))}
         except TasukiError as error:
             return pack_error(error)
         except Exception as error:

@@ -4,11 +4,17 @@ There is one ledger of steps: the fleet's own table, which `runner.py` keeps. DB
 attempts are under way, and carries them on after a crash: the workflow runs again from its first
 step, and passes over those that the table says are done. DBOS recovers only at launch, so
 `reconcile` starts again what it lost.
+
+Its rows are JSON. Whoever may write a pickled one would run any program in every server, so none is
+ever unpickled.
 """
 
+import io
 import logging
+import pickle
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -16,10 +22,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID, _sys_db
+from dbos import (
+    DBOS,
+    DBOSConfig,
+    DBOSPortableJSONSerializer,
+    SetEnqueueOptions,
+    SetWorkflowID,
+    _sys_db,
+)
+from dbos._serialization import DefaultSerializer
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.errors import StoreFailed
 from tasuki.fleet.background import LifeSign
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.workflow import MoveKind
@@ -35,8 +50,6 @@ from tasuki.fleet.store.start_errors import check_file, check_lock
 
 APPLICATION = "tasuki"
 """The name of the fleet in DBOS, the same on every host."""
-FORMER_APPLICATION = "tasuki-%"
-"""The name that an older tasuki used: the host's name was a part of it."""
 VERSION = "fleet-1"
 """Pinned for the whole fleet: a newer tasuki continues handoffs that an older one began."""
 SCHEMA = "tasuki_workflows"
@@ -48,15 +61,6 @@ POLL_SECONDS, SHARED_POLL_SECONDS = 0.25, 1.0
 LOST_POLL_SECONDS = 2.0
 """A poll costs 4 ms even when there is no work; lost agents can wait this long."""
 ORDER_LOOK_SECONDS = 0.1
-LARGEST_TABLE = "operation_outputs"
-OWNED_TABLES = (
-    "workflow_status",
-    LARGEST_TABLE,
-    "queues",
-    "workflow_schedules",
-    "application_versions",
-)
-"""DBOS's tables whose rows belong to an application; the largest is changed only if others were."""
 WORKFLOW_COLUMNS = (
     "workflow_uuid", "status", "queue_name", "executor_id", "deduplication_id", "owner_xid",
     "started_at_epoch_ms",
@@ -71,6 +75,33 @@ ABSENT_SECONDS = 10.0
 """How long a pending attempt may lack a thread: it may be about to get one."""
 MOST_RECOVERIES = 1_000_000
 """A handoff continues however often the server was killed."""
+JSON = DBOSPortableJSONSerializer()
+PICKLED = DefaultSerializer().name()
+"""How DBOS marks a row that it would unpickle, whatever its serializer is."""
+JSON_RULE = "only_json"
+"""The constraint by which PostgreSQL takes no other rows."""
+refused_rows: list[str] = []
+"""Why rows were refused that nobody was told of yet."""
+
+
+def _refuse_pickle(_serializer: DefaultSerializer, _text: str) -> Any:
+    why = (
+        "A pickled row in the database of the engine was refused: it could have run any program here. "
+        "tasuki writes none; whoever wrote it has the database role of a host."
+    )
+    logging.getLogger("tasuki.fleet").error(why)
+    refused_rows.append(why)
+    raise StoreFailed(why)
+
+
+DefaultSerializer.deserialize = _refuse_pickle  # type: ignore[method-assign, assignment]
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads values of Python's own types; it knows no class, and so calls nothing."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module_name}.{global_name}")
 
 
 class HandoffStart(Struct, frozen=True):
@@ -164,7 +195,8 @@ class HandoffEngine:
         check_file(self._engine)
         check_lock(self._engine)  # DBOS would wait for it for ever, in silence
         make_shrinkable(self._engine)
-        self._rename_owner(self._engine, former_hosts)
+        _require_json(self._engine)
+        self._take_workflows(self._engine, former_hosts)
         config: DBOSConfig = {
             "name": APPLICATION,
             "system_database_url": self.url,
@@ -174,6 +206,7 @@ class HandoffEngine:
             "executor_id": self.host,
             "max_executor_threads": THREADS,
             "use_listen_notify": False,
+            "serializer": JSON,
             "log_level": "CRITICAL",
             "enable_otlp": False,
         }
@@ -183,6 +216,7 @@ class HandoffEngine:
         DBOS.listen_queues([self.queue, build_lost_queue_name(self.host)])
         try:
             DBOS.launch()
+            _require_json(self._engine)
             seconds = POLL_SECONDS if self.url.startswith("sqlite") else SHARED_POLL_SECONDS
             DBOS.register_queue(
                 self.queue, polling_interval_sec=seconds, on_conflict="always_update"
@@ -240,37 +274,25 @@ class HandoffEngine:
 
         return run_order
 
-    def _rename_owner(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
-        """Rename what an older tasuki wrote, before DBOS looks for it."""
+    def _take_workflows(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
         schema = None if engine.dialect.name == "sqlite" else SCHEMA
-        if not sa.inspect(engine).has_table(OWNED_TABLES[-1], schema):
+        table = self._build_workflow_table()
+        if not former_hosts or not sa.inspect(engine).has_table(table.name, schema):
             return
         with engine.begin() as connection:
-            renamed = 0
-            for name in OWNED_TABLES:
-                if name == LARGEST_TABLE and not renamed:
-                    continue
-                owner = sa.column("application_name", sa.Text)
-                former = owner.like(FORMER_APPLICATION)
-                table = sa.update(sa.table(name, owner, schema=schema)).where(former)
-                renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
-            self._take_workflows(connection, former_hosts)
+            for former in former_hosts:
+                for old, new in (
+                    (build_queue_name(former), self.queue),
+                    (build_lost_queue_name(former), build_lost_queue_name(self.host)),
+                ):
+                    mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
+                    values = {"executor_id": self.host, "queue_name": new}
+                    connection.execute(sa.update(table).where(mine).values(values))
 
     def _build_workflow_table(self) -> sa.TableClause:
         assert self._engine
         schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
         return sa.table("workflow_status", *map(sa.column, WORKFLOW_COLUMNS), schema=schema)
-
-    def _take_workflows(self, connection: sa.Connection, former_hosts: Collection[str]) -> None:
-        table = self._build_workflow_table()
-        for former in former_hosts:
-            for old, new in (
-                (build_queue_name(former), self.queue),
-                (build_lost_queue_name(former), build_lost_queue_name(self.host)),
-            ):
-                mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
-                values = {"executor_id": self.host, "queue_name": new}
-                connection.execute(sa.update(table).where(mine).values(values))
 
     def begin_handoff(self, start: HandoffStart) -> None:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""
@@ -427,6 +449,54 @@ class HandoffEngine:
         DBOS.destroy(destroy_registry=True)
         if self._engine:
             self._engine.dispose()
+
+
+def _require_json(engine: sa.Engine) -> None:
+    """Let no pickled row be in the engine's tables, of which an older tasuki left some.
+
+    What is open is rewritten, and what has ended is deleted. PostgreSQL takes none afterwards.
+    """
+    schema = None if engine.dialect.name == "sqlite" else SCHEMA
+    inspector = sa.inspect(engine)
+    rules = inspector.get_multi_check_constraints(schema)
+    for key, columns in sorted(inspector.get_multi_columns(schema).items()):
+        name, has_rule = key[1], JSON_RULE in {rule["name"] for rule in rules.get(key, ())}
+        if has_rule or "serialization" not in {column["name"] for column in columns}:
+            continue
+        table = sa.table(name, sa.column("serialization"), schema=schema)
+        with engine.begin() as connection:
+            if schema:
+                connection.exec_driver_sql(f"LOCK TABLE {schema}.{name}")
+            if name == "workflow_status":
+                _rewrite_open(connection, schema)
+            connection.execute(sa.delete(table).where(table.c.serialization != JSON.name()))
+            if schema:
+                rule = f"CONSTRAINT {JSON_RULE} CHECK (serialization = '{JSON.name()}')"
+                connection.exec_driver_sql(f"ALTER TABLE {schema}.{name} ADD {rule}")
+
+
+def _rewrite_open(connection: sa.Connection, schema: str | None) -> None:
+    """Rewrite the pickled arguments of open workflows; a handoff that is left out begins again."""
+    names = ("workflow_uuid", "inputs", "status", "serialization")
+    table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+    apart = sa.table("workflow_input", *map(sa.column, names[:2]), schema=schema)
+    is_open = (table.c.serialization == PICKLED) & table.c.status.in_(OPEN_STATUSES)
+    given = sa.func.coalesce(apart.c.inputs, table.c.inputs).label("given")
+    joined = table.join(apart, table.c.workflow_uuid == apart.c.workflow_uuid, isouter=True)
+    query = sa.select(table.c.workflow_uuid, given).select_from(joined).where(is_open)
+    for id, text in connection.execute(query).all():
+        try:
+            plain = _PlainUnpickler(io.BytesIO(b64decode(text))).load()
+            words = {"positionalArgs": list(plain["args"]), "namedArgs": plain["kwargs"]}
+            inputs = JSON.serialize(words)
+        except Exception:  # it says what it likes
+            logging.getLogger("tasuki.fleet").exception("The engine's row %s was refused.", id)
+            continue
+        values = {"inputs": inputs, "serialization": JSON.name()}
+        connection.execute(sa.update(table).where(table.c.workflow_uuid == id).values(values))
+        connection.execute(
+            sa.update(apart).where(apart.c.workflow_uuid == id).values(inputs=inputs)
+        )
 
 
 def build_queue_name(host: str) -> str:

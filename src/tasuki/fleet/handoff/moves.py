@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.errors import HostAway, HostNotFound, NotPossible, TasukiError
+from tasuki.errors import HostAway, HostNotFound, NotPossible, Refused, TasukiError
 from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
 from tasuki.fleet.exchange.logins import find_login
@@ -125,7 +125,8 @@ def plan_move(
         origin=repository.origin, commit=repository.commit, branch=repository.branch,
         inside=repository.inside, cwd=request.cwd, worktree=request.worktree,
     )  # fmt: skip
-    answer = _ask_target(requests, target, question)
+    rights = {"permission": agent.permission, "arguments": agent.arguments}
+    answer = _ask_target(requests, target, question, rights)
     return replace(preview, plan=_add_place(plan, answer), obstacles=(*found, *answer.obstacles))
 
 
@@ -229,12 +230,13 @@ def _look_into_work(agent: FleetAgent, request: MoveRequest) -> Iterator[MoveObs
 
 
 def _ask_target(
-    requests: HostRequests, target: FleetHostRow, question: TargetQuestion
+    requests: HostRequests, target: FleetHostRow, question: TargetQuestion, rights: dict[str, Any]
 ) -> TargetAnswer:
     try:
-        answer = requests.ask(
-            target.id, "check_move", {"question": msgspec.to_builtins(question)}, CHECK_SECONDS
-        )
+        data = {"question": msgspec.to_builtins(question), "request": rights}
+        answer = requests.ask(target.id, "check_move", data, CHECK_SECONDS)
+    except Refused as error:
+        return TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
     except (HostAway, HostNotFound) as error:
         return TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
     return msgspec.convert(answer, TargetAnswer)

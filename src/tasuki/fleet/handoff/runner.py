@@ -117,6 +117,8 @@ class StepRunner:
         if not self._begin_step(handoff, name):
             return True
         try:
+            if handoff.move:
+                self.context.gate.check_move(handoff, handoff.move)
             note = STEPS[name](self.context, handoff)
         except HandoffStopped:
             return False

@@ -18,6 +18,7 @@ from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing, StepFailed
@@ -39,6 +40,7 @@ class StepContext:
         delivery: PromptDelivery,
         shutdown: AgentShutdown,
         limits: StepLimits,
+        gate: HostGate,
         load_settings: Callable[[], LoadedSettings],
         *,
         has_waiting_events: Callable[[], bool] = lambda: False,
@@ -49,6 +51,7 @@ class StepContext:
         self.delivery = delivery
         self.shutdown = shutdown
         self.limits = limits
+        self.gate = gate
         self.load_settings = load_settings
         """Loads the current settings: a retry works with what was fixed."""
         self.has_waiting_events = has_waiting_events

@@ -236,7 +236,7 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             request = build_fork_request(connection, current, old)
             id = context.lifecycle.insert_agent(connection, request, forked_from=old.id)
         else:
-            request = _build_request(connection, current, old)
+            request = _build_request(context, connection, current, old)
             id = context.lifecycle.insert_agent(
                 connection, request, old.id, beside=old.id if current.move else None
             )
@@ -249,11 +249,12 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
 
 
 def _build_request(
-    connection: sa.Connection, handoff: FleetHandoff, old: FleetAgent
+    context: StepContext, connection: sa.Connection, handoff: FleetHandoff, old: FleetAgent
 ) -> StartRequest:
     """Build the order for a successor: as its predecessor, or as the last agent in another harness.
 
-    Models, permissions and arguments mean something to their own harness alone.
+    Models, permissions and arguments mean something to their own harness alone. Those of an agent
+    of another host are a wish of that host.
     """
     request = StartRequest(
         harness=handoff.harness or old.harness,
@@ -264,6 +265,7 @@ def _build_request(
     model = queries.find_last_agent(connection, handoff.persona, request.harness)
     if model is None:
         return request
+    context.gate.check_permission(model.host, model.permission, model.arguments)
     return replace(
         request, model=model.model, permission=model.permission, arguments=model.arguments
     )

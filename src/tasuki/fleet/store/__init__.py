@@ -1,1 +1,1 @@
-"""The database of the fleet: tables, queries, migrations and pruning."""
+"""The database of the fleet: tables, queries and pruning."""

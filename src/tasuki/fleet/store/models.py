@@ -311,6 +311,8 @@ class MovePlan(Struct, frozen=True):
     """The place was chosen when the work arrived, and not only foreseen."""
     undone: str = ""
     """What was undone after a failure, as a sentence."""
+    signed: dict[str, Any] | None = None
+    """By the host that began it."""
 
 
 class FleetHandoff(Struct, frozen=True):

@@ -1,59 +1,99 @@
-"""The tables of the fleet, brought up to date by the migrations in `migrations/`.
+"""The tables of the fleet: created as `tables.py` says, or brought up to date.
 
 SQLite's file is copied before its tables are changed; the newest copies are kept.
-
-Alembic is imported only where a migration is needed, which is rare at a start: it takes 11
-MB.
 """
 
 import logging
 import os
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateColumn
 
 from tasuki.errors import StoreFailed
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
-
-if TYPE_CHECKING:
-    from alembic.config import Config
+from tasuki.fleet.store.row_rules import keep_own_rows
 
 COPY_MARK = ".before-"
 MOST_COPIES = 3
 """Copies of SQLite's file that are kept: the newest."""
-MIGRATIONS = Path(__file__).with_name("migrations")
-NEWEST = "0015"
-"""The revision that the code works with: that of the last migration."""
+BASELINE = "0014"
+"""The oldest revision that is brought up to date."""
 log = logging.getLogger("tasuki.fleet")
 VERSION_TABLE = "fleet_schema"
-"""Holds the revision of the tables; not Alembic's own name, which another program may use."""
+"""Holds the revision of the tables."""
+_VERSION = sa.Table(
+    VERSION_TABLE,
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32)),
+    sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+
+
+def _add_columns(connection: sa.Connection, *columns: sa.Column[Any]) -> None:
+    quote = connection.dialect.identifier_preparer.format_table
+    for column in columns:
+        definition = CreateColumn(column).compile(connection)
+        statement = f"ALTER TABLE {quote(column.table)} ADD COLUMN {definition}"
+        connection.exec_driver_sql(statement)
+
+
+def _upgrade_to_0015(connection: sa.Connection) -> None:
+    _add_columns(connection, tables.agents.c.failure)
+
+
+def _upgrade_to_0016(connection: sa.Connection) -> None:
+    _add_columns(connection, tables.hosts.c.public_key, tables.queued_goals.c.host)
+    keep_own_rows(connection)
+
+
+UPGRADES: dict[str, Callable[[sa.Connection], None]] = {
+    "0015": _upgrade_to_0015,
+    "0016": _upgrade_to_0016,
+}
+"""For each revision what makes its tables from those of the one before. `tables.py` is the newest."""
+NEWEST = max(UPGRADES)
 
 
 def upgrade_tables(database: FleetDatabase) -> None:
     """Create the tables, or bring older ones up to date, in one transaction.
 
     A copy of SQLite's file is kept. Two that upgrade at once wait for each other. Raises
-    StoreFailed where the tables were created by a newer tasuki; nothing is changed then.
+    StoreFailed where a newer tasuki created the tables, or one from before the baseline; nothing
+    is changed then.
     """
     with database.read() as connection:
         before = read_revision(connection)
-        if before == NEWEST:
-            return
-    from alembic import command
-
-    config = build_configuration()
+    if before == NEWEST:
+        return
+    _check_revision(database, before)
     if before:
-        with database.read() as connection:
-            _refuse_newer(connection, config)
         _keep_copy(database, before)
     with database.write(alone=True) as connection:
-        _refuse_newer(connection, config)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        before = read_revision(connection)
+        _check_revision(database, before)
+        if not before:
+            _create_tables(connection)
+            return
+        for revision in sorted(UPGRADES):
+            if revision > before:
+                UPGRADES[revision](connection)
+        connection.execute(sa.update(_VERSION).values(version_num=NEWEST))
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    """Create the tables; PostgreSQL does not log answers between hosts, which are old after seconds."""
+    _VERSION.create(connection, checkfirst=True)
+    tables.metadata.create_all(connection)
+    for name in ("host_requests", "host_answers") if connection.dialect.name != "sqlite" else ():
+        connection.exec_driver_sql(f"ALTER TABLE {name} SET UNLOGGED")
+    keep_own_rows(connection)
+    connection.execute(sa.insert(_VERSION).values(version_num=NEWEST))
 
 
 def settle_log(database: FleetDatabase) -> None:
@@ -89,36 +129,26 @@ def _keep_copy(database: FleetDatabase, before: str) -> None:
         )  # fmt: skip
 
 
-def build_configuration() -> "Config":
-    """Build Alembic's configuration; the migrations run on `attributes["connection"]`."""
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
 def read_revision(connection: sa.Connection) -> str:
     """Read the revision of the tables; empty where there are none."""
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return ""
-    version = sa.table(VERSION_TABLE, sa.column("version_num", sa.Text))
-    return connection.execute(sa.select(version.c.version_num)).scalars().first() or ""
+    return connection.execute(sa.select(_VERSION.c.version_num)).scalars().first() or ""
 
 
-def _refuse_newer(connection: sa.Connection, config: "Config") -> None:
-    from alembic.script import ScriptDirectory
-
-    known_revisions = {
-        script.revision for script in ScriptDirectory.from_config(config).walk_revisions()
-    }
-    if (current := read_revision(connection)) and current not in known_revisions:
-        address = connection.engine.url.render_as_string(hide_password=True)
+def _check_revision(database: FleetDatabase, revision: str) -> None:
+    if revision in ("", BASELINE, *UPGRADES):
+        return
+    where = f"The fleet's tables in {database.engine.url.render_as_string(hide_password=True)} were created by"
+    if revision < BASELINE:
         raise StoreFailed(
-            f"The fleet's tables in {address} were created by a newer tasuki (revision {current}). "
-            "Upgrade this one, or name another database: tasuki serve --database-url"
+            f"{where} a development version of tasuki (revision {revision}), which this one does not upgrade. "
+            "Start with an empty one: move its file away, or name another database: tasuki serve --database-url"
         )
+    raise StoreFailed(
+        f"{where} a newer tasuki (revision {revision}). "
+        "Upgrade this one, or name another database: tasuki serve --database-url"
+    )
 
 
 def copy_database_file(database: sa.Engine, name: str) -> Path:

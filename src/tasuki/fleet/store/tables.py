@@ -1,4 +1,4 @@
-"""The tables of the fleet. Times are seconds since 1970, UTC. `migrations/` creates them."""
+"""The tables of the fleet. Times are seconds since 1970, UTC."""
 
 from typing import Any
 
@@ -277,6 +277,7 @@ hosts = sa.Table(
     sa.Column("given_up_at", sa.Double),
     sa.Column("retired_at", sa.Double),
     sa.Column("details", sa.JSON, nullable=False, server_default="{}"),
+    sa.Column("public_key", sa.Text, nullable=False, server_default=""),  # proves its orders
 )
 
 persona_files = sa.Table(
@@ -325,6 +326,8 @@ queued_goals = sa.Table(
     sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
     sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),  # to which it was typed
     sa.Column("typed_at", sa.Double),
+    # which wrote its text, by its role of PostgreSQL; empty for one that owns the tables
+    sa.Column("host", sa.Text, nullable=False, server_default=""),
 )
 sa.Index("queued_goals_by_persona", queued_goals.c.persona, queued_goals.c.place)
 
