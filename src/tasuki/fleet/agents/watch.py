@@ -106,9 +106,7 @@ class AgentSignals:
                 shown = self._read_state(agent, screenshot) if screenshot else None
                 if screenshot and agent.state == "waiting" and shown in ("waiting", None):
                     self.questions.refresh_question(agent.id, screenshot)
-            # Its first prompt may be on its way.
-            is_new = time.time() - (agent.registered_at or 0.0) < START_SECONDS
-            if is_working and is_new and shown == "idle":
+            if is_working and shown == "idle" and _awaits_first_prompt(agent):
                 continue
             if shown and shown != agent.state and not (is_working and shown == "busy"):
                 self._note_seen(agent, shown, seen)
@@ -207,6 +205,13 @@ class AgentSignals:
             screenshot, pid=agent.process or agent.pid or 0, session=agent.session
         )
         return AGENT_STATES.get(get_control(agent).read_screen(own_screenshot).state)
+
+
+def _awaits_first_prompt(agent: FleetAgent) -> bool:
+    """Whether the prompt with which an agent was started may still be on its way."""
+    registered, turn = agent.registered_at or 0.0, agent.turn_at
+    is_new = time.time() - registered < START_SECONDS
+    return is_new and turn is not None and turn < registered
 
 
 _FIND_OWNER = sa.select(*(tables.agents.c[name] for name in ("id", "host", "persona"))).where(
@@ -423,7 +428,7 @@ _UPDATE_CONTEXT = (
 )
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
-    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at", "end_reason",
+    "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at", "turn_at", "end_reason",
 )  # fmt: skip
 _FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
     tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
