@@ -60,11 +60,6 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("#filter select")) event.target.form.requestSubmit();
   });
-  document.addEventListener("keydown", (event) => { // not the first button of the form
-    if (event.key !== "Enter" || event.target.id !== "view-name" || event.isComposing) return;
-    event.preventDefault();
-    event.target.form.requestSubmit($("button", event.target.parentElement));
-  });
   document.addEventListener("formdata", (event) => { // a short address
     if (event.target.id !== "filter") return;
     for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
