@@ -6,6 +6,7 @@ from typing import Literal
 from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
+from markupsafe import Markup
 from msgspec import Struct
 
 from tasuki.fleet.figures.costs import DaySpending, find_personas, sum_spending
@@ -36,7 +37,7 @@ class TimelineBar(Struct, frozen=True):
     state: SpanState
     x: float
     width: float
-    title: str
+    title: Markup
 
 
 class TimelineRow(Struct, frozen=True):
@@ -89,7 +90,11 @@ def _build_row(timeline: AgentTimeline, begin: float, end: float) -> TimelineRow
             span.state,
             round((span.begin - begin) * scale, 1),
             round(max((span.end - span.begin) * scale, 0.5), 1),
-            f"{words[span.state]} {templates.format_duration(span.end - span.begin)}, from {templates.format_moment(span.begin)}",
+            Markup("{} {}, from {}").format(
+                words[span.state],
+                templates.format_duration(span.end - span.begin),
+                templates.format_moment(span.begin),
+            ),
         )
         for span in timeline.spans
     )

@@ -157,7 +157,7 @@
     const { theme } = fresh.documentElement.dataset; // it was changed in another tab
     if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
     if (title(fresh) !== title()) document.title = fresh.title;
-    for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
+    for (const key of ["version", "newest", "live", "now"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }
     for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
     document.dispatchEvent(new CustomEvent("tasuki:shown"));

@@ -11,13 +11,55 @@
     return `${Math.max(0, Math.floor(seconds))} s`;
   };
   const put = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
+  let offset = 0; // ms by which the server's clock is ahead of this one
+  const setClock = () => { offset = document.body.dataset.now ? 1000 * document.body.dataset.now - Date.now() : 0; };
+  const clock = (at) => at.toTimeString().slice(0, 8);
+  const day = (at) => { const [, month, number, year] = at.toDateString().split(" "); return `${Number(number)} ${month}${year === String(new Date(Date.now() + offset).getFullYear()) ? "" : ` ${year}`}`; };
+  const isToday = (at) => { const now = new Date(Date.now() + offset); return at.toDateString() === now.toDateString() || (at > now && at - now < 72e6); };
+  const FORMS = { // of `data-as`, in the browser's zone
+    clock: (at) => (isToday(at) ? clock(at) : FORMS.moment(at)),
+    moment: (at) => (isToday(at) ? "" : `${at.getDate()} ${day(at).split(" ")[1]} `) + clock(at).slice(0, 5),
+    hour: (at) => clock(at).slice(0, 5),
+    day: (at) => (isToday(at) ? "today" : day(at)),
+    date: (at) => at.toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" }).replace(",", ""),
+  };
+  const field = (iso) => { const at = new Date(iso); return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16); };
   const tick = () => {
     if (document.hidden) return;
-    const now = Date.now();
-    for (const time of $$("time[data-ago]")) put(time, span((now - Date.parse(time.dateTime)) / 1000) + time.dataset.ago);
-    put($("#live-clock"), new Date(now).toTimeString().slice(0, 8));
+    const now = Date.now() + offset;
+    for (const time of $$("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      if (time.dataset.ago !== undefined) put(time, span((now - at) / 1000) + time.dataset.ago); else if (time.dataset.as) put(time, FORMS[time.dataset.as](at));
+      if (time.title && !time.dataset.server) { time.dataset.server = time.title; time.title = `${at.toDateString()}, ${clock(at)}\nOn the server: ${time.title}`; }
+    }
+    for (const input of $$("[data-value]:not([data-zoned], [data-touched])")) {
+      for (const name of ["min", "max", "value"]) if (input.dataset[name]) input[name] = field(input.dataset[name]);
+      input.dataset.zoned = "";
+      input.title = "";
+    }
+    placeDays();
+    put($("#live-clock"), clock(new Date(now)));
   };
-  document.addEventListener("tasuki:shown", tick);
+  const placeDays = () => { // a thread's days begin where those of the reader's zone do
+    let before = "";
+    for (const item of $$("#entries > li:not(.day)")) {
+      const time = $("time[datetime]", item);
+      const date = time ? FORMS.date(new Date(time.dateTime)) : before;
+      const head = item.previousElementSibling;
+      const isHead = Boolean(head && head.matches(".day"));
+      if (date === before && isHead) head.remove();
+      else if (date !== before && isHead) put($("h3", head), date);
+      else if (date !== before) item.insertAdjacentHTML("beforebegin", `<li class="day"><span></span><h3 class="h4">${date}</h3></li>`);
+      before = date;
+    }
+  };
+  new MutationObserver(tick).observe(document.body, { childList: true, subtree: true });
+  document.addEventListener("formdata", (event) => { const at = event.formData.get("at"); if (at && $("[data-zoned]", event.target)) event.formData.set("at", new Date(at).toISOString()); });
+  document.addEventListener("click", (event) => { // today as it is here
+    const link = event.target.closest("[data-today]");
+    if (link) link.href = link.href.replace(/since=[^&#]*/, `since=${new Date(new Date(Date.now() + offset).setHours(0, 0, 0, 0)).toISOString()}`);
+  }, true);
+  document.addEventListener("tasuki:shown", () => { setClock(); tick(); });
   document.addEventListener("visibilitychange", tick);
 
   // -- forms over the page -------------------------------------------------------------
@@ -151,6 +193,7 @@
     window.history.replaceState(null, "", link.href);
   });
 
+  setClock();
   tick();
   window.setInterval(tick, 1000);
 })();

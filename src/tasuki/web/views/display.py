@@ -18,7 +18,6 @@ from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
-from tasuki.harness.reading.usage_limits import describe_reset
 
 
 class StateBadge(Struct, frozen=True):
@@ -27,6 +26,8 @@ class StateBadge(Struct, frozen=True):
     icon: str
     word: str
     tone: str
+    until: float | None = None
+    """When it ends, in seconds since 1970, where that is known."""
 
 
 AGENT_SHAPES = {
@@ -106,8 +107,8 @@ def format_agent_name(agent: FleetAgent, title: str) -> str:
 def get_agent_shape(agent: FleetAgent) -> StateBadge:
     """Return the state of an agent as a badge; a usage limit with the time at which it resets."""
     shape = AGENT_SHAPES[agent.state]
-    until = describe_reset(agent.limited_until) if agent.state == "limited" else ""
-    return replace(shape, word=f"Limited until {until}") if until else shape
+    is_limited = agent.state == "limited" and agent.limited_until
+    return replace(shape, word="Limited", until=agent.limited_until) if is_limited else shape
 
 
 def get_step_name(handoff: FleetHandoff) -> str:

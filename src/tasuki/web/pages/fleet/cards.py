@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
@@ -32,7 +31,7 @@ from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
-from tasuki.web.views.templates import format_moment, get_harness_title, render_macro
+from tasuki.web.views.templates import format_mute, get_harness_title, render_macro
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -278,7 +277,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         question=question,
         work=agent.changes,
         has_thread=bool(agent.session),
-        muted=describe_mute(agent.muted_until) if agent.ended_at is None else "",
+        muted=format_mute(agent.muted_until) if agent.ended_at is None else "",
         can_mute=agent.ended_at is None,
     )  # fmt: skip
 
@@ -311,10 +310,8 @@ def _describe_state(
 
 
 def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
-    """Describe since when the host of an agent is away, and what the agent did last."""
-    since = f" since {format_moment(host.since)}" if host.since else ""
-    word = f"{shown.word[:1].lower()}{shown.word[1:]}"
-    return f"{host.label} has been {host.shown.word.lower()}{since}. Before that: {word}."
+    """Describe that the host of an agent is away, and what the agent did last."""
+    return f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
 
 
 def _describe_activity(agent: FleetAgent) -> str:

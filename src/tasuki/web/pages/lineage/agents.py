@@ -26,7 +26,6 @@ from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeC
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
-    format_day,
     format_duration,
     format_reason,
     get_harness_title,
@@ -159,6 +158,7 @@ def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: i
         key=str(agents[0].id),
         title=agents[0].persona or "",
         summary=_format_summary(agents, facts, len(others), describer.redactor),
+        since=agents[0].started_at,
         changed_at=max(_find_changed_at(agent, facts) for agent in agents),
         rows=tuple(rows),
         hidden=len(main) - len(shown),
@@ -217,9 +217,7 @@ def _format_summary(
     more = f" and {format_plural(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
     origin = agents[0].forked_from
     forked = f", forked from agent {origin}" if origin is not None else ""
-    return (
-        f"{', '.join(counts)} since {format_day(agents[0].started_at)} in {folder}{more}{forked}."
-    )
+    return f"{', '.join(counts)} in {folder}{more}{forked}"
 
 
 def _find_changed_at(agent: FleetAgent, facts: ChainFacts) -> float:
@@ -261,7 +259,6 @@ class _AgentDescriber:
             handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
             acknowledged=_format_acknowledgement(handoff),
-            acknowledged_at=handoff.acknowledged_at if handoff else None,
             is_fork=place == "fork",
         )  # fmt: skip
 

@@ -53,7 +53,6 @@ class ChainRow(Struct, frozen=True):
     cut_at: float | None = None
     acknowledged: str = ""
     """After how long, or why not."""
-    acknowledged_at: float | None = None
     is_fork: bool = False
 
 
@@ -63,6 +62,7 @@ class ChainStory(Struct, frozen=True):
     key: str
     title: str
     summary: str
+    since: float | None
     changed_at: float
     rows: tuple[ChainRow, ...]
     hidden: int = 0
