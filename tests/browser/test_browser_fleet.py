@@ -115,6 +115,7 @@ def test_a_server_that_is_killed_under_the_open_page(
     port = world.port
     world.kill()
     expect(seen.locator("#live-word")).to_have_text("Reconnecting")
+    assert seen.evaluate("document.body.dataset.away") == ""  # forms are not sent
     hold.touch()
     world.serve(port=port)
     expect(seen.locator("#live-word")).to_have_text("Live", timeout=30_000)

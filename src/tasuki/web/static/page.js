@@ -71,7 +71,7 @@
       if (first) first.focus();
     }
   });
-  const openForm = (address) => { htmx.ajax("GET", address, "#form-body").catch(() => {}); }; // what fails is told below
+  const openForm = (address) => { dialog.dataset.address = address; htmx.ajax("GET", address, "#form-body").catch(() => {}); }; // forms.js says what fails
   document.addEventListener("tasuki:form", (event) => { opener = ""; openForm(event.detail); });
   document.addEventListener("click", (event) => { // by delegation: a link that is morphed is another one
     const link = event.target.closest("a[data-form]");
@@ -90,12 +90,19 @@
   let opener = ""; // the link itself may be another one when the form is closed
   if (dialog) dialog.addEventListener("close", () => { const link = opener && document.getElementById(opener); if (link) link.focus(); });
   const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue) || Boolean($("[data-touched]", dialog));
+  const keepOpen = (event) => { // neither Escape nor a click beside takes words away
+    if (!dialog.open || !isTyped()) return;
+    event.preventDefault();
+    document.dispatchEvent(new CustomEvent("tasuki:say", { detail: { form: $("form", dialog), text: "What you typed is still here. Only the button under it throws it away." } }));
+  };
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && dialog && $("form", dialog)) keepOpen(event); }, true);
+  if (dialog) dialog.addEventListener("cancel", keepOpen);
   let pressedBeside = false; // a selection that is dragged out of the form ends beside it, too
   document.addEventListener("pointerdown", (event) => { pressedBeside = event.target === dialog; });
   document.addEventListener("click", (event) => {
     const close = event.target.closest("[data-close]");
     if (close && dialog && dialog.open && dialog.contains(close)) { event.preventDefault(); dialog.close(); }
-    if (event.target === dialog && pressedBeside && !isTyped()) dialog.close();
+    if (event.target === dialog && pressedBeside) { if (isTyped()) keepOpen(event); else dialog.close(); }
     const shut = event.target.closest(".toast [data-dismiss]");
     if (shut) shut.closest(".toast").remove();
   });
@@ -113,69 +120,6 @@
     open.open = false;
     $("summary", open).focus();
     event.stopImmediatePropagation();
-  });
-
-  // -- signed out: what is typed stays, and is sent once somebody has signed in ---------------
-  const SIGN_IN = '<b>Signed out</b>, and nothing was sent. <a href="/" target="_blank">Sign in in another tab</a>, then send it again: what you typed stays here.';
-  const noteSignedOut = () => {
-    if ($("#signed-out", dialog)) return;
-    const note = document.createElement("p");
-    note.id = "signed-out";
-    note.className = "box attn";
-    note.setAttribute("role", "alert");
-    note.innerHTML = SIGN_IN;
-    $("form", dialog).prepend(note);
-  };
-  const forgetSignedOut = () => { for (const note of $$("#signed-out")) note.remove(); };
-  document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (event.detail.xhr.status !== 401) forgetSignedOut();
-    else if (dialog && dialog.open && $("form", dialog)) { event.preventDefault(); noteSignedOut(); } // else the page is loaded again
-  });
-  document.addEventListener("tasuki:connected", forgetSignedOut);
-
-  const AWAY = "The server does not answer: it is not known whether that was sent. Look before you send it again.";
-  const SIGNED_OUT = "You are signed out: nothing was sent. Sign in in another tab, then send it again.";
-  document.addEventListener("htmx:sendError", (event) => { warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
-  const warn = (text) => {
-    for (const same of $$("#toasts .toast")) if ($("span", same) && $("span", same).textContent === text) same.remove();
-    const toast = document.createElement("div");
-    toast.className = "toast";
-    toast.setAttribute("role", "alert");
-    toast.innerHTML = '<svg class="i fail" aria-hidden="true"><use href="#fail"/></svg><span></span><button type="button" data-dismiss aria-label="Dismiss">×</button>';
-    $("span", toast).textContent = text;
-    $("#toasts").append(toast);
-  };
-
-  // -- forms that leave the page as it is --------------------------------------------------
-  const sending = new Set(); // by the id of what is around the form: a morph leaves no mark on it
-  document.addEventListener("submit", async (event) => {
-    const form = event.target;
-    if (!form.matches("form[data-quiet]")) return;
-    event.preventDefault();
-    const place = form.parentElement;
-    if (sending.has(place.id)) return;
-    const fields = new URLSearchParams(new FormData(form, event.submitter));
-    const note = $("[data-note]", place);
-    const say = (text) => { delete note.dataset.refused; note.hidden = !text; put(note, text); };
-    const refuse = (text) => { // under a dialog nobody could read a toast
-      if (!dialog || !dialog.open || !dialog.contains(note)) { warn(text); return; }
-      say(text);
-      note.dataset.refused = place.id;
-    };
-    sending.add(place.id);
-    say("Sending …");
-    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
-    sending.delete(place.id);
-    say("");
-    if (answer && answer.status === 401) { if (dialog && dialog.contains(form)) noteSignedOut(); else warn(SIGNED_OUT); return; }
-    if (answer && answer.ok) {
-      form.reset();
-      if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close();
-      const said = await answer.text().catch(() => "");
-      if (said) document.dispatchEvent(new CustomEvent("tasuki:done", { detail: said }));
-    } else if (place.id === "notes" && answer && answer.status === 410) { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
-    if (!answer || !answer.ok) refuse(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
-    document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
 
   // -- entries next to a brief ----------------------------------------------------------
