@@ -150,7 +150,7 @@ def test_a_failed_handoff_costs_two_clicks(world: World, seen: Page) -> None:
     with effort(seen) as spent:
         seen.locator(f"#agent-{agent}").get_by_role("link", name="Open handoff").click()
         seen.get_by_role("button", name="Retry", exact=True).click()
-        expect(seen.locator("article header .st")).to_have_text("Acknowledged", timeout=40_000)
+        expect(seen.locator("article header .st")).to_contain_text("Confirmed", timeout=40_000)
 
     assert spent.clicks == 2
 

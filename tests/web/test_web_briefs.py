@@ -247,6 +247,6 @@ def test_what_happened_to_it_is_told(reader: Reader) -> None:
         reader.vault.append_event(handoff.id, create_event(kind, thread="t-9"))
     said = words(reader.page(f"/briefs/{handoff.id}"))
 
-    assert "Acknowledged" in said
+    assert "Confirmed" in said
     assert "delivered thread: t-9" in said
     assert "Its thread no longer exists: /gone/t-1.jsonl" in said

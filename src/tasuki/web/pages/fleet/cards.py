@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.personas import find_later_agent
@@ -236,7 +235,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         agent.context_used, facts.threshold if own is None else own, agent.context_tokens,
         agent.context_window,
     )  # fmt: skip
-    shown, since, sentence = _describe_state(agent, handoff, meter)
+    shown = display.get_agent_shape(agent, handoff, is_past=meter.past)
+    since, sentence = _describe_state(agent, handoff, shown)
     host = facts.hosts.get(agent.host)
     has_failed = shown.tone == "fail" or shown.word == "Handoff uncertain"
     asleep = host is not None and host.is_asleep and agent.ended_at is None
@@ -283,30 +283,21 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
 
 
 def _describe_state(
-    agent: FleetAgent, handoff: FleetHandoff | None, meter: ContextMeter
-) -> tuple[StateBadge, float, str]:
-    """Describe the state of an agent, since when it lasts, and a sentence about it."""
+    agent: FleetAgent, handoff: FleetHandoff | None, shown: StateBadge
+) -> tuple[float, str]:
+    """Describe since when the state of an agent lasts, and what that means, in a sentence."""
     if handoff and handoff.state in ("failed", "uncertain"):
-        shown = display.HANDOFF_SHAPES[handoff.state]
-        sentence = (
-            f"{display.get_step_name(handoff)}: {handoff.failure.sentence}"
-            if handoff.failure
-            else ""
-        )
-        word = "Handoff failed" if handoff.state == "failed" else "Handoff uncertain"
-        return replace(shown, word=word), handoff.finished_at or handoff.created_at, sentence
+        step, failure = display.get_step_name(handoff), handoff.failure
+        since = handoff.finished_at or handoff.created_at
+        return since, f"{step}: {failure.sentence}" if failure else ""
     if handoff and handoff.state == "running":
-        return display.HANDING_OFF, handoff.created_at, ""
-    if handoff and handoff.state == "done" and agent.ended_at is not None:
-        sentence = (
-            f"Handed off to agent {handoff.successor_id}."
-            if handoff.successor_id
-            else "Handed off."
-        )
-        return replace(display.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
-    if agent.state == "idle" and meter.past and agent.persona:
-        return display.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
-    return display.get_agent_shape(agent), agent.state_at, _describe_activity(agent)
+        return handoff.created_at, ""
+    if handoff and shown is display.HANDED_OFF:
+        to = f" to agent {handoff.successor_id}" if handoff.successor_id else ""
+        return agent.state_at, f"Handed off{to}."
+    if shown is display.PAST_THRESHOLD:
+        return agent.state_at, "Idle since its turn ended."
+    return agent.state_at, _describe_activity(agent)
 
 
 def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
@@ -322,8 +313,7 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "stuck":
         return describe_stuck(agent.stuck_with)
     if agent.state in ("ended", "lost"):
-        reason = agent.end_reason
-        return f"{reason[:1].upper()}{reason[1:]}".rstrip(".") + "." if reason else ""
+        return display.describe_end(agent.end_reason)
     if agent.children:
         count = len(agent.children)
         return f"{count} in the background: {agent.children[0]}"

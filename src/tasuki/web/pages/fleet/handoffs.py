@@ -200,14 +200,14 @@ def _describe_work(move: MovePlan) -> tuple[str, ...]:
 
 
 def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
-    shown = display.HANDOFF_SHAPES[handoff.state]
+    shown = display.get_handoff_shape(handoff)
     number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
     if handoff.state == "running":
         return StateBadge(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
     if handoff.state in ("failed", "uncertain"):
         return StateBadge(shown.icon, f"{shown.word} at step {number} of {len(rows)}", shown.tone)
     if handoff.state == "done" and handoff.acknowledged_at:
-        return StateBadge(shown.icon, "Acknowledged", shown.tone)
+        return StateBadge(shown.icon, shown.word.replace("Done", "Confirmed"), shown.tone)
     return shown
 
 
@@ -279,7 +279,7 @@ def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
 
 
 def _build_skip() -> OrderChoice:
-    return OrderChoice("skip", "Skip", "Marks the handoff as done without the acknowledgement.")
+    return OrderChoice("skip", "Skip", "Finish without waiting for the new agent to confirm.")
 
 
 def _build_cancel(agent: FleetAgent) -> OrderChoice:
@@ -342,7 +342,7 @@ def show_handoffs(
         page=page, pages=max(1, -(-counts[show] // LISTED_PER_PAGE)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
         panels=[build_timeline(fleet, handoff.id) for handoff in detailed],
-        rows=[(display.redact_row(of), display.HANDOFF_SHAPES[of.state], display.get_step_name(of)) for of in listed[len(detailed):]],
+        rows=[(display.redact_row(of), display.get_handoff_shape(of), display.get_step_name(of)) for of in listed[len(detailed):]],
     )  # fmt: skip
 
 

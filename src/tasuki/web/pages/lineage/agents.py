@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.service import Fleet
@@ -252,7 +251,6 @@ class _AgentDescriber:
             ),
             used=used,
             past=used is not None and used >= facts.threshold,
-            works=agent.ended_at is None,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
             state=_find_state(agent, handoff),
             handoff=f"/handoffs/{handoff.id}" if handoff else "",
@@ -269,7 +267,7 @@ class _AgentDescriber:
 
     def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
         reason = format_reason(handoff.reason) if handoff else ""
-        why = reason or self.redactor.redact_line(link.agent.end_reason, 120)
+        why = reason or self.redactor.redact_line(display.describe_end(link.agent.end_reason), 120)
         if is_fork and not link.took_over:
             origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
             why = f"did not take over {origin}{'. ' if why else ''}{why}"
@@ -278,20 +276,15 @@ class _AgentDescriber:
 
 def _find_state(agent: FleetAgent, handoff: FleetHandoff | None) -> StateBadge | None:
     """Find the state of the agent or its handoff, unless the chain has gone on."""
-    if handoff is None:
-        return display.get_agent_shape(agent)
-    if handoff.state == "done":
-        return None
-    state = display.HANDOFF_SHAPES[handoff.state]
-    return replace(state, word=f"Handoff {state.word.lower()}")
+    return None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff)
 
 
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     if handoff is None:
         return "not due"
     if handoff.acknowledged_at is not None:
-        return f"after {format_duration(handoff.acknowledged_at - (handoff.recorded_at or handoff.created_at))}"
-    return "not waited for" if handoff.state == "done" else "not yet"
+        return f"confirmed after {format_duration(handoff.acknowledged_at - (handoff.recorded_at or handoff.created_at))}"
+    return "done without waiting for a confirmation" if handoff.state == "done" else "not yet"
 
 
 def _build_points(

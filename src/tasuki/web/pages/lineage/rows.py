@@ -43,8 +43,6 @@ class ChainRow(Struct, frozen=True):
     line: Sparkline | None = None
     used: float | None = None
     past: bool = False
-    works: bool = False
-    """Its agent is running now."""
     why: str = ""
     state: StateBadge | None = None
     """The state of the agent or its handoff, unless the chain has gone on."""

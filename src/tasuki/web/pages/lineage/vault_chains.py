@@ -144,7 +144,7 @@ class _HandoffDescriber:
             handoff=f"/briefs/{node.id}",
             handoff_id=node.id,
             cut_at=_get_created(handoff),
-            acknowledged="yes" if node.state == "acknowledged" else "not known",
+            acknowledged="confirmed" if node.state == "acknowledged" else "not known",
             is_fork=is_fork,
         )  # fmt: skip
 
