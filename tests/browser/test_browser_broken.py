@@ -212,7 +212,7 @@ def test_a_session_that_ends_takes_no_text_away(
     """The page says that nobody is signed in; it goes to the sign-in page once nothing is typed."""
     browsing.expect("401")
     seen.goto("/agents/1")
-    field = seen.get_by_label("A prompt, typed once")
+    field = seen.get_by_label("Sent once")
     field.fill("A long prompt")
     expect(seen.locator("#live-word")).to_have_text("Live")
     served.sessions.end_all()

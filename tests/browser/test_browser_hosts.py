@@ -96,9 +96,9 @@ def test_the_other_host_is_shown_and_ordered(fleet: Machines, browsing: Browsing
 
     page.reload()
     expect(page.locator("#terminal .xterm-rows")).to_be_visible()
-    page.get_by_label("A prompt, typed once").fill("Tell me the token")
+    page.get_by_label("Sent once").fill("Tell me the token")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_text("Proven.", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Delivered: its turn began.", exact=True)).to_be_visible(timeout=30_000)
     one.idle(1)
     expect(page.locator("#terminal .xterm-rows")).to_contain_text("the answer 42", timeout=15_000)
     page.get_by_role("button", name="Escape").click()

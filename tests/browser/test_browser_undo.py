@@ -176,8 +176,8 @@ def test_a_template_and_seen_alerts_come_back(served: Served, seen: Page) -> Non
     seen.locator("#notes").get_by_role("button", name="Undo").click()
     expect(seen.locator("#notes")).to_contain_text("Template Fix an issue is back.")
     assert rows(served, tables.goal_templates) == templates
-    seen.goto("/alerts")
-    seen.get_by_role("button", name="I have seen them").click()
+    seen.goto("/")
+    seen.get_by_role("button", name="Mark all as read").click()
     expect(seen.locator("#notes")).to_contain_text("You have seen 2 alerts.")
     expect(seen.locator("#alerts-link")).to_have_text("Alerts")
     seen.keyboard.press("z")
@@ -189,8 +189,8 @@ def test_a_template_and_seen_alerts_come_back(served: Served, seen: Page) -> Non
 def test_without_javascript_the_next_page_offers_it(served: Served, browsing: Browsing) -> None:
     """As a form, which works once; a page that was reloaded says so."""
     page = operator(browsing.page(served.origin, javascript=False), served.link)
-    page.goto("/alerts")
-    page.get_by_role("button", name="I have seen them").click()
+    page.goto("/")
+    page.get_by_role("button", name="Mark all as read").click()
     expect(page.locator("#notes")).to_contain_text("You have seen 2 alerts.")
     address = page.url
     page.get_by_role("button", name="Undo").click()

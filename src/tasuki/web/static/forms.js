@@ -81,7 +81,7 @@
   });
   document.addEventListener("tasuki:connected", () => { if ($("[data-signed-out]")) forgetSignedOut(); });
   document.addEventListener("tasuki:signed-out", keepWords);
-  document.addEventListener("htmx:sendError", (event) => { warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
+  document.addEventListener("htmx:sendError", (event) => { if (!event.detail.elt.matches("[hx-trigger^=every]")) warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
 
   // -- the button of a form that is sent says what happens ---------------------------------------
   const DOING = { Accept: "Accepting", Add: "Adding", Adopt: "Adopting", Cancel: "Cancelling", Clear: "Clearing", Create: "Creating", Draft: "Drafting", Fork: "Forking", Give: "Giving", Hand: "Handing", Mark: "Marking", Recover: "Recovering", Remove: "Removing", Retire: "Retiring", Retry: "Retrying", Save: "Saving", Send: "Sending", Show: "Showing", Start: "Starting", Stop: "Stopping", Undo: "Undoing" };

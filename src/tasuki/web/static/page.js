@@ -91,18 +91,19 @@
   if (dialog) dialog.addEventListener("close", () => { const link = opener && document.getElementById(opener); if (link) link.focus(); });
   const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue) || Boolean($("[data-touched]", dialog));
   const keepOpen = (event) => { // neither Escape nor a click beside takes words away
-    if (!dialog.open || !isTyped()) return;
+    const form = $("form[method=post]", dialog);
+    if (!form || !dialog.open || !isTyped()) { if (event.type === "click") dialog.close(); return; }
     event.preventDefault();
-    document.dispatchEvent(new CustomEvent("tasuki:say", { detail: { form: $("form", dialog), text: "What you typed is still here. Only the button under it throws it away." } }));
+    document.dispatchEvent(new CustomEvent("tasuki:say", { detail: { form, text: "What you typed is still here. Only the button under it throws it away." } }));
   };
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && dialog && $("form", dialog)) keepOpen(event); }, true);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && dialog) keepOpen(event); }, true);
   if (dialog) dialog.addEventListener("cancel", keepOpen);
   let pressedBeside = false; // a selection that is dragged out of the form ends beside it, too
   document.addEventListener("pointerdown", (event) => { pressedBeside = event.target === dialog; });
   document.addEventListener("click", (event) => {
     const close = event.target.closest("[data-close]");
     if (close && dialog && dialog.open && dialog.contains(close)) { event.preventDefault(); dialog.close(); }
-    if (event.target === dialog && pressedBeside) { if (isTyped()) keepOpen(event); else dialog.close(); }
+    if (event.target === dialog && pressedBeside) keepOpen(event);
     const shut = event.target.closest(".toast [data-dismiss]");
     if (shut) shut.closest(".toast").remove();
   });

@@ -19,6 +19,7 @@ from tasuki.fleet.handoff.documents import POOR_QUALITY, read_quality
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
+from tasuki.patterns import compile_pattern
 
 
 class StateBadge(Struct, frozen=True):
@@ -73,6 +74,9 @@ END_WORDS = {
     "quit": "It was closed in its terminal",
 }  # fmt: skip
 """Why a session ended, by the words of the programs that are codes."""
+DELIVERY_WORDS = {
+    "proven": "Delivered: its turn began", "refused": "Not sent", "uncertain": "It is not known whether it arrived",
+}  # fmt: skip
 EVENT_WORDS = {
     "started": "began", "busy": "works", "idle": "turn ended", "waiting": "asks", "context": "context use",
     "child_started": "background begun", "child_ended": "background ended", "alarm": "failure",
@@ -155,11 +159,35 @@ def describe_end(reason: str) -> str:
     return f"{sentence[:1].upper()}{sentence[1:]}".rstrip(".") + "." if sentence else ""
 
 
+def describe_delivery(state: str, why: str) -> str:
+    """Describe what became of a message that was sent to an agent, as a sentence."""
+    word = "Delivered" if why and state == "proven" else DELIVERY_WORDS[state]
+    return f"{word}: {why.rstrip('.')}." if why else f"{word}."
+
+
 def get_step_name(handoff: FleetHandoff) -> str:
     """Return the name of the current or last step of a handoff."""
     if handoff.state == "done":
         return "Done"
     return STEP_WORDS.get(handoff.step, (handoff.step, ""))[0]
+
+
+_COMMANDS = compile_pattern(
+    r"(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
+)
+_PAGE_WORDS = {
+    ", or omit --tmux to start the successor in this terminal": "", "hand off with --force": "hand it off all the same",
+    "name one: --to-cwd": "name one below", "Name one: --to-cwd": "Name one below", "use --with-secrets": "tick the box below",
+}  # fmt: skip
+"""What messages say of the command line, and what a page says instead."""
+
+
+def say_for_page(text: str) -> str:
+    """Return a message without the commands and options that it names: a page has buttons."""
+    for words, others in _PAGE_WORDS.items():
+        text = text.replace(words, others)
+    text = _COMMANDS.sub("", text).strip()
+    return text if not text or text[-1] in ".!?”)" else f"{text}."
 
 
 T = TypeVar("T", FleetAgent, FleetHandoff)

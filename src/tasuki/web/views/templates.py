@@ -24,7 +24,7 @@ from tasuki.fleet.store.models import MUTED_FOR_GOOD
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
-from tasuki.web.views import markdown
+from tasuki.web.views import display, markdown
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import (
     NEWEST_MARK,
@@ -144,6 +144,9 @@ def render_for_all(
         "part": holder.hold,
         **context,
     }
+    for name in ("refused", "sentence"):
+        if context.get(name):
+            context[name] = display.say_for_page(context[name])
     if request.method != "GET" or status >= 400:
         context["live"] = ""  # made again it would be another page, without what was typed
     text = ENVIRONMENT.get_template(template).render(context)
@@ -470,6 +473,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

@@ -108,6 +108,12 @@ class AgentCard(ActionFacts, frozen=True, kw_only=True):
         return "".join(word[0] for word in words[: 2 if self.role else 1]).upper()
 
     @property
+    def title(self) -> str:
+        """Its name, with its place among those of its persona: `developer-con-1 · 3 of 3`."""
+        place = self.place if self.place and self.place.of > 1 else None
+        return f"{self.name} · {place.number} of {place.of}" if place else self.name
+
+    @property
     def is_past(self) -> bool:
         """Whether it is past its threshold, and can be handed off."""
         return self.is_full and self.can == "hand off"
