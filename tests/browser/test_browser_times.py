@@ -79,6 +79,7 @@ def test_no_moment_is_left_in_the_servers_zone(served: Served, page: Page) -> No
         page.goto(path)
         page.wait_for_function("document.readyState === 'complete'")
         assert page.evaluate(BARE) == [], path
+        assert not re.search("NaN|Invalid|undefined", page.locator("body").inner_text()), path
         for one in page.locator("time[data-as]").all():
             expect(one).to_have_attribute("data-server", re.compile("UTC"))
     page.goto("/")

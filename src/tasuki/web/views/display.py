@@ -87,36 +87,21 @@ STEP_WORDS = {
     "write": ("Writing the document", "The document is written from the thread"),
     "await_idle": ("Waiting until idle", "No turn, no compaction, nothing of it in the background"),
     "instruct": ("Asking for the document", "It is asked for the document, once"),
-    "await_turn": (
-        "Waiting for the end of its turn",
-        "The turn that writes the document has ended",
-    ),
-    "check": (
-        "Checking the document",
-        "Sections and facts; what is missing is added from the thread",
-    ),
+    "await_turn": ("Waiting for the end of its turn", "The turn that writes the document has ended"),
+    "check": ("Checking the document", "Sections and facts; what is missing is added from the thread"),
     "record": ("Recording", "Path and prompt are recorded"),
     "shut_down": ("Shutting down", "/exit first, signals only where it does not answer"),
-    "restore": (
-        "Fetching the thread",
-        "The agent's host is gone: its thread comes from the database",
-    ),
+    "restore": ("Fetching the thread", "The agent's host is gone: its thread comes from the database"),
     "pack": ("Packing its work", "Uncommitted work and the thread, for the other host"),
     "unpack": ("Unpacking its work", "On the other host: a clean checkout, or a new worktree"),
-    "fetch": (
-        "Fetching the document",
-        "On the other host: document, thread and brief as they are now",
-    ),
+    "fetch": ("Fetching the document", "On the other host: document, thread and brief as they are now"),
     "create": ("Creating the successor", "A window is opened, the program started"),
     "register": ("Waiting for its registration", "Its session begins"),
     "skill": ("Giving the skill", "It gets the skill of its persona"),
     "prompt": ("Sending the prompt", "30 s at most, sent once"),
     "deliver": ("Waiting for the delivery", "When the successor’s own thread holds the prompt"),
-    "acknowledge": (
-        "Waiting for its confirmation",
-        "When its answer begins with the id; an alert after 5 min",
-    ),
-}
+    "acknowledge": ("Waiting for its confirmation", "When its answer begins with the id; an alert after 5 min"),
+}  # fmt: skip
 """Name of each step, and what it waits for while it is to come."""
 
 

@@ -24,16 +24,9 @@ from tasuki.fleet.store.models import MUTED_FOR_GOOD
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
-from tasuki.web.views import display, markdown
+from tasuki.web.views import display, markdown, parts
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
-from tasuki.web.views.parts import (
-    NEWEST_MARK,
-    NOW_MARK,
-    VERSION_MARK,
-    PartHolder,
-    RenderedPage,
-    fill_times,
-)
+from tasuki.web.views.parts import PartHolder, RenderedPage, fill_times
 from tasuki.web.views.shared_answers import SharedAnswers
 from tasuki.web.views.theme import read_theme
 from tasuki.web.views.undo import FIELD, PageNote, UndoOffer, add_key, find_note, keep_note
@@ -179,7 +172,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
     return {
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
-        "version": VERSION_MARK, "newest": NEWEST_MARK, "now": NOW_MARK, "theme": read_theme(request),
+        "version": parts.VERSION_MARK, "newest": parts.NEWEST_MARK, "server_time": parts.NOW_MARK, "theme": read_theme(request),
         "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),
     }  # fmt: skip
 
@@ -327,22 +320,17 @@ def format_time_of_day(moment: float | None) -> Markup:
 def _mark_moment(moment: float, kind: str, form: str) -> Markup:
     """Write a moment on the server's clock; `page.js` writes it as `kind` on that of the browser."""
     return Markup('<time class="num" datetime="{}" title="{}" data-as="{}">{}</time>').format(
-        format_iso(moment),
-        format_exact_time(moment),
-        kind,
-        _convert_to_local(moment).strftime(form),
-    )
+        format_iso(moment), format_exact_time(moment), kind, _convert_to_local(moment).strftime(form)
+    )  # fmt: skip
 
 
 def format_mute(until: float | None) -> str:
     """Format until when an agent is muted, as words; empty where it is not."""
     if until is None or until <= time.time():
         return ""
-    return (
-        "muted"
-        if until >= MUTED_FOR_GOOD
-        else Markup("muted until {}").format(format_moment(until))
-    )
+    if until >= MUTED_FOR_GOOD:
+        return "muted"
+    return Markup("muted until {}").format(format_moment(until))
 
 
 def _is_today(moment: float) -> bool:

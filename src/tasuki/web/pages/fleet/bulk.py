@@ -30,8 +30,6 @@ MOST_RESULTS = 50
 """Bulk orders whose results are kept for their page."""
 QUICK_SECONDS = 0.5
 """An order that is carried out within this time is shown with its results at once."""
-_UNDER_WAY: set[asyncio.Task[None]] = set()
-"""Orders that are being carried out; asyncio itself keeps no task alive."""
 BulkOrder = Literal["handoff", "send", "stop"]
 WORDS: Mapping[str, str] = {"handoff": "Hand off", "send": "Send to", "stop": "Stop"}
 DONE_WORDS: Mapping[str, str] = {"handoff": "handed off", "send": "sent to", "stop": "stopped"}
@@ -147,9 +145,8 @@ async def give_bulk_order(
         )  # fmt: skip
     results = BulkResults(order, tuple(chosen))
     key = _keep_results(state, results)
-    given = asyncio.create_task(asyncio.to_thread(_give_orders, fleet, results, form))
-    _UNDER_WAY.add(given)
-    given.add_done_callback(_UNDER_WAY.discard)
+    loop = asyncio.get_running_loop()
+    given = loop.run_in_executor(None, _give_orders, fleet, results, form)
     await asyncio.wait([given], timeout=QUICK_SECONDS)
     return templates.redirect(request, f"/bulk/{key}")
 

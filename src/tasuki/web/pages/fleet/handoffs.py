@@ -118,38 +118,22 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
         rows = tuple(fill_row(row, logs, findings) for row in rows)
     size = _measure_size(fleet, handoff)
     return HandoffTimeline(
-        id=handoff.id,
-        name=handoff.persona,
-        shown=_choose_shape(handoff, rows),
-        state=handoff.state,
-        since=handoff.finished_at or handoff.created_at,
-        reason=handoff.reason,
-        context=handoff.context,
-        who=(
-            templates.get_harness_title(agent.harness),
-            os.path.basename(agent.cwd.rstrip("/")) or "/",
-        ),
-        agent=agent,
-        successor=successor,
-        created_at=handoff.created_at,
-        automatic=handoff.automatic,
-        rows=rows,
-        failure=handoff.failure,
+        id=handoff.id, name=handoff.persona, shown=_choose_shape(handoff, rows),
+        state=handoff.state, since=handoff.finished_at or handoff.created_at,
+        reason=handoff.reason, context=handoff.context,
+        who=(templates.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
+        agent=agent, successor=successor, created_at=handoff.created_at,
+        automatic=handoff.automatic, rows=rows, failure=handoff.failure,
         safe=_describe_safe(handoff, agent, successor, size),
-        choices=_build_choices(handoff, agent, other),
-        notes=handoff.notes,
-        file_path=handoff.file_path,
-        file_bytes=size,
-        author=handoff.author,
-        recorded_at=handoff.recorded_at,
-        acknowledged_at=handoff.acknowledged_at,
+        choices=_build_choices(handoff, agent, other), notes=handoff.notes,
+        file_path=handoff.file_path, file_bytes=size, author=handoff.author,
+        recorded_at=handoff.recorded_at, acknowledged_at=handoff.acknowledged_at,
         route=(labels[agent.host], labels[handoff.target_host]) if move else (),
-        work=_describe_work(move) if move else (),
-        undone=move.undone if move else "",
+        work=_describe_work(move) if move else (), undone=move.undone if move else "",
         host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
         failed_place=_find_failed_place(handoff, rows),
         is_about_document=handoff.failure is not None and is_about_document(handoff.failure.code),
-    )
+    )  # fmt: skip
 
 
 def _find_failed_place(handoff: FleetHandoff, rows: Sequence[StepRow]) -> str:

@@ -241,23 +241,15 @@ class _AgentDescriber:
         return ChainRow(
             place=place,
             thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
-            title=get_harness_title(agent.harness),
-            id=self.redactor.redact_line(agent.session, 80),
-            began=agent.started_at,
-            entries=size.entries if size else None,
-            line=build_sparkline(
-                _build_points(agent, facts, size, ends), facts.threshold,
-                _list_compactions(agent, facts, size, ends), is_cut=handoff is not None,
-            ),
-            used=used,
-            past=used is not None and used >= facts.threshold,
+            title=get_harness_title(agent.harness), id=self.redactor.redact_line(agent.session, 80),
+            began=agent.started_at, entries=size.entries if size else None,
+            line=build_sparkline(_build_points(agent, facts, size, ends), facts.threshold, _list_compactions(agent, facts, size, ends), is_cut=handoff is not None),
+            used=used, past=used is not None and used >= facts.threshold,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
-            state=_find_state(agent, handoff),
-            handoff=f"/handoffs/{handoff.id}" if handoff else "",
+            state=_find_state(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
             handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
-            acknowledged=_format_acknowledgement(handoff),
-            is_fork=place == "fork",
+            acknowledged=_format_acknowledgement(handoff), is_fork=place == "fork",
         )  # fmt: skip
 
     def _find_size(self, agent: FleetAgent) -> ThreadSize | None:

@@ -73,15 +73,11 @@ class _HandoffDescriber:
         created = [_get_created(handoff) for handoff in handoffs]
         goal = next((node.handoff.goal.shown for node in main if node.handoff), "")
         return ChainStory(
-            key=root,
-            title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
-            summary=f"{', '.join(counts)} in the vault",
-            since=min(created, default=None),
-            changed_at=max(created, default=0.0),
-            rows=tuple(rows),
-            hidden=len(main) - len(shown),
+            key=root, title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
+            summary=f"{', '.join(counts)} in the vault", since=min(created, default=None),
+            changed_at=max(created, default=0.0), rows=tuple(rows), hidden=len(main) - len(shown),
             hidden_after=hidden_after,
-        )
+        )  # fmt: skip
 
     def _follow_path(self, id: str) -> list[LineageNode]:
         """Follow a handoff and its successors, at each fork the newest.
