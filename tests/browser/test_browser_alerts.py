@@ -60,7 +60,7 @@ def test_what_a_page_shows_already_does_not_come_again(served: Served, page: Pag
 
     assert page.locator("#alert-list li").count() == 2
     assert page.locator(".toast").count() == 1
-    expect(page.get_by_role("link", name="2 new alerts")).to_be_visible()
+    expect(page.locator("#alerts-link")).to_have_text("Alerts")
 
 
 def test_what_became_of_each_is_said(served: Served, page: Page) -> None:
@@ -86,3 +86,18 @@ def test_what_became_of_each_is_said(served: Served, page: Page) -> None:
     assert ends <= place["x"]
     assert title.get_attribute("href") == "/agents/1"
     assert [] == portraits(page, "alerts-states")
+
+
+def test_looking_marks_alerts_as_seen(served: Served, page: Page) -> None:
+    """The page of alerts needs no button for that: the count falls, on other pages too; it says for how long they are kept."""
+    raised(served, "first")
+    served.fleet.keep_days = 12
+    other = page.context.new_page()
+    other.goto("/")
+    expect(other.get_by_role("link", name="1 new alert")).to_be_visible()
+    page.goto("/alerts")
+
+    expect(page.locator("#alerts-link")).to_have_text("Alerts")
+    expect(page.get_by_text("kept for 12 days")).to_be_visible()
+    other.bring_to_front()
+    expect(other.locator("#alerts-link")).to_have_text("Alerts")

@@ -212,7 +212,7 @@ def test_a_session_that_ends_takes_no_text_away(
     """The page says that nobody is signed in; it goes to the sign-in page once nothing is typed."""
     browsing.expect("401")
     seen.goto("/agents/1")
-    field = seen.get_by_label("A prompt, typed once")
+    field = seen.get_by_label("Sent once")
     field.fill("A long prompt")
     expect(seen.locator("#live-word")).to_have_text("Live")
     served.sessions.end_all()
@@ -286,18 +286,6 @@ def test_a_second_answer_waits_for_the_first(served: Served, seen: Page) -> None
 
 
 # -- hands -----------------------------------------------------------------------------
-
-
-def test_enter_saves_a_view(seen: Page) -> None:
-    """In the field of its name; the address of the fleet names only what is chosen."""
-    seen.get_by_text("View", exact=True).click()
-    seen.get_by_label("Group").select_option("project")
-    expect(seen).to_have_url(re.compile(r"/\?by=project$"))
-    seen.get_by_text("View", exact=False).first.click()
-    seen.get_by_label("Save this view as").fill("By project")
-    seen.keyboard.press("Enter")
-
-    expect(seen.get_by_role("link", name="By project")).to_have_attribute("aria-current", "true")
 
 
 def test_keys_give_no_order_to_an_agent_that_nobody_chose(seen: Page) -> None:

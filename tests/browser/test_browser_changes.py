@@ -94,7 +94,7 @@ def test_the_agents_page_loads_it(changed: Changed) -> None:
     expect(section).to_contain_text("Pull requests are shown where the program gh is installed")
     plain = changed.page(javascript=False)
     plain.goto(f"/agents/{changed.agent}")
-    plain.locator("#changes").get_by_role("link", name="All, with each line").click()
+    plain.locator("#changes").get_by_role("link", name="Full diff").click()
 
     expect(plain.locator("details.diff")).to_have_count(4)
 

@@ -145,7 +145,7 @@ def mended(world: World) -> None:
             (escape, "Waiting for the end of its turn", "Retry"),
             (cannot_start, "Creating the successor", "Retry"),
             (ignores_enter, "Asking for the document", "Cancel"),
-            (says_nothing, "Waiting for the acknowledgement", "Skip"),
+            (says_nothing, "Waiting for its confirmation", "Skip"),
         ],
         (cannot_start, "Creating the successor", "Retry"),
     ),
@@ -167,5 +167,5 @@ def test_a_real_failure_is_mended_by_a_click(
     expect(page.locator("li.bad b")).to_have_text(step)
     mended(world)
     page.get_by_role("button", name=button, exact=True).click()
-    end = {"Retry": "Acknowledged", "Cancel": "Cancelled", "Skip": "Done"}[button]
+    end = {"Retry": "Confirmed", "Cancel": "Cancelled", "Skip": "Done"}[button]
     expect(page.locator("article header .st")).to_have_text(end, timeout=40_000)

@@ -37,6 +37,7 @@ def test_three_steps_lead_to_the_first_agent(bare: World, browsing: Browsing) ->
     steps.get_by_role("button", name="Start it").click()
     expect(steps.get_by_role("alert")).to_contain_text("There is no folder")
     assert bare.api("GET", "/api/personas")["personas"] == []
+    assert "--cwd" not in steps.get_by_role("alert").inner_text()
     steps.get_by_label("Folder").fill(str(bare.work))
     steps.get_by_role("button", name="Start it").click()
     page.wait_for_url("**/agents/1")

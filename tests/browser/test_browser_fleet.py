@@ -40,7 +40,7 @@ def test_a_handoff_from_the_click_to_the_acknowledgement(world: World, seen: Pag
     seen.evaluate("window.same = true")
     expect(seen.locator("li.now")).to_contain_text("Waiting for the end of its turn")
     hold.touch()
-    expect(seen.locator("header .st").first).to_contain_text("Acknowledged", timeout=40_000)
+    expect(seen.locator("header .st").first).to_contain_text("Confirmed", timeout=40_000)
     steps = seen.locator("ol.steps > li.ok")
     expect(steps).to_have_count(12)
     expect(seen.locator(".brief")).to_be_attached()
@@ -96,7 +96,7 @@ def test_a_failure_is_shown_and_retried(world: World, seen: Page) -> None:
     expect(seen.get_by_role("button", name="Finish by hand")).to_be_disabled()
     world.script()
     seen.get_by_role("button", name="Retry").click()
-    expect(seen.locator("header .st").first).to_contain_text("Acknowledged", timeout=40_000)
+    expect(seen.locator("header .st").first).to_contain_text("Confirmed", timeout=40_000)
 
 
 def test_a_server_that_is_killed_under_the_open_page(
@@ -115,10 +115,11 @@ def test_a_server_that_is_killed_under_the_open_page(
     port = world.port
     world.kill()
     expect(seen.locator("#live-word")).to_have_text("Reconnecting")
+    assert seen.evaluate("document.body.dataset.away") == ""  # forms are not sent
     hold.touch()
     world.serve(port=port)
     expect(seen.locator("#live-word")).to_have_text("Live", timeout=30_000)
-    expect(seen.locator("header .st").first).to_contain_text("Acknowledged", timeout=40_000)
+    expect(seen.locator("header .st").first).to_contain_text("Confirmed", timeout=40_000)
 
     assert seen.evaluate("window.same") is True
 
@@ -176,7 +177,7 @@ def test_without_javascript(world: World, browsing: Browsing) -> None:
     page.wait_for_url("**/handoffs/*")
     world.ends(page.url.rpartition("/")[2])
     page.reload()
-    expect(page.get_by_text("Acknowledged", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Confirmed", exact=True).first).to_be_visible()
 
 
 def test_the_screen_of_an_agent_is_seen_and_typed_to(world: World, seen: Page) -> None:
@@ -184,9 +185,9 @@ def test_the_screen_of_an_agent_is_seen_and_typed_to(world: World, seen: Page) -
     agent = world.worked(world.started())
     seen.goto(f"/agents/{agent}")
     expect(seen.locator("#terminal")).to_contain_text("Fix the upload client")
-    seen.get_by_label("A prompt, typed once").fill("And now the tests")
+    seen.get_by_label("Sent once").fill("And now the tests")
     seen.get_by_role("button", name="Send").click()
-    expect(seen.get_by_role("status").filter(has_text="Proven")).to_be_visible()
+    expect(seen.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
     expect(seen.locator("#terminal")).to_contain_text("And now the tests")
     seen.get_by_role("button", name="Escape").click()
     retry_until(lambda: "The key Escape was pressed" in str(world.log()))
@@ -229,7 +230,7 @@ def test_a_dead_agent_is_handed_off_from_its_thread(world: World, seen: Page) ->
     expect(form.get_by_label("By the agent")).to_be_disabled()
     form.get_by_role("button", name="Hand off developer-con-1").click()
     seen.wait_for_url("**/handoffs/*")
-    expect(seen.locator("article header .st")).to_contain_text("Acknowledged", timeout=40_000)
+    expect(seen.locator("article header .st")).to_contain_text("Confirmed", timeout=40_000)
     expect(seen.locator("ol.steps > li").first).to_contain_text("Writing the document")
 
 

@@ -96,9 +96,9 @@ def test_the_other_host_is_shown_and_ordered(fleet: Machines, browsing: Browsing
 
     page.reload()
     expect(page.locator("#terminal .xterm-rows")).to_be_visible()
-    page.get_by_label("A prompt, typed once").fill("Tell me the token")
+    page.get_by_label("Sent once").fill("Tell me the token")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_text("Proven.", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Delivered: its turn began.", exact=True)).to_be_visible(timeout=30_000)
     one.idle(1)
     expect(page.locator("#terminal .xterm-rows")).to_contain_text("the answer 42", timeout=15_000)
     page.get_by_role("button", name="Escape").click()
@@ -157,7 +157,7 @@ def test_a_move_shows_its_obstacles_and_then_goes_on(fleet: Machines, browsing: 
     found += portray(page, "preview")
     form.get_by_role("button", name="Move developer-con-1 to build2.example.com").click()
     page.wait_for_url("**/handoffs/*", timeout=60_000)
-    expect(page.locator("header .st").first).to_contain_text("Acknowledged", timeout=90_000)
+    expect(page.locator("header .st").first).to_contain_text("Confirmed", timeout=90_000)
     expect(page.locator(".leg")).to_have_text(
         ["laptop", "build2.example.com", "laptop", "build2.example.com"]
     )
@@ -256,7 +256,7 @@ def test_work_of_a_host_that_is_gone_goes_on_here(fleet: Machines, browsing: Bro
     found = portray(page, "rescue")
     page.get_by_role("button", name="Move developer-con-1 to laptop").click()
     page.wait_for_url("**/handoffs/*", timeout=60_000)
-    expect(page.locator("header .st").first).to_contain_text("Acknowledged", timeout=90_000)
+    expect(page.locator("header .st").first).to_contain_text("Confirmed", timeout=90_000)
     (handoff,) = one.api("GET", "/api/handoffs")["handoffs"]
 
     assert "lost" == one.agent(agent)["state"]

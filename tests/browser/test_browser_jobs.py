@@ -150,7 +150,7 @@ def test_a_failed_handoff_costs_two_clicks(world: World, seen: Page) -> None:
     with effort(seen) as spent:
         seen.locator(f"#agent-{agent}").get_by_role("link", name="Open handoff").click()
         seen.get_by_role("button", name="Retry", exact=True).click()
-        expect(seen.locator("article header .st")).to_have_text("Acknowledged", timeout=40_000)
+        expect(seen.locator("article header .st")).to_contain_text("Confirmed", timeout=40_000)
 
     assert spent.clicks == 2
 
@@ -163,7 +163,7 @@ def test_one_prompt_for_many_costs_a_click_for_each_and_two(world: World, seen: 
         for agent in agents:
             seen.locator(f"#pick-{agent}").check()
         seen.get_by_role("button", name="Send …").click()
-        seen.get_by_label("A prompt, typed once to each").fill("Please write a test.")
+        seen.get_by_label("A prompt, sent once to each").fill("Please write a test.")
         seen.get_by_role("button", name="Send to 2").click()
         expect(seen.get_by_role("heading", name="2 of 2 sent to")).to_be_visible(timeout=30_000)
 

@@ -1,6 +1,7 @@
 """The fleet as a list, one order for many agents, and the keyboard."""
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,25 +87,6 @@ def test_agents_are_grouped_and_sorted(seen: Page) -> None:
     assert "look=list" in seen.url
 
 
-def test_a_view_is_saved(seen: Page) -> None:
-    """Under a name; it is a tab then, in every browser, and is removed where it was made."""
-    seen.goto("/?look=list&by=role&sort=name")
-    seen.get_by_text("View", exact=False).first.click()
-    seen.get_by_label("Save this view as").fill("By role & name")
-    seen.get_by_role("button", name="Save").click()
-    seen.goto("/")
-    seen.get_by_role("link", name="By role & name").click()
-    expect(seen.get_by_role("link", name="By role & name")).to_have_attribute(
-        "aria-current", "true"
-    )
-    assert "by=role" in seen.url
-    seen.get_by_text("View", exact=False).first.click()
-    seen.get_by_role("button", name="Remove the view By role & name").click()
-
-    expect(seen.get_by_role("link", name="By role & name")).to_have_count(0)
-    expect(seen.get_by_role("heading", name="tester")).to_be_visible()
-
-
 def test_who_is_past_the_threshold_is_asked_for_together(seen: Page) -> None:
     """One click lists them, each can be left out; those that cannot be handed off say why."""
     seen.get_by_role("link", name="Hand off 6 past the threshold").click()
@@ -139,7 +121,7 @@ def test_a_prompt_goes_to_many(seen: Page) -> None:
         seen.get_by_label(f"Select {ROLES[number % 2]}-con-{number}", exact=True).check()
     expect(seen.locator("#picked")).to_have_text("2 selected:")
     seen.get_by_role("button", name="Send …").click()
-    seen.get_by_label("A prompt, typed once to each").fill("Please write a test.")
+    seen.get_by_label("A prompt, sent once to each").fill("Please write a test.")
     seen.get_by_role("button", name="Send to 2").click()
 
     expect(seen.get_by_role("heading", name="0 of 2 sent to")).to_be_visible()
@@ -243,3 +225,26 @@ def test_a_selection_dragged_out_of_a_form_keeps_it(seen: Page) -> None:
     seen.get_by_role("link", name="Not now").click()
 
     expect(seen.get_by_role("dialog")).to_be_hidden()
+
+
+def test_an_order_for_many_shows_how_far_it_is(
+    served: Served, seen: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of its results counts while agents get it one after another, and names each result."""
+    go = threading.Event()
+    given: list[int] = []
+
+    def stop(id: int) -> None:
+        given.append(id)
+        if len(given) > 1:
+            go.wait(30)
+
+    monkeypatch.setattr(served.fleet, "stop_agent", stop)
+    seen.goto("/bulk?do=stop&id=1&id=2&id=3")
+    seen.get_by_role("button", name=re.compile("^Stop")).click()
+    expect(seen.get_by_role("heading", level=1)).to_have_text("1 of 3 stopped …")
+    expect(seen.get_by_text("not yet")).to_have_count(2)
+    go.set()
+
+    expect(seen.get_by_role("heading", level=1)).to_have_text("3 of 3 stopped")
+    expect(seen.get_by_text("It was told to end.")).to_have_count(3)

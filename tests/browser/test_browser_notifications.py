@@ -11,39 +11,25 @@ import fleet_records as records
 import pytest
 from browser import WHOLE, Browsing, missing, operator, portraits
 from browser import chromium as open_chromium
-from cryptography.hazmat.primitives.asymmetric import ec
 from inboxes import Inbox
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.alerts import AlertNotifier
-from tasuki.fleet.push.encryption import CURVE, encode_point, encode_text
-from tasuki.fleet.push.identity import ServerIdentity
-from tasuki.fleet.push.subscriptions import list_subscriptions
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
-SHOWN = """() => navigator.serviceWorker.getRegistration()
-  .then((one) => one ? one.getNotifications() : [])
-  .then((list) => list.map((one) => [one.tag, one.title, one.body, one.data.path]))"""
+RECORD = """() => { const Shown = window.Notification;
+  window.clicks = [];
+  window.Notification = class extends Shown {
+    constructor(title, options) { super(title, options);
+      if (options) localStorage.setItem("shown", JSON.stringify([...JSON.parse(localStorage.getItem("shown") || "[]"), [options.tag, title, options.body, options.data.path]]));
+      window.newest = this; }
+  };
+  window.opened = []; window.open = (url) => { window.opened.push(url); }; window.focus = () => { window.opened.push("focus"); }; }"""
 HOLDERS = "() => navigator.locks.query().then(({held}) => held.filter((one) => one.name === 'tasuki-looked-at').length)"
-OPENED = """() => { self.opened = []; self.clients.openWindow = (url) => { self.opened.push(url); return Promise.resolve(null); };
-  WindowClient.prototype.focus = function () { self.opened.push(`focus ${this.url}`); return Promise.resolve(this); }; }"""
-CLICK = """async () => { const [one] = await self.registration.getNotifications();
-  self.dispatchEvent(new NotificationEvent("notificationclick", {notification: one})); }"""
-
-PUSH_SERVICE = """(() => {
-  const make = (options) => ({ endpoint: "https://push.example/1", options,
-    toJSON: () => ({ endpoint: "https://push.example/1", keys: { p256dh: "BROWSER", auth: "AAAAAAAAAAAAAAAAAAAAAA" } }),
-    unsubscribe: async () => { localStorage.removeItem("subscribed"); return true; } });
-  const read = () => { const kept = localStorage.getItem("subscribed");
-    return kept ? make({ applicationServerKey: Uint8Array.from(JSON.parse(kept)).buffer }) : null; };
-  PushManager.prototype.getSubscription = async () => read();
-  PushManager.prototype.subscribe = async ({ applicationServerKey }) => {
-    localStorage.setItem("subscribed", JSON.stringify([...applicationServerKey])); return read(); };
-})();"""
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +55,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def page(served: Served, browsing: Browsing) -> Page:
-    """A browser that is signed in."""
-    return operator(browsing.page(served.origin), served.link)
+    """A browser that is signed in; it writes down what notifications it shows."""
+    made = browsing.page(served.origin)
+    made.context.add_init_script(f"({RECORD})()")
+    return operator(made, served.link)
 
 
 def raised(served: Served, key: str, kind: str = "needs_you", agent_id: int = 1) -> None:
@@ -102,8 +90,8 @@ def look_away(*pages: Page) -> None:
 
 
 def shown(page: Page) -> list[Any]:
-    """The notifications that the browser shows."""
-    found: list[Any] = page.evaluate(SHOWN)
+    """The notifications that the tabs of the browser have shown."""
+    found: list[Any] = page.evaluate("JSON.parse(localStorage.getItem('shown') || '[]')")
     return found
 
 
@@ -114,9 +102,6 @@ def test_nobody_is_asked_on_loading(page: Page) -> None:
     offer = page.locator("#offer")
     expect(offer).to_be_visible()
     assert page.evaluate("Notification.permission") == "default"
-    assert (
-        page.evaluate("navigator.serviceWorker.getRegistrations().then((all) => all.length)") == 0
-    )
     offer.get_by_role("button", name="Notify me").click()
     retry_until(lambda: page.evaluate("window.asked") == 1)
     offer.get_by_role("button", name="Not now").click()
@@ -185,95 +170,32 @@ def test_what_happened_while_the_server_was_away(served: Served, page: Page) -> 
 
 
 def test_a_press_opens_the_page_of_the_agent(served: Served, page: Page) -> None:
-    """A notification opens the page that it is about, or goes to the tab that shows it already."""
+    """A notification opens the page that it is about, or shows the tab that has it already."""
     switch_on(page)
     look_away(page)
     raised(served, "first")
     retry_until(lambda: len(shown(page)) == 1)
-    (worker,) = page.context.service_workers
-    worker.evaluate(OPENED)
-    worker.evaluate(CLICK)
-    retry_until(lambda: worker.evaluate("self.opened.length") == 1)
+    page.evaluate("window.newest.onclick()")
+    assert page.evaluate("window.opened") == ["focus", "/agents/1"]
     page.goto("/agents/2")
     expect(page.locator("#live-word")).to_have_text("Live")
     look_away(page)
     raised(served, "second", agent_id=2)
-    retry_until(lambda: len(shown(page)) == 1)
-    worker.evaluate(CLICK)
-    retry_until(lambda: worker.evaluate("self.opened.length") == 2 and not shown(page))
+    retry_until(lambda: len(shown(page)) == 2)
+    page.evaluate("window.newest.onclick()")
 
-    assert worker.evaluate("self.opened") == [
-        f"{served.origin}/agents/1",
-        f"focus {served.origin}/agents/2",
-    ]
-    assert shown(page) == []
+    assert page.evaluate("window.opened") == ["focus"]
 
 
-def test_what_is_pushed_is_shown(served: Served, page: Page) -> None:
-    """The service worker shows a message of the push service; one that cannot be read is told, too."""
-    switch_on(page)
-    look_away(page)
-    retry_until(lambda: len(page.context.service_workers) == 1)
-    (worker,) = page.context.service_workers
-    alert = {"id": 7, "title": "developer-con-1 waits for you", "text": "", "path": "/agents/1"}
-
-    def push() -> bool:
-        """Push both; the worker shows none as long as it takes the page for looked at."""
-        for data in (json.dumps(alert), "{"):
-            worker.evaluate(
-                "(data) => { self.dispatchEvent(new PushEvent('push', {data})); }", data
-            )
-        return len(shown(page)) == 2
-
-    retry_until(push)
-
-    assert sorted(shown(page)) == [
-        ["alert-7", "developer-con-1 waits for you", "", "/agents/1"],
-        ["alert-undefined", "tasuki", "There is a new alert.", "/alerts"],
-    ]
-
-
-def test_a_browser_subscribes_and_ends_that(served: Served, browsing: Browsing, page: Page) -> None:
-    """With HTTPS switching on subscribes the browser, once; another session tells the server again; switching off ends it.
-
-    The push service of Chromium is on the network: what stands for it here answers as that does.
-    """
-    key = ServerIdentity(served.fleet.data / "key").public_key
-    browser = encode_text(encode_point(ec.generate_private_key(CURVE).public_key()))
-    page.context.add_init_script(PUSH_SERVICE.replace("BROWSER", browser))
-    sent: list[str] = []
-    mark = ["1"]
-
-    def answer(route: Route) -> None:
-        if route.request.method == "GET":
-            route.fulfill(json={"key": key, "mark": mark[0]})
-        else:
-            sent.append(route.request.url.removeprefix(served.origin))
-            route.continue_()
-
-    page.context.route("**/settings/push*", answer)
-    page.context.route("**/settings/push/end", answer)
-    switch_on(page)
-    expect(page.locator("#browser [data-state]")).to_have_text(
-        "They are on, also while no page is open."
-    )
-    database, host = served.fleet.database, served.fleet.host
-    (known,) = list_subscriptions(database, host, [])
-    page.goto("/")
-    expect(page.locator("#live-word")).to_have_text("Live")
-    mark[0] = "2"
+def test_a_browser_that_shows_none_says_so(page: Page) -> None:
+    """That of a phone refuses to make one: the settings say that, and do not say that they are on."""
+    page.add_init_script("window.Notification = class { static permission = 'default';"
+        " static requestPermission = async () => 'granted'; constructor() { throw new TypeError('Illegal constructor'); } }")  # fmt: skip
     page.goto("/settings/browser")
-    expect(page.locator("#browser [data-state]")).to_have_text(
-        "They are on, also while no page is open."
-    )
-    retry_until(lambda: sent == ["/settings/push", "/settings/push"])
-    page.locator("#browser").get_by_role("button", name="Turn off").click()
-    expect(page.locator("#browser [data-state]")).to_have_text("They are off.")
+    page.locator("#browser").get_by_role("button", name="Turn on").click()
 
-    assert (known.endpoint, known.public_key) == ("https://push.example/1", browser)
-    assert known.session_id == served.sessions.list_sessions()[0].id
-    assert sent[2:] == ["/settings/push/end"]
-    assert list_subscriptions(database, host, []) == []
+    expect(page.locator("#browser [data-state]")).to_contain_text("cannot show notifications")
+    assert page.evaluate("localStorage.getItem('tasuki-notify')") is None
 
 
 def test_it_can_be_installed(page: Page) -> None:

@@ -145,6 +145,7 @@ def test_the_doctor_is_a_page(world: World, seen: Page) -> None:
     assert [] == portraits(seen, "doctor")
     claude.get_by_role("link", name="Add …").click()
     seen.get_by_role("dialog").get_by_role("button", name="Add them").click()
+    seen.wait_for_url("**/settings/hooks*")
     seen.goto("/doctor")
 
     expect(claude).to_contain_text("in place")

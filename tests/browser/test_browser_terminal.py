@@ -263,7 +263,7 @@ def test_a_key_changes_nothing_else(desk: Desk, browsing: Browsing) -> None:
     """A button presses its key: no step in the history, no reload; typed text and focus stay."""
     pane = desk.echoes()
     page = opened(desk, browsing, "ready")
-    page.get_by_label("A prompt, typed once").fill("not sent yet")
+    page.get_by_label("Sent once").fill("not sent yet")
     before = page.evaluate("[window.history.length, window.same = true]")
     for name in ("Shift-Tab", "Ctrl-C", "Left", "0", "9"):
         page.get_by_role("button", name=name, exact=True).click()
@@ -272,7 +272,7 @@ def test_a_key_changes_nothing_else(desk: Desk, browsing: Browsing) -> None:
     assert typed == "^[[Z^C^[[D09"
     assert page.evaluate("[window.history.length, window.same]") == before
     assert page.evaluate("document.activeElement.value") == "9"
-    expect(page.get_by_label("A prompt, typed once")).to_have_value("not sent yet")
+    expect(page.get_by_label("Sent once")).to_have_value("not sent yet")
 
 
 def test_what_was_sent_is_not_sent_again(world: World, browsing: Browsing) -> None:
@@ -280,11 +280,11 @@ def test_what_was_sent_is_not_sent_again(world: World, browsing: Browsing) -> No
     agent = world.worked(world.started())
     page = operator(browsing.page(world.origin()), world.link())
     page.goto(f"/agents/{agent}")
-    page.get_by_label("A prompt, typed once").fill("And now the tests")
+    page.get_by_label("Sent once").fill("And now the tests")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("status").filter(has_text="Proven")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
     page.reload()
-    expect(page.get_by_label("A prompt, typed once")).to_have_value("")
+    expect(page.get_by_label("Sent once")).to_have_value("")
     page.go_back()
     world.idle(agent)
 
@@ -296,11 +296,11 @@ def test_what_is_refused_stays_typed_in(desk: Desk, browsing: Browsing) -> None:
     pane = desk.shows("ready\n")
     page = opened(desk, browsing, "ready")
     desk.world.tmux("kill-pane", "-t", pane)
-    page.get_by_label("A prompt, typed once").fill("A long text")
+    page.get_by_label("Sent once").fill("A long text")
     with page.expect_navigation():
         page.get_by_role("button", name="Send").click()
     page.reload()
-    found = page.get_by_label("A prompt, typed once")
+    found = page.get_by_label("Sent once")
     said = page.get_by_role("alert").first
 
     expect(said).to_be_visible()
@@ -325,8 +325,9 @@ def test_without_scripts_the_screen_is_text(desk: Desk, browsing: Browsing) -> N
     )
     page.goto(f"/agents/{desk.agent}")
     text = page.locator("pre.screen").inner_text()
-    page.get_by_role("button", name="Shift-Tab").click()
-    page.get_by_role("button", name="y", exact=True).click()
+    for key in ("Shift-Tab", "y"):
+        page.locator("#keybox > summary").click()
+        page.get_by_role("button", name=key, exact=True).click()
     typed = desk.typed(pane, "y")
 
     assert text.strip() == "ready"
@@ -391,3 +392,16 @@ def test_an_answer_that_comes_while_text_is_selected_takes_nothing_away(
     expect(page.get_by_text("Waits while text is selected.")).to_be_visible()
     page.locator(".xterm-screen").click()
     shows(page, "behind the selection")
+
+
+def test_a_terminal_is_as_high_as_its_text(desk: Desk, browsing: Browsing) -> None:
+    """*Message* is on the first screen beside little text; more text makes it higher."""
+    desk.shows("ready\n")
+    page = opened(desk, browsing, "ready")
+    box, form = page.locator(".term-host").bounding_box(), page.locator("#text").bounding_box()
+    assert box
+    assert form
+    assert box["height"] < 200
+    assert form["y"] + form["height"] < 900
+    desk.write("more\n" * 18)
+    page.wait_for_function("one => document.querySelector('.term-host').offsetHeight > one + 100", arg=box["height"])  # fmt: skip

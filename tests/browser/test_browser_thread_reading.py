@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import fleet_records
@@ -185,7 +185,7 @@ def test_it_is_read_without_scripts(browsing: Browsing, reader: Reader) -> None:
     page.get_by_role("link", name="Start", exact=True).click()
     expect(page.locator("#e1")).to_be_in_viewport()
     moment = page.locator("#e1 time").get_attribute("datetime") or ""
-    page.get_by_label("Time, that of the server").fill(moment[:16])
+    page.get_by_label("Time", exact=True).fill(moment[:16])
     page.get_by_role("button", name="Go").click()
     expect(page).to_have_url(re.compile(r"#e[12]$"))
 
@@ -219,3 +219,19 @@ def test_the_page_of_a_thread(reader: Reader, page: Page) -> None:
         assert [] == portraits(page, name)
         page.set_viewport_size({"width": 320, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+def test_days_are_those_of_the_reader(browsing: Browsing, reader: Reader) -> None:
+    """In Tokyo a new day begins in the middle of a thread that has one day in UTC; a time that is asked for is the reader's own."""
+    talk = Talk(reader, 1)
+    talk.begin = datetime(2026, 3, 4, 14, 0, tzinfo=UTC).timestamp()
+    talk.say(90)
+    page = operator(browsing.page(reader.served.origin, zone="Asia/Tokyo"), reader.served.link)
+    page.goto(talk.address)
+    days = page.locator("#entries > .day h3")
+
+    expect(days).to_have_text(["Wednesday 4 March 2026", "Thursday 5 March 2026"])
+    expect(page.get_by_label("Time", exact=True)).to_have_value("2026-03-05T00:30")
+    page.get_by_label("Time", exact=True).fill("2026-03-05T00:10")
+    with page.expect_request(re.compile(r"at=2026-03-04T15%3A10%3A00[.]000Z")):
+        page.get_by_role("button", name="Go").click()

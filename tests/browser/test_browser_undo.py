@@ -15,7 +15,7 @@ from web_servers import Served, serving
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import goal_queue, goal_templates
 from tasuki.fleet.agents.goal_templates import TemplateValues
-from tasuki.fleet.store import queries, saved_views, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.web.views import undo
 
 SLUG = "developer-con-1"
@@ -23,7 +23,7 @@ SLUG = "developer-con-1"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """A server with two agents, of which the first has goals and the second is muted; views, a template, alerts."""
+    """A server with two agents, of which the first has goals and the second is muted; a template, alerts."""
     with serving(tmp_path) as made:
         made.fleet.notifier.close(5)
         database = made.fleet.database
@@ -34,8 +34,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
                 adopted=True, started_at=time.time() - number, state="busy", state_at=time.time(),
             )  # fmt: skip
         made.fleet.mute_agent(2, "2h")
-        for name in ("One", "Two", "Three"):
-            saved_views.save_view(database, name, "look=list")
         for text in ("First", "Second", "Third"):
             goal_queue.add_goal(database, SLUG, text)
         goal_templates.add_template(database, TemplateValues("Fix an issue", "Fix {issue}"))
@@ -146,29 +144,6 @@ def test_a_note_goes_by_itself(seen: Page) -> None:
     expect(note).to_have_count(0)
 
 
-def test_a_view_comes_back_at_its_place(served: Served, seen: Page) -> None:
-    """Removed, or replaced by one of the same name."""
-    before = rows(served, tables.saved_views)
-    seen.get_by_text("View", exact=True).click()
-    seen.get_by_role("button", name="Remove the view Two").click()
-    expect(seen.locator("#notes")).to_contain_text("The view Two was removed.")
-    expect(seen.locator("#tabs")).not_to_contain_text("Two")
-    assert "undo=" not in seen.url
-    seen.locator("#notes").get_by_role("button", name="Undo").click()
-    expect(seen.locator("#notes")).to_contain_text("The view Two is back.")
-    expect(seen.locator("#tabs")).to_contain_text("Two")
-    assert sorted(rows(served, tables.saved_views)) == sorted(before)
-    seen.goto("/?by=role")
-    seen.get_by_text("View", exact=False).first.click()
-    seen.get_by_label("Save this view as").fill("One")
-    seen.get_by_role("button", name="Save").click()
-    expect(seen.locator("#notes")).to_contain_text("The view One was replaced.")
-    seen.keyboard.press("z")
-    expect(seen.locator("#notes")).to_contain_text("as before")
-
-    assert sorted(rows(served, tables.saved_views)) == sorted(before)
-
-
 def test_a_goal_comes_back_at_its_place(served: Served, seen: Page) -> None:
     """Under its id, also where others moved meanwhile; a changed one reads as before."""
     before = rows(served, tables.queued_goals)
@@ -201,8 +176,8 @@ def test_a_template_and_seen_alerts_come_back(served: Served, seen: Page) -> Non
     seen.locator("#notes").get_by_role("button", name="Undo").click()
     expect(seen.locator("#notes")).to_contain_text("Template Fix an issue is back.")
     assert rows(served, tables.goal_templates) == templates
-    seen.goto("/alerts")
-    seen.get_by_role("button", name="I have seen them").click()
+    seen.goto("/")
+    seen.get_by_role("button", name="Mark all as read").click()
     expect(seen.locator("#notes")).to_contain_text("You have seen 2 alerts.")
     expect(seen.locator("#alerts-link")).to_have_text("Alerts")
     seen.keyboard.press("z")
@@ -214,8 +189,8 @@ def test_a_template_and_seen_alerts_come_back(served: Served, seen: Page) -> Non
 def test_without_javascript_the_next_page_offers_it(served: Served, browsing: Browsing) -> None:
     """As a form, which works once; a page that was reloaded says so."""
     page = operator(browsing.page(served.origin, javascript=False), served.link)
-    page.goto("/alerts")
-    page.get_by_role("button", name="I have seen them").click()
+    page.goto("/")
+    page.get_by_role("button", name="Mark all as read").click()
     expect(page.locator("#notes")).to_contain_text("You have seen 2 alerts.")
     address = page.url
     page.get_by_role("button", name="Undo").click()

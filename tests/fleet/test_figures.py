@@ -22,7 +22,7 @@ from tasuki.fleet.figures.spans import (
 )
 from tasuki.fleet.hooks.correlator import HookPost
 from tasuki.fleet.hooks.intake import EventIntake
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.harness.registry import require_control
@@ -193,3 +193,19 @@ def test_a_hook_that_reports_tokens_is_sampled(database: FleetDatabase) -> None:
         intake.close(10)
 
     assert [7.0] == [sample.used for sample in list_samples(database)]
+
+
+def test_a_failed_handoff_waits_for_the_operator(database: FleetDatabase) -> None:
+    """From its failure until it is retried, and since the last one: that time is no handing off."""
+    fleet_records.persona(database)
+    agent = fleet_records.agent(database, started_at=0.0, state="idle", state_at=0.0)
+    fleet_records.handoff(database, "h", agent, state="failed", created_at=10.0, finished_at=50.0)
+    with database.write() as connection:
+        for attempt, begun, ended in ((1, 10.0, 20.0), (2, 40.0, 50.0)):
+            values = {"handoff_id": "h", "attempt": attempt, "step": "check", "started_at": begun, "ended_at": ended, "outcome": "failed"}  # fmt: skip
+            connection.execute(sa.insert(tables.steps).values(**values))
+    (timeline,) = build_timelines(database, [queries.load_agent(database, agent)], 0.0, 100.0)
+
+    assert [(one.state, one.begin, one.end) for one in timeline.spans] == [
+        ("idle", 0.0, 10.0), ("handoff", 10.0, 20.0), ("waiting", 20.0, 40.0), ("handoff", 40.0, 50.0), ("waiting", 50.0, 100.0),
+    ]  # fmt: skip

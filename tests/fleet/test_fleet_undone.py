@@ -11,7 +11,7 @@ from tasuki.fleet import alerts
 from tasuki.fleet.agents import goal_queue, goal_templates, mutes
 from tasuki.fleet.agents.goal_templates import TemplateValues
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons, reopen_lessons
-from tasuki.fleet.store import queries, saved_views, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 
 SLUG = fleet_records.SLUG
@@ -26,33 +26,6 @@ def rows(database: FleetDatabase, table: sa.Table) -> list[tuple[object, ...]]:
 def texts(database: FleetDatabase) -> list[str]:
     """The goals that wait, in order."""
     return [goal.text for goal in goal_queue.load_queue(database, SLUG).goals]
-
-
-def test_a_view(database: FleetDatabase) -> None:
-    """At its place; not over one that was saved since, and not beyond the most views."""
-    for name in ("a", "b", "c"):
-        saved_views.save_view(database, name, "by=role")
-    before = rows(database, tables.saved_views)
-    removed = saved_views.remove_view(database, "b")
-    assert removed
-    saved_views.restore_view(database, removed)
-    assert rows(database, tables.saved_views) == before
-    with pytest.raises(NotPossible, match="saved since"):
-        saved_views.restore_view(database, removed)
-    assert rows(database, tables.saved_views) == before
-    saved, replaced = saved_views.save_view(database, "b", "by=host")
-    assert replaced == removed
-    saved_views.restore_replaced(database, saved, replaced)
-    assert rows(database, tables.saved_views) == before
-    with pytest.raises(NotPossible, match="changed since"):
-        saved_views.restore_replaced(database, saved, replaced)
-    saved_views.remove_view(database, "b")
-    for number in range(saved_views.MOST_VIEWS - 2):
-        saved_views.save_view(database, f"n{number}", "")
-    with pytest.raises(NotPossible, match="remove one first"):
-        saved_views.restore_view(database, removed)
-
-    assert saved_views.remove_view(database, "unknown") is None
 
 
 def test_a_template(database: FleetDatabase) -> None:

@@ -93,12 +93,14 @@ class Browsing:
         javascript: bool = True,
         still: bool = False,
         own_authority: bool = False,
+        zone: str = "UTC",
+        touch: bool = False,
     ) -> Page:
         """An empty page in a browser of its own: without the cookies of the others.
 
         `origin` is the server's, `http://127.0.0.1:4720`: what `page.goto("/personas")` is asked
         of, and the only one that may be asked. `still` is what people set who want no movement.
-        `own_authority`: the certificate is one that no browser knows.
+        `own_authority`: the certificate is one that no browser knows. `touch`: a finger points.
         """
         context = self.browser.new_context(
             base_url=origin,
@@ -107,7 +109,9 @@ class Browsing:
             java_script_enabled=javascript,
             locale="en-GB",
             reduced_motion="reduce" if still else "no-preference",
-            timezone_id="UTC",
+            timezone_id=zone,
+            has_touch=touch,
+            is_mobile=touch,
             viewport={"width": width, "height": HEIGHT},
         )
         self._contexts.append(context)

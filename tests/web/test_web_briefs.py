@@ -179,10 +179,10 @@ def test_what_changed_since_is_told(reader: Reader, tmp_path: Path) -> None:
     source = project / "src" / "login.py"
     source.write_text("TIMEOUT = 25\n")
     brief = reader.brief(reader.thread(story("claude", str(project))))
-    assert "Drift since the cut 0 None" in words(reader.page(brief))
+    assert "Changed since 0 None" in words(reader.page(brief))
     source.write_text("TIMEOUT = 99\n")
 
-    assert "Drift since the cut 1" in words(reader.page(brief))
+    assert "Changed since 1" in words(reader.page(brief))
     assert "src/login.py" in words(
         reader.page(brief).partition('id="t1"')[2].partition("</section>")[0]
     )
@@ -198,7 +198,7 @@ def test_what_was_left_out_and_redacted_is_told(reader: Reader) -> None:
     reader.vault.save(replace(handoff, draft=draft, redactions={"github-token": 2}), "brief")
     said = words(reader.page(f"/briefs/{handoff.id}"))
 
-    assert "Dropped by the checks 1 Use the moon dropped from decisions: no entry says so" in said
+    assert "Left out (not found in the thread) 1 Use the moon dropped from decisions: no entry says so" in said
     assert "Redacted 2 github-token: 2 places" in said
     assert "Left out because it did not fit: 1." in words(reader.page(f"/briefs/{handoff.id}/edit"))
     assert "- Rename it later [#9]" in words(reader.page(f"/briefs/{handoff.id}/edit"))
@@ -247,6 +247,6 @@ def test_what_happened_to_it_is_told(reader: Reader) -> None:
         reader.vault.append_event(handoff.id, create_event(kind, thread="t-9"))
     said = words(reader.page(f"/briefs/{handoff.id}"))
 
-    assert "Acknowledged" in said
+    assert "Confirmed" in said
     assert "delivered thread: t-9" in said
     assert "Its thread no longer exists: /gone/t-1.jsonl" in said

@@ -1,5 +1,6 @@
 """Agents at a usage limit, and stuck ones, on the pages; and the forms that hand them on."""
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -38,10 +39,10 @@ def test_e13_a_limited_agent_is_shown_with_its_time(visitor: Visitor) -> None:
     """E13: the card, the agent's page and the persona's say until when; it is among those that need somebody."""
     until = time.time() + 3600
     id = agent(visitor, state="limited", limit_text=HOSTILE, limited_until=until)
-    badge = f"Limited until {datetime.fromtimestamp(until):%H:%M}"
+    badge = re.compile(f"Limited until (?:[0-9]+ [A-Z][a-z]+ )?{datetime.fromtimestamp(until):%H:%M}")
     pages = [visitor.page(path) for path in ("/", f"/agents/{id}", f"/personas/{SLUG}")]
 
-    assert [badge in words(page) for page in pages] == [True, True, True]
+    assert all(badge.search(words(page)) for page in pages)
     assert not any(SECRET in page or "<script>alert(1)" in page for page in pages)
     assert "alert(1)" in words(pages[0])
 

@@ -18,7 +18,6 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents.mutes import is_muted
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
@@ -234,19 +233,11 @@ class AlertNotifier(BackgroundWork):
     desktop is used, where there is one.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        host: str,
-        addresses: str,
-        kinds: str,
-        push: PushSender | None = None,
-    ) -> None:
+    def __init__(self, database: FleetDatabase, host: str, addresses: str, kinds: str) -> None:
         self.database = database
         self.host = host
         self.addresses = addresses
         self.kinds = kinds
-        self.push = push
         self.problem = ""
         """What went wrong with the last alert that was sent; empty where nothing did."""
         self.origin = ""
@@ -296,27 +287,16 @@ class AlertNotifier(BackgroundWork):
 
     def _send(self, alert: OperatorAlert) -> None:
         addresses = self.get_addresses()
-        problems = (
-            self._try_send(addresses, alert.title, alert.text, alert.path) if addresses else []
-        )
-        taken, push_problems = self._try_push(alert)
-        arrived = taken > 0 or len(problems) < len(notify.list_places(addresses))
-        problem = " ".join([*problems, *push_problems])
-        if not arrived and not problem:
+        if not addresses:
             record_outcome(self.database, alert.id, "quiet")
             return
+        problems = self._try_send(addresses, alert.title, alert.text, alert.path)
+        arrived = len(problems) < len(notify.list_places(addresses))
+        problem = " ".join(problems)
         record_outcome(self.database, alert.id, "sent" if arrived else "not_sent", problem)
         if problem and problem != self.problem:  # once: the log does not repeat it
             logger.warning("%s", problem)
         self.problem = problem
-
-    def _try_push(self, alert: OperatorAlert) -> tuple[int, list[str]]:
-        if self.push is None or not self.origin.startswith("https://"):
-            return 0, []
-        try:
-            return self.push.send(alert, self.origin)
-        except TasukiError as error:
-            return 0, [str(error)]
 
     def _try_send(self, addresses: str, title: str, text: str, path: str) -> list[str]:
         link = f"{self.origin}{path}" if self.origin else ""

@@ -46,7 +46,6 @@ from tasuki.fleet.membership import roles
 from tasuki.fleet.membership.retirement import check_retired
 from tasuki.fleet.membership.tokens import tidy_tokens
 from tasuki.fleet.membership.urls import describe_unverified
-from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
@@ -108,9 +107,8 @@ class Fleet(FleetOrders):
         self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
         self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self.hand_off)
-        self.push = PushSender(self.database, self.host, data, settings.proxy_users.split())
         self.notifier = AlertNotifier(
-            self.database, self.host, settings.notify, config.list_alerts(settings), self.push
+            self.database, self.host, settings.notify, config.list_alerts(settings)
         )
         context = StepContext(
             self.lifecycle, self.delivery, self.shutdown, limits, self.gate,

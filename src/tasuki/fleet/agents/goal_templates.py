@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.agents.lifecycle import StartRequest, read_folder
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -130,9 +130,7 @@ def build_request(
         raise NotPossible(f"Fill in: {', '.join(missing)}.")
     if unknown := sorted(set(fields) - set(wanted)):
         raise NotPossible(f"{shorten_to_line(unknown[0], 60)!r} is no field of {template.name}.")
-    cwd = folder.strip() or _fill_in(template.folder, fields)
-    if not cwd.startswith("/"):
-        raise NotPossible("The folder must be a whole path: it begins with /.")
+    cwd = read_folder(folder.strip() or _fill_in(template.folder, fields))
     return StartRequest(
         harness=template.harness, persona=template.persona or _find_free(database, template.role),
         cwd=cwd, model=template.model, permission=template.permission,
@@ -199,6 +197,6 @@ def _check_values(database: FleetDatabase, values: TemplateValues) -> dict[str, 
     fields = set(_FIELD.findall(f"{row['goal']}\n{row['folder']}"))
     if len(fields) > MOST_FIELDS:
         raise NotPossible(f"{len(fields)} fields are too many: at most {MOST_FIELDS}.")
-    if row["folder"] and not row["folder"].startswith(("/", "{")):
-        raise NotPossible("The folder must be a whole path: it begins with /.")
+    if row["folder"] and not row["folder"].startswith("{"):
+        row["folder"] = read_folder(row["folder"])
     return row

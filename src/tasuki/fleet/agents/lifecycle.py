@@ -290,6 +290,14 @@ class AgentLifecycle:
         )
 
 
+def read_folder(text: str) -> str:
+    """Return a folder as a whole path; `~` is the home of the server's user. Raises NotPossible."""
+    folder = os.path.expanduser(text.strip()) if text.strip().startswith("~") else text.strip()
+    if not folder.startswith("/"):
+        raise NotPossible("The folder must be a whole path: it begins with / or ~/.")
+    return folder
+
+
 def check_folder(cwd: str) -> None:
     """Raise NotPossible where an agent cannot work in a folder."""
     if not os.path.isdir(cwd):

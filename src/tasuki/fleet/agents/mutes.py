@@ -75,7 +75,7 @@ def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
 def _set_mute(connection: sa.Connection, agent_id: int, until: float | None) -> None:
     query = sa.update(tables.agents).where(tables.agents.c.id == agent_id)
     connection.execute(query.values(muted_until=until))
-    text = f"Agent {agent_id} is {describe_mute(until) or 'no longer muted'}."
+    text = f"Agent {agent_id} is {'muted' if describe_mute(until) else 'no longer muted'}."
     log.note(connection, "agent", text, agent_id=agent_id)
 
 

@@ -82,6 +82,15 @@ def add_persona(
             raise
 
 
+def remove_unused_persona(database: FleetDatabase, root: Path, slug: str) -> None:
+    """Remove a persona that was added for an agent which did not start; one with agents stays."""
+    agents, is_own = tables.agents.c, tables.personas.c.slug == slug
+    with database.write(alone=True) as connection:
+        if connection.execute(sa.select(agents.id).where(agents.persona == slug)).first() is None:
+            shutil.rmtree(get_persona_folder(root, slug), ignore_errors=True)
+            connection.execute(sa.delete(tables.personas).where(is_own))
+
+
 def find_next_slug(database: FleetDatabase, root: Path, slug: str) -> str:
     """Find the slug that the next persona with the role and name of another one would get."""
     with database.read() as connection:

@@ -64,6 +64,12 @@ def send_message(
     return _type_message(database, delivery, agent, intent, text)
 
 
+_RESULTS = {
+    "proven": "Your message reached", "refused": "Your message was not sent to",
+    "uncertain": "It is not known whether your message reached",
+}  # fmt: skip
+
+
 def _type_message(
     database: FleetDatabase,
     delivery: PromptDelivery,
@@ -75,7 +81,7 @@ def _type_message(
         result = delivery.deliver_text(
             agent, intent, text, PROOF_SECONDS, at_once=agent.state in WORKING
         )
-        note = f"A text was typed to agent {agent.id}: {result.state}."
+        note = f"{_RESULTS[result.state]} agent {agent.id}."
         with database.write() as connection:
             log.note(connection, "message", note, agent_id=agent.id, data={"state": result.state})
     except (

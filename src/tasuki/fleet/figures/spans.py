@@ -28,6 +28,8 @@ _BEFORE: dict[str, SpanState] = {
     "stuck": "busy", "compacting": "busy", "compacted": "busy", "ended": "idle",
 }  # fmt: skip
 """The state before a line, where no earlier one is known."""
+FAILED = ("failed", "uncertain")
+"""The states of a handoff that waits for the operator."""
 _NOW: dict[str, SpanState] = {
     "idle": "idle", "busy": "busy", "waiting": "waiting", "stuck": "waiting",
     "compacting": "busy", "limited": "idle", "failed": "idle",
@@ -73,7 +75,7 @@ def build_timelines(
             continue
         spans = build_spans(agent, lines.get(agent.id, []), *life)
         for handed in handoffs.get(agent.id, []):
-            spans = _insert_handoff(spans, handed)
+            spans = _insert_span(spans, handed)
         timelines.append(AgentTimeline(agent, tuple(spans)))
     return timelines
 
@@ -107,8 +109,8 @@ def _append(
     return [*spans, StateSpan(state, begin, end)]
 
 
-def _insert_handoff(spans: Sequence[StateSpan], handed: StateSpan) -> list[StateSpan]:
-    """Insert the span of a handoff among others, which end before it and go on after it."""
+def _insert_span(spans: Sequence[StateSpan], handed: StateSpan) -> list[StateSpan]:
+    """Insert a span of a handoff among others, which end before it and go on after it."""
     laid: list[StateSpan] = []
     for span in spans:
         begin, end = max(span.begin, handed.begin), min(span.end, handed.end)
@@ -116,10 +118,10 @@ def _insert_handoff(spans: Sequence[StateSpan], handed: StateSpan) -> list[State
             laid.append(span)
             continue
         parts = (
-            (span.state, span.begin, begin), ("handoff", begin, end), (span.state, end, span.end),
+            (span.state, span.begin, begin), (handed.state, begin, end), (span.state, end, span.end),
         )  # fmt: skip
         for state, since, until in parts:
-            laid = _append(laid, state, since, until)  # type: ignore[arg-type]
+            laid = _append(laid, state, since, until)
     return laid
 
 
@@ -146,13 +148,27 @@ def _load_lines(
 def _load_handoffs(
     database: FleetDatabase, ids: Sequence[int], begin: float
 ) -> dict[int, list[StateSpan]]:
-    handoffs = tables.handoffs.c
-    query = sa.select(handoffs.agent_id, handoffs.created_at, handoffs.finished_at).where(
-        handoffs.agent_id.in_(sa.bindparam("ids", expanding=True)),
-        ~handoffs.fork, handoffs.finished_at.is_(None) | (handoffs.finished_at >= begin),
-    )  # fmt: skip
+    """Load when agents were handed off, and when a handoff that had failed waited for the operator."""
+    table, steps = tables.handoffs, tables.steps
+    of_agents = table.c.agent_id.in_(sa.bindparam("ids", expanding=True))
+    is_late = table.c.finished_at.is_(None) | (table.c.finished_at >= begin)
+    query = sa.select(table).where(of_agents, ~table.c.fork, is_late | table.c.state.in_(FAILED))
     spans: dict[int, list[StateSpan]] = defaultdict(list)
     with database.read() as connection:
-        for agent_id, created_at, finished_at in connection.execute(query, {"ids": list(ids)}):
-            spans[agent_id].append(StateSpan("handoff", created_at, finished_at or float("inf")))
+        handoffs = connection.execute(query.order_by(table.c.created_at), {"ids": list(ids)}).all()
+        of_handoffs = steps.c.handoff_id.in_([one.id for one in handoffs])
+        runs = connection.execute(sa.select(steps).where(of_handoffs)).all()
+    for one in handoffs:
+        later = [other.created_at for other in handoffs
+                 if other.agent_id == one.agent_id and other.created_at > one.created_at]  # fmt: skip
+        ends = min(later, default=float("inf")) if one.state in FAILED else one.finished_at
+        spans[one.agent_id].append(
+            StateSpan("handoff", one.created_at, one.finished_at or float("inf"))
+        )
+        for run in runs:
+            if run.handoff_id == one.id and run.outcome == "failed" and run.ended_at is not None:
+                again = [other.started_at for other in runs
+                         if other.handoff_id == one.id and other.attempt > run.attempt]  # fmt: skip
+                until = min(again, default=ends or float("inf"))
+                spans[one.agent_id].append(StateSpan("waiting", run.ended_at, until))
     return spans

@@ -54,6 +54,8 @@ QUALITY, LACKING, UNFOUND, COMPLETED = (
     "Quality of the document: ", "Missing sections: ", "Not in the thread (", "Facts added from the thread: ",
 )  # fmt: skip
 """How the notes about a checked document begin."""
+POOR_QUALITY = 50
+"""Quality of a document, of 100, under which a handoff is shown as one to look at."""
 CHECKS = (
     "its sections", "the facts of the thread", "claims that the thread does not have",
     "your requests", "rulings of earlier handoffs",
@@ -236,6 +238,12 @@ def complete_document(
         notes.append(f"{COMPLETED}{len(lines)}.")
     addition = _format_addition(mark, lines, agent) if lines else ""
     return _rewrite_document(path, addition, thread, notes)
+
+
+def read_quality(handoff: FleetHandoff) -> int | None:
+    """Read the quality of a document from the notes of its handoff; None where it was not judged."""
+    noted = (note.removeprefix(QUALITY) for note in handoff.notes if note.startswith(QUALITY))
+    return next((int(number) for note in noted if (number := note.split(" ")[0]).isdigit()), None)
 
 
 def complete_at_end(path: Path, agent: FleetAgent, handoff: FleetHandoff) -> tuple[str, ...]:

@@ -247,20 +247,6 @@ browser_sessions = sa.Table(
 )
 sa.Index("browser_sessions_by_host", browser_sessions.c.host)
 
-push_subscriptions = sa.Table(
-    "push_subscriptions",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("endpoint", sa.Text, nullable=False, unique=True),  # address of the push service
-    sa.Column("public_key", sa.Text, nullable=False),  # of the browser, as it names it: `p256dh`
-    sa.Column("secret", sa.Text, nullable=False),  # shared with the browser: `auth`
-    sa.Column("host", sa.Text, nullable=False),  # whose server sends to it
-    sa.Column("session_id", sa.Integer),  # of the browser; None where a proxy signs it in
-    sa.Column("proxy_user", sa.Text, nullable=False, server_default=""),
-    sa.Column("made_at", sa.Double, nullable=False),
-    sqlite_autoincrement=True,
-)
-
 hosts = sa.Table(
     "hosts",
     metadata,
@@ -397,12 +383,4 @@ join_tokens = sa.Table(
     sa.Column("ends_at", sa.Double, nullable=False),
     sa.Column("used_at", sa.Double),
     sa.Column("host", sa.Text, nullable=False, server_default=""),
-)
-
-saved_views = sa.Table(
-    "saved_views",
-    metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("query", sa.Text, nullable=False),  # of the fleet page
-    sa.Column("saved_at", sa.Double, nullable=False),
 )

@@ -203,14 +203,6 @@ class ThemeChoice(_RequestBody, frozen=True):
     theme: Theme
 
 
-class BrowserSubscription(_RequestBody, frozen=True):
-    """Where a browser can be reached while it shows no page, as Web Push names it."""
-
-    endpoint: Annotated[str, Meta(min_length=1, max_length=2000)]
-    public_key: ShortText
-    secret: ShortText
-
-
 class SettingsChange(_RequestBody, frozen=True):
     """Changes of the fleet's settings; omitted ones stay, and null is the default."""
 

@@ -1,11 +1,13 @@
 """Figures over time: what agents did when, how long they waited for you, and what was spent."""
 
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
+from markupsafe import Markup
 from msgspec import Struct
 
 from tasuki.fleet.figures.costs import DaySpending, find_personas, sum_spending
@@ -36,14 +38,16 @@ class TimelineBar(Struct, frozen=True):
     state: SpanState
     x: float
     width: float
-    title: str
+    title: Markup
 
 
 class TimelineRow(Struct, frozen=True):
-    """An agent's row of the timeline, with its seconds in each state."""
+    """A persona's row of the timeline, or that of an agent without one, with its seconds in each state."""
 
     id: int
     name: str
+    count: int
+    """How many agents of a persona it has."""
     bars: tuple[TimelineBar, ...]
     totals: tuple[float, ...]
 
@@ -72,7 +76,7 @@ def show_figures(
     with fleet.database.read() as connection:
         agents = queries.list_recent_agents(connection, since=begin, limit=MOST_AGENTS)
     timelines = build_timelines(fleet.database, agents, begin, end)
-    rows = [_build_row(timeline, begin, end) for timeline in timelines]
+    rows = _build_rows(timelines, begin, end)
     rows.sort(key=lambda row: (-row.totals[1], row.id))
     return templates.render_page(
         request, "figures.html", period=period, periods=WORDS, states=STATES, rows=rows,
@@ -82,21 +86,34 @@ def show_figures(
     )  # fmt: skip
 
 
-def _build_row(timeline: AgentTimeline, begin: float, end: float) -> TimelineRow:
+def _build_rows(timelines: Sequence[AgentTimeline], begin: float, end: float) -> list[TimelineRow]:
+    """Build a row for each persona, whose agents followed one another, and for each other agent."""
+    groups: dict[object, list[AgentTimeline]] = {}
+    for timeline in timelines:
+        groups.setdefault(timeline.agent.persona or timeline.agent.id, []).append(timeline)
+    return [_build_row(group, begin, end) for group in groups.values()]
+
+
+def _build_row(group: Sequence[AgentTimeline], begin: float, end: float) -> TimelineRow:
     scale, words = BAR_WIDTH / (end - begin), dict(STATES)
     bars = tuple(
         TimelineBar(
             span.state,
             round((span.begin - begin) * scale, 1),
             round(max((span.end - span.begin) * scale, 0.5), 1),
-            f"{words[span.state]} {templates.format_duration(span.end - span.begin)}, from {templates.format_moment(span.begin)}",
+            Markup("{} {}, from {}").format(
+                words[span.state],
+                templates.format_duration(span.end - span.begin),
+                templates.format_moment(span.begin),
+            ),
         )
+        for timeline in group
         for span in timeline.spans
     )
-    agent = timeline.agent
+    agent = max((timeline.agent for timeline in group), key=lambda one: one.id)
     title = templates.get_harness_title(agent.harness)
-    totals = tuple(timeline.measure(state) for state, _ in STATES)
-    return TimelineRow(agent.id, display.format_agent_name(agent, title), bars, totals)
+    totals = tuple(sum(one.measure(state) for one in group) for state, _ in STATES)
+    return TimelineRow(agent.id, display.format_agent_name(agent, title), len(group), bars, totals)
 
 
 def _list_spending(fleet: Fleet, now: float) -> list[DaySpending]:

@@ -1,7 +1,7 @@
 """The pages of personas: what they are, what they learned, who worked as them; and changes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.web.pages.agent.queue import build_queue
+from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
@@ -83,16 +84,24 @@ def _build_lines(fleet: Fleet, listed: list[Persona]) -> list[PersonaLine]:
     last: dict[str, FleetHandoff] = {}
     for handoff in queries.list_handoffs(fleet.database):
         last.setdefault(handoff.persona, handoff)
-    return [_build_line(one, working.get(one.slug), last.get(one.slug)) for one in listed]
+    shapes = _find_shapes(fleet, working.values())
+    return [_build_line(one, working.get(one.slug), last.get(one.slug), shapes) for one in listed]
+
+
+def _find_shapes(fleet: Fleet, agents: Iterable[FleetAgent]) -> dict[int, StateBadge]:
+    """Find the states of agents, by their ids, as their cards have them."""
+    return {card.id: card.shown for card in cards.build_cards(fleet, [one.id for one in agents])}
 
 
 def _build_line(
-    persona: Persona, working: FleetAgent | None, last: FleetHandoff | None
+    persona: Persona,
+    working: FleetAgent | None,
+    last: FleetHandoff | None,
+    shapes: Mapping[int, StateBadge],
 ) -> PersonaLine:
     return PersonaLine(
-        persona, get_harness_title(persona.harness), working,
-        display.get_agent_shape(working) if working else None,
-        last, display.HANDOFF_SHAPES[last.state] if last else None,
+        persona, get_harness_title(persona.harness), working, shapes[working.id] if working else None,
+        last, display.get_handoff_shape(last) if last else None,
     )  # fmt: skip
 
 
@@ -152,14 +161,15 @@ def _render_persona(
     ends = queries.list_handoffs(fleet.database, persona=slug, limit=MOST_HISTORY)
     listed, unlisted = _list_documents(fleet, slug)
     working = next((a for a in agents if a.ended_at is None), None)
+    shapes = _find_shapes(fleet, agents)
     return templates.render_page(
         request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=bodies.list_startable_harnesses(),
         threshold=fleet.threshold, values=values or _build_values(persona), refused=refused, at=section,
         skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
         typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
         experience=_read_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
-        agents=[(display.redact_row(a), display.get_agent_shape(a), get_harness_title(a.harness)) for a in agents],
-        handoffs=[(display.redact_row(h), display.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
+        agents=[(display.redact_row(a), shapes[a.id], get_harness_title(a.harness)) for a in agents],
+        handoffs=[(display.redact_row(h), display.get_handoff_shape(h)) for h in ends], reason=format_reason,
         documents=listed[:MOST_LISTED], more=max(len(listed) - MOST_LISTED, 0), unlisted=unlisted,
         of_document={h.file_path: h.id for h in ends if h.file_path},
         working=working, live=f"personas agent:{working.id}" if working else "personas", **build_queue(request, fleet, slug, working),

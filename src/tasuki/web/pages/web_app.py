@@ -1,12 +1,12 @@
-"""What makes the dashboard an application of its own: its manifest and its service worker.
+"""What makes the dashboard an application of its own: its manifest.
 
-Neither says anything about the fleet, and both are needed before a browser is signed in.
+It says nothing about the fleet, and is needed before a browser is signed in.
 """
 
 import msgspec
 from litestar import Response, get
 
-from tasuki.web.views.templates import ASSETS, HEADERS, get_asset_address
+from tasuki.web.views.templates import HEADERS, get_asset_address
 
 ICONS = (("icon-192.png", 192, "any"), ("icon-512.png", 512, "any"), ("icon-maskable-512.png", 512, "maskable"))  # fmt: skip
 MANIFEST = msgspec.json.encode({
@@ -17,7 +17,6 @@ MANIFEST = msgspec.json.encode({
         for name, size, purpose in ICONS
     ],
 })  # fmt: skip
-WORKER_POLICY = "default-src 'none'; connect-src 'self'; img-src 'self'"
 
 
 @get("/manifest.webmanifest", sync_to_thread=False, include_in_schema=False)
@@ -27,11 +26,4 @@ def serve_manifest() -> Response[bytes]:
     return Response(MANIFEST, media_type="application/manifest+json", headers=headers)
 
 
-@get("/sw.js", sync_to_thread=False, include_in_schema=False)
-def serve_worker() -> Response[bytes]:
-    """Serve the service worker, at the root since its scope is every page."""
-    headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Security-Policy": WORKER_POLICY}
-    return Response(ASSETS["sw.js"].content, media_type="text/javascript", headers=headers)
-
-
-HANDLERS = (serve_manifest, serve_worker)
+HANDLERS = (serve_manifest,)

@@ -19,13 +19,14 @@ from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.push.subscriptions import IDLE_SECONDS
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
 from tasuki.web.security.access import ServerHosts, ServerTokens
 from tasuki.web.security.proxy import USER_KEY, ProxyUser
 
+IDLE_SECONDS = 7 * 86400.0
+"""How long a browser stays signed in without a visit."""
 KEY_SECONDS = 60.0
 """How long a link can be used."""
 MOST_KEYS = 64

@@ -20,7 +20,8 @@ _SAFE = "/:@!$&'()*+,;=~-._"
 
 def keep_wanted_page(request: Request[Any, Any, Any], answer: Response[Any], path: str) -> None:
     """Let a browser keep the path of the page that it wanted; others than visits keep nothing."""
-    is_visit = request.headers.get("sec-fetch-dest", "document") == "document"
+    is_shown = "tasuki-page" in request.headers  # its session ended, and its script asks
+    is_visit = is_shown or request.headers.get("sec-fetch-dest", "document") == "document"
     if request.method == "GET" and is_visit and len(path) <= MOST_CHARACTERS:
         answer.set_cookie(_build_cookie(request, quote(path, safe="/"), KEPT_SECONDS))
 

@@ -81,8 +81,9 @@
     busy = true;
     try {
       const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) });
+      const wasSignedOut = isSignedOut;
       isSignedOut = answer.status === 401;
-      if (isSignedOut && isTyped()) { say("Signed out", true); return; } // what is typed can still be copied
+      if (isSignedOut && isTyped()) { if (!wasSignedOut) document.dispatchEvent(new CustomEvent("tasuki:signed-out")); say("Signed out", true); return; } // what is typed can still be copied
       if (isSignedOut || answer.redirected) { window.location.reload(); return; }
       if (answer.status === 200) show(await answer.text(), version);
       else if (answer.status === 404) say("No longer there", true);
@@ -104,8 +105,10 @@
   const isTouched = (field) => field.dataset.touched !== undefined;
   const callbacks = {
     beforeNodeAdded: (node) => { if (!isSame(node)) return true; lacks = true; return false; },
+    beforeNodeRemoved: (node) => node.nodeType !== Node.ELEMENT_NODE || node.dataset.said === undefined,
     beforeNodeMorphed: (old, fresh) => {
       if (old.nodeType !== Node.ELEMENT_NODE) return true;
+      if (old.dataset.busy !== undefined) return false;
       if (isSame(fresh) || old.dataset.keep !== undefined) return false;
       if (old.dataset.refused && old.dataset.refused === fresh.parentElement?.id) return false; // of the same question
       if (old.matches("input, textarea, select") && isTouched(old)) return false;
@@ -157,7 +160,7 @@
     const { theme } = fresh.documentElement.dataset; // it was changed in another tab
     if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
     if (title(fresh) !== title()) document.title = fresh.title;
-    for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
+    for (const key of ["version", "newest", "live", "now"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }
     for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
     document.dispatchEvent(new CustomEvent("tasuki:shown"));
@@ -296,9 +299,10 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away" || state === "refused") { wasAway = true; if (!isSignedOut) say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; if (state === "away") body.dataset.away = ""; else delete body.dataset.away; if (!isSignedOut) say("Reconnecting", true); }
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
+      delete body.dataset.away;
       say("Live", false);
       document.dispatchEvent(new CustomEvent("tasuki:connected"));
       if (wasAway && body.dataset.live) refresh();

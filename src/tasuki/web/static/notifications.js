@@ -12,7 +12,7 @@
   const TELLING = "tasuki-telling"; // a lock: one tab at a time
   const REMEMBERED = 60;
   const ICON = "/static/icon-192.png";
-  const canNotify = window.isSecureContext && "Notification" in window && "serviceWorker" in navigator && "locks" in navigator;
+  const canNotify = window.isSecureContext && "Notification" in window && "locks" in navigator;
   const isOn = () => canNotify && Notification.permission === "granted" && localStorage.getItem(SWITCH) === "on";
 
   // -- whether somebody looks ------------------------------------------------------------------
@@ -33,8 +33,10 @@
 
   // -- what is shown ---------------------------------------------------------------------------
   const read = () => { try { return JSON.parse(localStorage.getItem(TOLD)) || []; } catch { return []; } };
-  const register = () => navigator.serviceWorker.register("/sw.js").then(() => navigator.serviceWorker.ready);
-  const show = async ({ id, title, text, path }) => (await register()).showNotification(title, { body: text, tag: `alert-${id}`, icon: ICON, data: { path } });
+  const show = ({ id, title, text, path }) => {
+    const shown = new Notification(title, { body: text, tag: `alert-${id}`, icon: ICON, data: { path } });
+    shown.onclick = () => { shown.close(); window.focus(); if (location.pathname !== path) window.open(path, "_blank", "noopener"); };
+  };
   const tell = (alerts) => navigator.locks.request(TELLING, async () => {
     const told = read();
     const fresh = alerts.filter((alert) => !told.includes(`${alert.id}@${alert.at}`));
@@ -42,54 +44,16 @@
     localStorage.setItem(TOLD, JSON.stringify([...told, ...fresh.map((alert) => `${alert.id}@${alert.at}`)].slice(-REMEMBERED)));
     const { held } = await navigator.locks.query();
     if (held.some((lock) => lock.name === LOOKED_AT)) return;
-    for (const alert of fresh) await show(alert);
+    for (const alert of fresh) show(alert);
   });
   document.addEventListener("tasuki:alerts", (event) => { if (isOn()) tell(event.detail.alerts); });
-
-  // -- notifications while no page is open: by the push service of the browser --------------------
-  const SUBSCRIBED = "tasuki-push"; // of localStorage: what the server knows of this browser
-  let key = ""; // of the server; empty where the page has no HTTPS
-  const send = (address, fields) => fetch(address, { method: "POST", body: new URLSearchParams(fields), headers: { "HX-Request": "true" } });
-  const decode = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
-  const ask = async () => {
-    const answer = await fetch("/settings/push").catch(() => null);
-    const told = answer && answer.ok && !answer.redirected ? await answer.json() : { key: "", mark: "" };
-    key = told.key;
-    return told;
-  };
-  const isOf = (subscription) => String(new Uint8Array(subscription.options.applicationServerKey)) === String(decode(key));
-  const subscribe = async () => {
-    const { mark } = await ask();
-    if (!key) return "";
-    const { pushManager } = await register();
-    try {
-      let found = await pushManager.getSubscription();
-      if (found && !isOf(found)) { await found.unsubscribe(); found = null; } // the server has another key by now
-      const { endpoint, keys } = (found || await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: decode(key) })).toJSON();
-      const known = `${mark} ${endpoint}`;
-      if (localStorage.getItem(SUBSCRIBED) === known) return "";
-      const answer = await send("/settings/push", { endpoint, public_key: keys.p256dh, secret: keys.auth });
-      if (!answer.ok) return new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim();
-      localStorage.setItem(SUBSCRIBED, known);
-      return "";
-    } catch (problem) {
-      return `They are on while a page of the dashboard is open. Otherwise not: ${problem.message}`;
-    }
-  };
-  const unsubscribe = async () => {
-    localStorage.removeItem(SUBSCRIBED);
-    const found = await (await register()).pushManager.getSubscription();
-    if (!found) return;
-    await send("/settings/push/end", { endpoint: found.endpoint });
-    await found.unsubscribe();
-  };
 
   // -- the switch ------------------------------------------------------------------------------
   const describe = () => {
     if (!canNotify) return "This browser cannot show notifications here.";
     if (Notification.permission === "denied") return "This browser does not allow them for this page; its settings for the page say so.";
     if (!isOn()) return "They are off.";
-    return key ? "They are on, also while no page is open." : "They are on while a page of the dashboard is open.";
+    return "They are on while a page of the dashboard is open.";
   };
   const draw = (problem = "") => {
     const offer = $("#offer");
@@ -102,12 +66,13 @@
   };
   const change = async (wish) => {
     if (wish === "later") localStorage.setItem(OFFER, "no");
-    if (wish === "off") { localStorage.setItem(SWITCH, "off"); await unsubscribe(); }
-    if (wish === "test") await show({ id: "test", title: "A test", text: "Notifications of tasuki arrive here.", path: "/settings" });
-    if (wish !== "on") { draw(); return; }
-    const answer = await Notification.requestPermission();
-    if (answer === "granted") { await register(); localStorage.setItem(SWITCH, "on"); }
-    draw(answer === "granted" ? await subscribe() : "");
+    if (wish === "off") localStorage.setItem(SWITCH, "off");
+    if (wish === "test") show({ id: "test", title: "A test", text: "Notifications of tasuki arrive here.", path: "/settings" });
+    if (wish === "on") {
+      try { new Notification("tasuki").close(); } catch { draw("This browser cannot show notifications."); return; } // that of a phone
+      if (await Notification.requestPermission() === "granted") localStorage.setItem(SWITCH, "on");
+    }
+    draw();
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-notify]");
@@ -116,5 +81,4 @@
 
   look();
   draw();
-  if (isOn()) subscribe().then(draw); else if ($("#browser")) ask().then(() => draw()); // a subscription may have ended with a session
 })();

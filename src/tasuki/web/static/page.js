@@ -11,13 +11,55 @@
     return `${Math.max(0, Math.floor(seconds))} s`;
   };
   const put = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
+  let offset = 0; // ms by which the server's clock is ahead of this one
+  const setClock = () => { offset = document.body.dataset.now ? 1000 * document.body.dataset.now - Date.now() : 0; };
+  const clock = (at) => at.toTimeString().slice(0, 8);
+  const day = (at) => { const [, month, number, year] = at.toDateString().split(" "); return `${Number(number)} ${month}${year === String(new Date(Date.now() + offset).getFullYear()) ? "" : ` ${year}`}`; };
+  const isToday = (at) => { const now = new Date(Date.now() + offset); return at.toDateString() === now.toDateString() || (at > now && at - now < 72e6); };
+  const FORMS = { // of `data-as`, in the browser's zone
+    clock: (at) => (isToday(at) ? clock(at) : FORMS.moment(at)),
+    moment: (at) => (isToday(at) ? "" : `${at.getDate()} ${day(at).split(" ")[1]} `) + clock(at).slice(0, 5),
+    hour: (at) => clock(at).slice(0, 5),
+    day: (at) => (isToday(at) ? "today" : day(at)),
+    date: (at) => at.toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" }).replace(",", ""),
+  };
+  const field = (iso) => { const at = new Date(iso); return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16); };
   const tick = () => {
     if (document.hidden) return;
-    const now = Date.now();
-    for (const time of $$("time[data-ago]")) put(time, span((now - Date.parse(time.dateTime)) / 1000) + time.dataset.ago);
-    put($("#live-clock"), new Date(now).toTimeString().slice(0, 8));
+    const now = Date.now() + offset;
+    for (const time of $$("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      if (time.dataset.ago !== undefined) put(time, span((now - at) / 1000) + time.dataset.ago); else if (time.dataset.as) put(time, FORMS[time.dataset.as](at));
+      if (time.title && !time.dataset.server) { time.dataset.server = time.title; time.title = `${at.toDateString()}, ${clock(at)}\nOn the server: ${time.title}`; }
+    }
+    for (const input of $$("[data-value]:not([data-zoned], [data-touched])")) {
+      for (const name of ["min", "max", "value"]) if (input.dataset[name]) input[name] = field(input.dataset[name]);
+      input.dataset.zoned = "";
+      input.title = "";
+    }
+    placeDays();
+    put($("#live-clock"), clock(new Date(now)));
   };
-  document.addEventListener("tasuki:shown", tick);
+  const placeDays = () => { // a thread's days begin where those of the reader's zone do
+    let before = "";
+    for (const item of $$("#entries > li:not(.day)")) {
+      const time = $("time[datetime]", item);
+      const date = time ? FORMS.date(new Date(time.dateTime)) : before;
+      const head = item.previousElementSibling;
+      const isHead = Boolean(head && head.matches(".day"));
+      if (date === before && isHead) head.remove();
+      else if (date !== before && isHead) put($("h3", head), date);
+      else if (date !== before) item.insertAdjacentHTML("beforebegin", `<li class="day"><span></span><h3 class="h4">${date}</h3></li>`);
+      before = date;
+    }
+  };
+  new MutationObserver(tick).observe(document.body, { childList: true, subtree: true });
+  document.addEventListener("formdata", (event) => { const at = event.formData.get("at"); if (at && $("[data-zoned]", event.target)) event.formData.set("at", new Date(at).toISOString()); });
+  document.addEventListener("click", (event) => { // today as it is here
+    const link = event.target.closest("[data-today]");
+    if (link) link.href = link.href.replace(/since=[^&#]*/, `since=${new Date(new Date(Date.now() + offset).setHours(0, 0, 0, 0)).toISOString()}`);
+  }, true);
+  document.addEventListener("tasuki:shown", () => { setClock(); tick(); });
   document.addEventListener("visibilitychange", tick);
 
   // -- forms over the page -------------------------------------------------------------
@@ -29,7 +71,7 @@
       if (first) first.focus();
     }
   });
-  const openForm = (address) => { htmx.ajax("GET", address, "#form-body").catch(() => {}); }; // what fails is told below
+  const openForm = (address) => { dialog.dataset.address = address; htmx.ajax("GET", address, "#form-body").catch(() => {}); }; // forms.js says what fails
   document.addEventListener("tasuki:form", (event) => { opener = ""; openForm(event.detail); });
   document.addEventListener("click", (event) => { // by delegation: a link that is morphed is another one
     const link = event.target.closest("a[data-form]");
@@ -48,22 +90,25 @@
   let opener = ""; // the link itself may be another one when the form is closed
   if (dialog) dialog.addEventListener("close", () => { const link = opener && document.getElementById(opener); if (link) link.focus(); });
   const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue) || Boolean($("[data-touched]", dialog));
+  const keepOpen = (event) => { // neither Escape nor a click beside takes words away
+    const form = $("form[method=post]", dialog);
+    if (!form || !dialog.open || !isTyped()) { if (event.type === "click") dialog.close(); return; }
+    event.preventDefault();
+    document.dispatchEvent(new CustomEvent("tasuki:say", { detail: { form, text: "What you typed is still here. Only the button under it throws it away." } }));
+  };
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && dialog) keepOpen(event); }, true);
+  if (dialog) dialog.addEventListener("cancel", keepOpen);
   let pressedBeside = false; // a selection that is dragged out of the form ends beside it, too
   document.addEventListener("pointerdown", (event) => { pressedBeside = event.target === dialog; });
   document.addEventListener("click", (event) => {
     const close = event.target.closest("[data-close]");
     if (close && dialog && dialog.open && dialog.contains(close)) { event.preventDefault(); dialog.close(); }
-    if (event.target === dialog && pressedBeside && !isTyped()) dialog.close();
+    if (event.target === dialog && pressedBeside) keepOpen(event);
     const shut = event.target.closest(".toast [data-dismiss]");
     if (shut) shut.closest(".toast").remove();
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("#filter select")) event.target.form.requestSubmit();
-  });
-  document.addEventListener("keydown", (event) => { // not the first button of the form
-    if (event.key !== "Enter" || event.target.id !== "view-name" || event.isComposing) return;
-    event.preventDefault();
-    event.target.form.requestSubmit($("button", event.target.parentElement));
   });
   document.addEventListener("formdata", (event) => { // a short address
     if (event.target.id !== "filter") return;
@@ -76,69 +121,6 @@
     open.open = false;
     $("summary", open).focus();
     event.stopImmediatePropagation();
-  });
-
-  // -- signed out: what is typed stays, and is sent once somebody has signed in ---------------
-  const SIGN_IN = '<b>Signed out</b>, and nothing was sent. <a href="/" target="_blank">Sign in in another tab</a>, then send it again: what you typed stays here.';
-  const noteSignedOut = () => {
-    if ($("#signed-out", dialog)) return;
-    const note = document.createElement("p");
-    note.id = "signed-out";
-    note.className = "box attn";
-    note.setAttribute("role", "alert");
-    note.innerHTML = SIGN_IN;
-    $("form", dialog).prepend(note);
-  };
-  const forgetSignedOut = () => { for (const note of $$("#signed-out")) note.remove(); };
-  document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (event.detail.xhr.status !== 401) forgetSignedOut();
-    else if (dialog && dialog.open && $("form", dialog)) { event.preventDefault(); noteSignedOut(); } // else the page is loaded again
-  });
-  document.addEventListener("tasuki:connected", forgetSignedOut);
-
-  const AWAY = "The server does not answer: it is not known whether that was sent. Look before you send it again.";
-  const SIGNED_OUT = "You are signed out: nothing was sent. Sign in in another tab, then send it again.";
-  document.addEventListener("htmx:sendError", (event) => { warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
-  const warn = (text) => {
-    for (const same of $$("#toasts .toast")) if ($("span", same) && $("span", same).textContent === text) same.remove();
-    const toast = document.createElement("div");
-    toast.className = "toast";
-    toast.setAttribute("role", "alert");
-    toast.innerHTML = '<svg class="i fail" aria-hidden="true"><use href="#fail"/></svg><span></span><button type="button" data-dismiss aria-label="Dismiss">×</button>';
-    $("span", toast).textContent = text;
-    $("#toasts").append(toast);
-  };
-
-  // -- forms that leave the page as it is --------------------------------------------------
-  const sending = new Set(); // by the id of what is around the form: a morph leaves no mark on it
-  document.addEventListener("submit", async (event) => {
-    const form = event.target;
-    if (!form.matches("form[data-quiet]")) return;
-    event.preventDefault();
-    const place = form.parentElement;
-    if (sending.has(place.id)) return;
-    const fields = new URLSearchParams(new FormData(form, event.submitter));
-    const note = $("[data-note]", place);
-    const say = (text) => { delete note.dataset.refused; note.hidden = !text; put(note, text); };
-    const refuse = (text) => { // under a dialog nobody could read a toast
-      if (!dialog || !dialog.open || !dialog.contains(note)) { warn(text); return; }
-      say(text);
-      note.dataset.refused = place.id;
-    };
-    sending.add(place.id);
-    say("Sending …");
-    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
-    sending.delete(place.id);
-    say("");
-    if (answer && answer.status === 401) { if (dialog && dialog.contains(form)) noteSignedOut(); else warn(SIGNED_OUT); return; }
-    if (answer && answer.ok) {
-      form.reset();
-      if (dialog && dialog.contains(form) && !form.closest("[data-renewed]")) dialog.close();
-      const said = await answer.text().catch(() => "");
-      if (said) document.dispatchEvent(new CustomEvent("tasuki:done", { detail: said }));
-    } else if (place.id === "notes" && answer && answer.status === 410) { document.dispatchEvent(new CustomEvent("tasuki:refused")); }
-    if (!answer || !answer.ok) refuse(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : AWAY);
-    document.dispatchEvent(new CustomEvent("tasuki:refresh"));
   });
 
   // -- entries next to a brief ----------------------------------------------------------
@@ -156,6 +138,7 @@
     window.history.replaceState(null, "", link.href);
   });
 
+  setClock();
   tick();
   window.setInterval(tick, 1000);
 })();

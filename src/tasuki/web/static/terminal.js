@@ -6,6 +6,7 @@
   const LARGEST = 13; // px of its letters
   const SMALLEST = 8.5;
   const ROWS_ABOVE = 2000;
+  const FEWEST_ROWS = 8; // of a terminal with little text
   const LONGEST_RULE = 20; // characters of a drawn line, where lines are wrapped
   const KEYS = {
     "\r": "Enter", "\n": "C-j", "\t": "Tab", "\x7f": "BSpace", "\b": "BSpace", "\x1b": "Escape", "\x1b[Z": "BTab",
@@ -180,6 +181,7 @@
       this.term.attachCustomKeyEventHandler((event) => this.takeKey(event));
       this.term.onData((data) => this.type(readKeys(data)));
       this.term.onSelectionChange(() => this.settle());
+      this.term.onScroll(() => this.clip());
       this.place.addEventListener("paste", (event) => this.paste(event), true);
       this.place.addEventListener("pointerdown", () => { this.pressed = true; });
       this.forget = new AbortController();
@@ -269,7 +271,7 @@
       this.known = { epoch: view.epoch, above: view.start + view.above.length, tag: view.tag };
       this.view = view;
       if (fresh) for (const node of this.first) node.remove();
-      if (sized) this.fit();
+      if (sized) this.fit(); else this.clip();
       if (sized || !view.known || this.isWrapped()) this.showAll();
       else this.term.write(`\x1b[?25l\x1b[H\x1b[J${this.draw([...view.above, ...view.screen])}`);
     }
@@ -294,7 +296,7 @@
 
     showText() {
       const end = this.text.scrollHeight - this.text.scrollTop - this.text.clientHeight < 24;
-      const plain = this.lines.join("").replace(/\x1b\[[0-9;]*m/g, "").replace(/([─━═_=-])\1+/g, (rule, one) => one.repeat(Math.min(rule.length, LONGEST_RULE)));
+      const plain = this.lines.join("").replace(/\x1b\[[0-9;]*m/g, "").replace(/([\u2500-\u257f_=*~.·-])\1+/g, (rule, one) => one.repeat(Math.min(rule.length, LONGEST_RULE)));
       const text = plain.trimEnd();
       if (this.text.textContent !== text) this.text.textContent = text;
       if (end) this.text.scrollTop = this.text.scrollHeight;
@@ -327,6 +329,17 @@
       this.term.resize(this.view.columns, this.view.rows);
       const screen = this.host.querySelector(".xterm-screen");
       this.host.style.width = `${screen.offsetWidth + 20}px`;
+      this.clip();
+    }
+
+    clip() { // only as high as its text; what was written before is read in full height
+      if (!this.view || !this.term || this.isWrapped()) return;
+      const screen = this.lines.slice(this.above).join("").replace(/\x1b\[[0-9;?]*[a-zA-Z]/g, "").trimEnd().split("\n").length;
+      const used = Math.max(screen, this.view.cursor ? this.view.cursor[1] + 1 : 0, FEWEST_ROWS);
+      const { viewportY, baseY } = this.term.buffer.active;
+      const rows = viewportY < baseY ? this.view.rows : Math.min(this.view.rows, Math.ceil(used / 4) * 4);
+      const whole = this.host.querySelector(".xterm-screen").offsetHeight;
+      this.host.style.height = `${Math.ceil((whole * rows) / this.view.rows)}px`;
     }
 
     // -- what is typed -------------------------------------------------------------------
@@ -429,6 +442,9 @@
     terminal.changed = Date.now();
     terminal.askSoon(40);
   });
+
+  const keybox = document.getElementById("keybox");
+  if (keybox && window.matchMedia("(pointer: fine)").matches) keybox.open = true;
 
   start();
   new MutationObserver(start).observe(document.getElementById("main"), { childList: true, subtree: true });

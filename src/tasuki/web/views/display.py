@@ -15,10 +15,11 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.agent_ends import LostAgent
 from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.exchange.shared_files import load_document
+from tasuki.fleet.handoff.documents import POOR_QUALITY, read_quality
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
-from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.patterns import compile_pattern
 
 
 class StateBadge(Struct, frozen=True):
@@ -27,6 +28,8 @@ class StateBadge(Struct, frozen=True):
     icon: str
     word: str
     tone: str
+    until: float | None = None
+    """When it ends, in seconds since 1970, where that is known."""
 
 
 AGENT_SHAPES = {
@@ -43,6 +46,13 @@ AGENT_SHAPES = {
 }
 PAST_THRESHOLD = StateBadge("past", "Past threshold", "attn")
 HANDING_OFF = StateBadge("hand", "Handing off", "run")
+WHILE_HANDED_OFF = {
+    "running": HANDING_OFF,
+    "failed": StateBadge("fail", "Handoff failed", "fail"),
+    "uncertain": StateBadge("ask", "Handoff uncertain", "attn"),
+}
+"""The state of an agent by that of its open handoff."""
+HANDED_OFF = StateBadge("end", "Handed off", "rest")
 HANDOFF_SHAPES = {
     "running": StateBadge("now", "Under way", "run"),
     "failed": StateBadge("fail", "Failed", "fail"),
@@ -57,43 +67,42 @@ ALERT_SHAPES = {
     "needs_you": StateBadge("wait", "Needs you", "attn"),
     "stuck": StateBadge("ask", "Stuck", "attn"),
     "threshold": StateBadge("past", "Threshold", "attn"),
-    "unacknowledged": StateBadge("ask", "Not acknowledged", "attn"),
+    "unacknowledged": StateBadge("ask", "Not confirmed", "attn"),
 }
+END_WORDS = {
+    "prompt_input_exit": "It was closed in its terminal", "logout": "Its user logged out", "other": "",
+    "bypass_permissions_disabled": "It may not skip permissions here", "exit": "It was closed in its terminal",
+    "quit": "It was closed in its terminal",
+}  # fmt: skip
+"""Why a session ended, by the words of the programs that are codes."""
+DELIVERY_WORDS = {
+    "proven": "Delivered: its turn began", "refused": "Not sent", "uncertain": "It is not known whether it arrived",
+}  # fmt: skip
+EVENT_WORDS = {
+    "started": "began", "busy": "works", "idle": "turn ended", "waiting": "asks", "context": "context use",
+    "child_started": "background begun", "child_ended": "background ended", "alarm": "failure",
+}  # fmt: skip
+"""The kinds of lines of the log that are no plain words."""
 STEP_WORDS = {
     "worktree": ("Making the worktree", "Where one was asked for; the branch is new"),
     "write": ("Writing the document", "The document is written from the thread"),
     "await_idle": ("Waiting until idle", "No turn, no compaction, nothing of it in the background"),
     "instruct": ("Asking for the document", "It is asked for the document, once"),
-    "await_turn": (
-        "Waiting for the end of its turn",
-        "The turn that writes the document has ended",
-    ),
-    "check": (
-        "Checking the document",
-        "Sections and facts; what is missing is added from the thread",
-    ),
+    "await_turn": ("Waiting for the end of its turn", "The turn that writes the document has ended"),
+    "check": ("Checking the document", "Sections and facts; what is missing is added from the thread"),
     "record": ("Recording", "Path and prompt are recorded"),
     "shut_down": ("Shutting down", "/exit first, signals only where it does not answer"),
-    "restore": (
-        "Fetching the thread",
-        "The agent's host is gone: its thread comes from the database",
-    ),
+    "restore": ("Fetching the thread", "The agent's host is gone: its thread comes from the database"),
     "pack": ("Packing its work", "Uncommitted work and the thread, for the other host"),
     "unpack": ("Unpacking its work", "On the other host: a clean checkout, or a new worktree"),
-    "fetch": (
-        "Fetching the document",
-        "On the other host: document, thread and brief as they are now",
-    ),
+    "fetch": ("Fetching the document", "On the other host: document, thread and brief as they are now"),
     "create": ("Creating the successor", "A window is opened, the program started"),
     "register": ("Waiting for its registration", "Its session begins"),
     "skill": ("Giving the skill", "It gets the skill of its persona"),
     "prompt": ("Sending the prompt", "30 s at most, sent once"),
     "deliver": ("Waiting for the delivery", "When the successor’s own thread holds the prompt"),
-    "acknowledge": (
-        "Waiting for the acknowledgement",
-        "When its answer begins with the id; an alarm after 5 min",
-    ),
-}
+    "acknowledge": ("Waiting for its confirmation", "When its answer begins with the id; an alert after 5 min"),
+}  # fmt: skip
 """Name of each step, and what it waits for while it is to come."""
 
 
@@ -104,16 +113,67 @@ def format_agent_name(agent: FleetAgent, title: str) -> str:
     return f"{title} in pane {agent.pane}" if agent.pane else f"{title}, agent {agent.id}"
 
 
-def get_agent_shape(agent: FleetAgent) -> StateBadge:
-    """Return the state of an agent as a badge; a usage limit with the time at which it resets."""
+def get_agent_shape(
+    agent: FleetAgent, handoff: FleetHandoff | None = None, *, is_past: bool = False
+) -> StateBadge:
+    """Return the one state of an agent, which every page shows; that of its handoff comes first.
+
+    `is_past`: its context is past the threshold. A usage limit has the time at which it resets.
+    """
+    if handoff and handoff.state in WHILE_HANDED_OFF:
+        return WHILE_HANDED_OFF[handoff.state]
+    if handoff and handoff.state == "done" and agent.ended_at is not None:
+        return HANDED_OFF
+    if agent.state == "idle" and is_past and agent.persona:
+        return PAST_THRESHOLD
     shape = AGENT_SHAPES[agent.state]
-    until = describe_reset(agent.limited_until) if agent.state == "limited" else ""
-    return replace(shape, word=f"Limited until {until}") if until else shape
+    is_limited = agent.state == "limited" and agent.limited_until
+    return replace(shape, word="Limited", until=agent.limited_until) if is_limited else shape
+
+
+def get_handoff_shape(handoff: FleetHandoff) -> StateBadge:
+    """Return the state of a handoff; that of a poor document says so."""
+    quality = read_quality(handoff)
+    if handoff.state == "done" and quality is not None and quality < POOR_QUALITY:
+        return StateBadge("ask", f"Done, document {quality} of 100", "attn")
+    return HANDOFF_SHAPES[handoff.state]
+
+
+def describe_end(reason: str) -> str:
+    """Describe why an agent ended, as a sentence; empty where that is not known."""
+    sentence = END_WORDS.get(reason, reason)
+    return f"{sentence[:1].upper()}{sentence[1:]}".rstrip(".") + "." if sentence else ""
+
+
+def describe_delivery(state: str, why: str) -> str:
+    """Describe what became of a message that was sent to an agent, as a sentence."""
+    word = "Delivered" if why and state == "proven" else DELIVERY_WORDS[state]
+    return f"{word}: {why.rstrip('.')}." if why else f"{word}."
 
 
 def get_step_name(handoff: FleetHandoff) -> str:
     """Return the name of the current or last step of a handoff."""
+    if handoff.state == "done":
+        return "Done"
     return STEP_WORDS.get(handoff.step, (handoff.step, ""))[0]
+
+
+_COMMANDS = compile_pattern(
+    r"(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
+)
+_PAGE_WORDS = {
+    ", or omit --tmux to start the successor in this terminal": "", "hand off with --force": "hand it off all the same",
+    "name one: --to-cwd": "name one below", "Name one: --to-cwd": "Name one below", "use --with-secrets": "tick the box below",
+}  # fmt: skip
+"""What messages say of the command line, and what a page says instead."""
+
+
+def say_for_page(text: str) -> str:
+    """Return a message without the commands and options that it names: a page has buttons."""
+    for words, others in _PAGE_WORDS.items():
+        text = text.replace(words, others)
+    text = _COMMANDS.sub("", text).strip()
+    return text if not text or text[-1] in ".!?”)" else f"{text}."
 
 
 T = TypeVar("T", FleetAgent, FleetHandoff)

@@ -98,13 +98,14 @@ def build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow,
             rows.append(StepRow(name, *display.STEP_WORDS[name], "todo", "todo", "rest"))
             continue
         width = 100 * seconds[name] / total
-        rows.append(_build_row(handoff, run, left, width, seconds[name]))
+        attempt = sum(one.step == name for one in runs)
+        rows.append(_build_row(handoff, run, left, width, seconds[name], attempt))
         left += width
     return tuple(rows)
 
 
 def _build_row(
-    handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float
+    handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float, attempt: int
 ) -> StepRow:
     name, waits_for = display.STEP_WORDS[run.step]
     is_now = not run.outcome and handoff.state == "running"
@@ -113,7 +114,7 @@ def _build_row(
     return StepRow(
         run.step, name, run.note or (waits_for if is_now else ""),
         kinds.get(run.outcome, "now" if is_now else "skipped"), icon, tone, run.started_at, seconds,
-        round(min(left, 98.5), 1), round(max(width, 1.5), 1), run.attempt,
+        round(min(left, 98.5), 1), round(max(width, 1.5), 1), attempt,
     )  # fmt: skip
 
 
@@ -179,7 +180,8 @@ def list_findings(handoff: FleetHandoff, *, has_addition: bool) -> tuple[CheckFi
                 CheckFinding(note, fine=True, place=ADDED_ANCHOR if has_addition else place)
             )
         elif note.startswith(documents.QUALITY):
-            findings.append(CheckFinding(note, fine=True))
+            is_fine = (documents.read_quality(handoff) or 0) >= documents.POOR_QUALITY
+            findings.append(CheckFinding(note, fine=is_fine))
     return tuple(findings)
 
 

@@ -18,8 +18,27 @@ MOST_CHARACTERS = 200_000
 _REFERENCES = compile_pattern(r"\[((?:#\d{1,9})(?:[,\s–-]+#?\d{1,9})*)\]")
 _REFERENCE = compile_pattern(r"#?(\d{1,9})")
 
+MOST_LINES = 160
+"""Lines of a document that are shown at first."""
+
 EntryAddress = Callable[[int], str]
 """Returns the address of an entry."""
+
+
+def fold_document(text: str) -> tuple[str, str]:
+    """Split a long document at the last heading or blank line of its beginning; the rest is folded.
+
+    A block of code is not split, unless nothing else is there.
+    """
+    lines = text.split("\n")
+    if len(lines) <= MOST_LINES:
+        return text, ""
+    is_code, place = False, MOST_LINES
+    for number, line in enumerate(lines[:MOST_LINES]):
+        is_code ^= line.lstrip().startswith(("```", "~~~"))
+        if not is_code and (not line.strip() or line.startswith("#")):
+            place = number or place
+    return "\n".join(lines[:place]), "\n".join(lines[place:])
 
 
 def render_markdown(

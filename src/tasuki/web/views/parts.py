@@ -29,6 +29,8 @@ COUNTED = compile_pattern("\x01([0-9]+(?:[.][0-9]+)?)\x01")
 """A time that counts on: seconds since 1970."""
 VERSION_MARK = Markup("\x04")
 NEWEST_MARK = Markup("\x05")
+NOW_MARK = Markup("\x06")
+"""What time it is on the server when the page is sent, in seconds since 1970."""
 _PART_BEGIN, _PART_END = Markup("\x02"), Markup("\x03")
 
 
@@ -113,6 +115,7 @@ _hash_part = lru_cache(2 * MOST_PARTS)(compute_hash)
 
 
 def fill_times(html: str, format_span: Callable[[float], str]) -> str:
-    """Fill in how long ago each counted time is now."""
+    """Fill in what time it is now, and how long ago each counted time is."""
     now = time.time()
+    html = html.replace(NOW_MARK, f"{now:.3f}")
     return COUNTED.sub(lambda match: format_span(now - float(match[1])), html)

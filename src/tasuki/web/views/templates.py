@@ -20,12 +20,13 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
+from tasuki.fleet.store.models import MUTED_FOR_GOOD
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
-from tasuki.web.views import markdown
+from tasuki.web.views import display, markdown, parts
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
-from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, RenderedPage, fill_times
+from tasuki.web.views.parts import PartHolder, RenderedPage, fill_times
 from tasuki.web.views.shared_answers import SharedAnswers
 from tasuki.web.views.theme import read_theme
 from tasuki.web.views.undo import FIELD, PageNote, UndoOffer, add_key, find_note, keep_note
@@ -109,6 +110,8 @@ PAGE_HEADERS = {
 GZIPPED_FROM = 1400
 """Bytes; a smaller answer fits into one packet anyway."""
 GZIP_LEVEL = 5
+NEAR_SECONDS = 20 * 3600
+"""Of a moment that comes within this time the day is not named; also in `page.js`."""
 
 
 def render_page(
@@ -134,6 +137,9 @@ def render_for_all(
         "part": holder.hold,
         **context,
     }
+    for name in ("refused", "sentence"):
+        if context.get(name):
+            context[name] = display.say_for_page(context[name])
     if request.method != "GET" or status >= 400:
         context["live"] = ""  # made again it would be another page, without what was typed
     text = ENVIRONMENT.get_template(template).render(context)
@@ -166,7 +172,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
     return {
         "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
-        "version": VERSION_MARK, "newest": NEWEST_MARK, "theme": read_theme(request),
+        "version": parts.VERSION_MARK, "newest": parts.NEWEST_MARK, "server_time": parts.NOW_MARK, "theme": read_theme(request),
         "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),
     }  # fmt: skip
 
@@ -272,8 +278,9 @@ def format_span(seconds: float) -> str:
 
 
 def format_exact_time(moment: float) -> str:
-    """Format a moment in the server's own time: `Sat 21 Nov 2026, 14:27:18`."""
-    return _convert_to_local(moment).strftime("%a %-d %b %Y, %H:%M:%S")
+    """Format a moment on the server's clock: `Sat 21 Nov 2026, 14:27:18 UTC+01:00`."""
+    local = _convert_to_local(moment)
+    return f"{local:%a %-d %b %Y, %H:%M:%S} UTC{local.isoformat()[-6:]}"
 
 
 def format_ago(moment: float | None, suffix: str = "") -> Markup:
@@ -297,27 +304,40 @@ def format_clock(moment: float | None) -> Markup:
     """Format the time of day of a moment, with the day if it is not today."""
     if moment is None:
         return Markup("")
-    local, form = _convert_to_local(moment), "%H:%M:%S"
-    if local.date() != _convert_to_local(time.time()).date():
-        form = "%-d %b %H:%M"
-    return Markup('<time class="num" datetime="{}" title="{}">{}</time>').format(
-        format_iso(moment), format_exact_time(moment), local.strftime(form)
-    )
+    return _mark_moment(moment, "clock", "%H:%M:%S" if _is_today(moment) else "%-d %b %H:%M")
 
 
-def format_moment(moment: float) -> str:
-    """Format the time of day of a moment as words: `14:03`, with the day if it is not today."""
-    local, today = _convert_to_local(moment), _convert_to_local(time.time())
-    return local.strftime("%H:%M" if local.date() == today.date() else "%-d %b %H:%M")
+def format_moment(moment: float) -> Markup:
+    """Format the time of day of a moment: `14:03`, with the day if it is not today."""
+    return _mark_moment(moment, "moment", "%H:%M" if _is_today(moment) else "%-d %b %H:%M")
 
 
 def format_time_of_day(moment: float | None) -> Markup:
     """Format the hour and minute of a moment, with the exact one on hover."""
-    if moment is None:
-        return Markup("")
-    return Markup('<time class="num" datetime="{}" title="{}">{}</time>').format(
-        format_iso(moment), format_exact_time(moment), _convert_to_local(moment).strftime("%H:%M")
-    )
+    return Markup("") if moment is None else _mark_moment(moment, "hour", "%H:%M")
+
+
+def _mark_moment(moment: float, kind: str, form: str) -> Markup:
+    """Write a moment on the server's clock; `page.js` writes it as `kind` on that of the browser."""
+    return Markup('<time class="num" datetime="{}" title="{}" data-as="{}">{}</time>').format(
+        format_iso(moment), format_exact_time(moment), kind, _convert_to_local(moment).strftime(form)
+    )  # fmt: skip
+
+
+def format_mute(until: float | None) -> str:
+    """Format until when an agent is muted, as words; empty where it is not."""
+    if until is None or until <= time.time():
+        return ""
+    if until >= MUTED_FOR_GOOD:
+        return "muted"
+    return Markup("muted until {}").format(format_moment(until))
+
+
+def _is_today(moment: float) -> bool:
+    """Whether a time of day alone names a moment: one of today, or of the coming night."""
+    now = time.time()
+    is_same = _convert_to_local(moment).date() == _convert_to_local(now).date()
+    return is_same or 0 < moment - now < NEAR_SECONDS
 
 
 def format_calendar_day(moment: float | None) -> str:
@@ -367,15 +387,14 @@ def format_percent(used: float | None) -> str:
 
 def begin_sentence(text: str) -> str:
     """Begin a text with a capital letter; the rest stays as it is."""
-    return f"{text[:1].upper()}{text[1:]}"
+    return text[:1].upper() + text[1:]
 
 
-def format_day(timestamp: float) -> str:
+def format_day(moment: float) -> Markup:
     """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
-    date, today = _convert_to_local(timestamp), _convert_to_local(time.time())
-    if date.date() == today.date():
-        return "today"
-    return date.strftime("%-d %b" if date.year == today.year else "%-d %b %Y")
+    is_this_year = _convert_to_local(moment).year == _convert_to_local(time.time()).year
+    day = "%-d %b" if is_this_year else "%-d %b %Y"
+    return _mark_moment(moment, "day", "today" if _is_today(moment) else day)
 
 
 def parse_moment(text: str) -> float | None:
@@ -441,7 +460,7 @@ ENVIRONMENT = Environment(
     finalize=_finalize_value,
 )
 ENVIRONMENT.filters.update(
-    ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
+    ago=format_ago, clock=format_clock, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

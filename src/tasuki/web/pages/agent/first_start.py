@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.doctor import find_version
-from tasuki.errors import NotPossible, TasukiError
+from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
-from tasuki.fleet.agents.lifecycle import check_folder, check_hooks
+from tasuki.fleet.agents.lifecycle import check_folder, check_hooks, read_folder
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
@@ -46,8 +46,10 @@ def build_first_start(fleet: Fleet) -> dict[str, Any]:
         for one in list_hooks(fleet)
         if shutil.which(harnesses.get_harness(one.name).program)
     ]  # fmt: skip
+    has_tmux, has_curl = bool(shutil.which("tmux")), bool(shutil.which("curl"))
+    ready = [one for one in found if one.has_hooks and has_tmux and has_curl]
     return {
-        "programs": found, "tmux": bool(shutil.which("tmux")), "ready": [x for x in found if x.has_hooks],
+        "programs": found, "tmux": has_tmux, "curl": has_curl, "ready": ready,
         "personas": queries.list_personas(fleet.database),
     }  # fmt: skip
 
@@ -79,18 +81,22 @@ def start_first_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
 ) -> PageResponse:
     """Add a persona where a role and a name are given, start its agent, and show it."""
-    names = ("cwd", "harness", "goal", "persona")
+    names, added = ("cwd", "harness", "goal", "persona"), ""
     try:
         body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
-        if not body.cwd.startswith("/"):
-            raise NotPossible("The folder must be a whole path: it begins with /.")
-        check_folder(body.cwd)
+        folder = read_folder(body.cwd)
+        check_folder(folder)
         check_hooks(fleet.data, body.harness or "claude")
-        wanted = body.build_request()
+        wanted = replace(body.build_request(), cwd=folder)
         if not wanted.persona:
-            wanted = replace(wanted, persona=_add_persona(fleet, form))
+            added = _add_persona(fleet, form)
+            wanted = replace(wanted, persona=added)
         agent = fleet.start_agent(wanted)
+        if added:
+            share_persona(fleet.database, fleet.root, added)
     except TasukiError as error:
+        if added:
+            personas.remove_unused_persona(fleet.database, fleet.root, added)
         return _render(request, fleet, form, str(error), bodies.get_status(error))
     return templates.redirect(request, f"/agents/{agent.id}")
 
@@ -101,7 +107,6 @@ def _add_persona(fleet: Fleet, form: Mapping[str, str]) -> str:
         fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
         harness=form.get("harness", "") or "claude",
     )  # fmt: skip
-    share_persona(fleet.database, fleet.root, added.slug)
     return added.slug
 
 

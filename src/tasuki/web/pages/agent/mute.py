@@ -1,10 +1,13 @@
 """Mute an agent: its alerts are listed, and notify nobody."""
 
+import time
+
 from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
+from markupsafe import Markup
 
-from tasuki.fleet.agents.mutes import MORNING_HOUR, OFF, TOMORROW, MuteChange, describe_mute
+from tasuki.fleet.agents.mutes import OFF, TOMORROW, MuteChange, parse_mute
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import bodies
@@ -14,10 +17,6 @@ from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 from tasuki.web.views.undo import UndoOffer
 
-CHOICES = {
-    "1h": "For 1 hour", TOMORROW: f"Until tomorrow {MORNING_HOUR:02}:00", "": "Until it is unmuted",
-}  # fmt: skip
-
 
 @get("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
 def show_mute_form(
@@ -26,7 +25,9 @@ def show_mute_form(
     """Ask for how long an agent is muted."""
     queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
-    return templates.render_page(request, "mute_form.html", card=card, choices=CHOICES, off=OFF)
+    morning = templates.format_moment(parse_mute(TOMORROW, time.time()) or 0.0)
+    choices = {"1h": "For 1 hour", TOMORROW: Markup("Until ") + morning, "": "Until it is unmuted"}
+    return templates.render_page(request, "mute_form.html", card=card, choices=choices, off=OFF)
 
 
 @post("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
@@ -51,9 +52,11 @@ def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
     agent = queries.load_agent(fleet.database, change.agent_id)
     name = display.format_agent_name(agent, templates.get_harness_title(agent.harness))
     return UndoOffer(
-        f"{name} is {describe_mute(change.after) or 'no longer muted'}.",
+        Markup("{} is {}.").format(name, templates.format_mute(change.after) or "no longer muted"),
         lambda fleet: fleet.restore_mute(change),
-        f"{name} is {describe_mute(change.before) or 'not muted'}, as before.",
+        Markup("{} is {}, as before.").format(
+            name, templates.format_mute(change.before) or "not muted"
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents.agent_ends import LostAgent, clear_lost_agent, find_lost_agents
+from tasuki.fleet.agents.lifecycle import read_folder
 from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
@@ -51,8 +52,8 @@ def show_agent(
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
         "title_of": templates.get_harness_title(agent.harness),
-        "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
-        "events": events,
+        "handoffs": [(display.redact_row(handoff), display.get_handoff_shape(handoff), display.get_step_name(handoff)) for handoff in handoffs],
+        "events": events, "event_words": display.EVENT_WORDS, "ended": display.describe_end(agent.end_reason),
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
         **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
@@ -99,8 +100,8 @@ def send_text(
         return redirect_with_result(
             request, id, SentMessage(refused=str(error), text=text), "#send"
         )
-    why = f": {result['why']}" if result["why"] else ""
-    said, is_refused = f"{result['state'].capitalize()}{why}.", result["state"] == "refused"
+    said = display.describe_delivery(result["state"], result["why"])
+    is_refused = result["state"] == "refused"
     message = SentMessage("", said, text) if is_refused else SentMessage(said)
     return redirect_with_result(request, id, message, "#send")
 
@@ -252,9 +253,8 @@ def start_agent(
     names = ("cwd", "host", "persona", "harness", "model", "permission", "goal")
     try:
         body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
-        if not body.cwd.startswith("/"):
-            raise NotPossible("The folder must be a whole path: it begins with /.")
-        agent = fleet.start_agent(body.build_request(), body.host)
+        wanted = replace(body.build_request(), cwd=read_folder(body.cwd))
+        agent = fleet.start_agent(wanted, body.host)
     except TasukiError as error:
         return _render_new_agent(
             request, fleet, form, refused=str(error), status=bodies.get_status(error)

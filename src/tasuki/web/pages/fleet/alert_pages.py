@@ -1,4 +1,4 @@
-"""Alerts: the list of all, those that just came, and that the operator has seen them."""
+"""Alerts: the list of all, which marks them as seen, and those that just came."""
 
 import asyncio
 from typing import Annotated
@@ -45,17 +45,20 @@ def list_alerts(
     ]
 
 
-@get("/alerts", sync_to_thread=True, include_in_schema=False)
-def show_alerts(
+@get("/alerts", include_in_schema=False)
+async def show_alerts(
     request: AnyRequest,
     fleet: NamedDependency[Fleet],
     before: Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)] = None,
 ) -> PageResponse:
-    """Show alerts, newest first."""
-    listed = list_alerts(fleet.database, ALERTS_AT_ONCE, before)
-    return templates.render_page(
-        request, "alerts.html", live="" if before else "alerts", alerts=listed, before=before,
-        newest_alert=max((alert.id for alert, _, _ in listed), default=0),
+    """Show alerts, newest first; whoever looks at the newest has seen them."""
+    listed = await asyncio.to_thread(list_alerts, fleet.database, ALERTS_AT_ONCE, before)
+    if before is None and listed and any(alert.seen_at is None for alert, _, _ in listed):
+        await asyncio.to_thread(alerts.mark_seen, fleet.database, listed[0][0].id)
+        request.app.state.live_pages.take_topics({"alerts"})
+    return await asyncio.to_thread(
+        templates.render_page, request, "alerts.html", live="" if before else "alerts", alerts=listed,
+        before=before, keep_days=fleet.keep_days,
         older=listed[-1][0].id if len(listed) == ALERTS_AT_ONCE else None,
     )  # fmt: skip
 
@@ -91,7 +94,8 @@ async def mark_seen(
         f"You have seen {word}.", lambda fleet: alerts.mark_unseen(fleet.database, moment),
         f"{word} count{'s' if count == 1 else ''} as new again.", frozenset({"alerts"}),
     )  # fmt: skip
-    return templates.redirect(request, "/alerts", offer if count else None)
+    back = templates.find_way_back(request, "/alerts")
+    return templates.redirect(request, back, offer if count else None)
 
 
 HANDLERS = (show_alerts, show_toasts, mark_seen)

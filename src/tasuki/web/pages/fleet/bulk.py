@@ -20,7 +20,7 @@ from tasuki.web.api import bodies
 from tasuki.web.api.bodies import AgentMessage, NewHandoff
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
-from tasuki.web.views import templates
+from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 MOST_AGENTS = 200
@@ -28,6 +28,8 @@ AT_ONCE = 8
 """Agents that get their order at the same time."""
 MOST_RESULTS = 50
 """Bulk orders whose results are kept for their page."""
+QUICK_SECONDS = 0.5
+"""An order that is carried out within this time is shown with its results at once."""
 BulkOrder = Literal["handoff", "send", "stop"]
 WORDS: Mapping[str, str] = {"handoff": "Hand off", "send": "Send to", "stop": "Stop"}
 DONE_WORDS: Mapping[str, str] = {"handoff": "handed off", "send": "sent to", "stop": "stopped"}
@@ -49,11 +51,18 @@ class BulkResult(Struct, frozen=True):
     handoff: str = ""
 
 
-class BulkResults(Struct, frozen=True):
-    """The results of an order."""
+class BulkResults(Struct):
+    """The results of an order; `rows` has each agent's as soon as it is known."""
 
     order: str
-    rows: tuple[BulkResult, ...]
+    cards: tuple[AgentCard, ...]
+    rows: list[BulkResult] = []
+
+    @property
+    def waiting(self) -> list[AgentCard]:
+        """The agents whose results are not known yet."""
+        known = {row.card.id for row in self.rows}
+        return [card for card in self.cards if card.id not in known]
 
     @property
     def done(self) -> int:
@@ -134,8 +143,11 @@ async def give_bulk_order(
         return await asyncio.to_thread(
             _render_form, request, order, chosen, form, problem, bodies.get_status(NotPossible(problem))
         )  # fmt: skip
-    rows = await asyncio.to_thread(_give_orders, fleet, order, chosen, form)
-    key = _keep_results(state, BulkResults(order, tuple(rows)))
+    results = BulkResults(order, tuple(chosen))
+    key = _keep_results(state, results)
+    loop = asyncio.get_running_loop()
+    given = loop.run_in_executor(None, _give_orders, fleet, results, form)
+    await asyncio.wait([given], timeout=QUICK_SECONDS)
     return templates.redirect(request, f"/bulk/{key}")
 
 
@@ -149,17 +161,18 @@ def _check_form(order: str, form: Mapping[str, str], chosen: Sequence[AgentCard]
     return ""
 
 
-def _give_orders(
-    fleet: Fleet, order: str, chosen: Sequence[AgentCard], form: Mapping[str, str]
-) -> list[BulkResult]:
-    def give(card: AgentCard) -> BulkResult:
+def _give_orders(fleet: Fleet, results: BulkResults, form: Mapping[str, str]) -> None:
+    def give(card: AgentCard) -> None:
+        row = BulkResult(card, False, "That failed: the server’s log says more.")
         try:
-            return _give_order(fleet, order, card, form)
+            row = _give_order(fleet, results.order, card, form)
         except TasukiError as error:
-            return BulkResult(card, False, str(error))
+            row = BulkResult(card, False, str(error))
+        finally:
+            results.rows.append(row)
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
-        return list(pool.map(give, chosen))
+        list(pool.map(give, results.cards))
 
 
 def _give_order(fleet: Fleet, order: str, card: AgentCard, form: Mapping[str, str]) -> BulkResult:
@@ -171,8 +184,8 @@ def _give_order(fleet: Fleet, order: str, card: AgentCard, form: Mapping[str, st
         body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
         page, text_hash = form.get("page", ""), hashlib.sha256(body.text.encode()).hexdigest()
         sent = fleet.send_text(card.id, body.text, f"{page} {text_hash}" if page else "")
-        why = f": {sent['why']}" if sent["why"] else ""
-        return BulkResult(card, sent["state"] != "refused", f"{sent['state'].capitalize()}{why}.")
+        said = display.describe_delivery(sent["state"], sent["why"])
+        return BulkResult(card, sent["state"] != "refused", said)
     fields = {
         "reason": form.get("reason", "").strip(),
         "from": "thread" if card.can == "from thread" else "agent",
@@ -196,7 +209,7 @@ def show_bulk_results(request: AnyRequest, state: State, key: FromPath[str]) -> 
     """Show what became of an order for many agents."""
     results = state.get("bulk_results", {}).get(key)
     word = DONE_WORDS[results.order] if results else ""
-    return templates.render_page(request, "bulk_results.html", results=results, word=word)
+    return templates.render_page(request, "bulk_results.html", results=results, word=word, key=key)
 
 
 HANDLERS = (show_bulk_form, give_bulk_order, show_bulk_results)

@@ -7,10 +7,8 @@ from functools import lru_cache
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
@@ -32,7 +30,7 @@ from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
-from tasuki.web.views.templates import format_moment, get_harness_title, render_macro
+from tasuki.web.views.templates import format_mute, get_harness_title, render_macro
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -108,6 +106,12 @@ class AgentCard(ActionFacts, frozen=True, kw_only=True):
         """The initials of its persona's role and name, or of its harness."""
         words = self.name.replace("-", " ").split()
         return "".join(word[0] for word in words[: 2 if self.role else 1]).upper()
+
+    @property
+    def title(self) -> str:
+        """Its name, with its place among those of its persona: `developer-con-1 · 3 of 3`."""
+        place = self.place if self.place and self.place.of > 1 else None
+        return f"{self.name} · {place.number} of {place.of}" if place else self.name
 
     @property
     def is_past(self) -> bool:
@@ -237,7 +241,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         agent.context_used, facts.threshold if own is None else own, agent.context_tokens,
         agent.context_window,
     )  # fmt: skip
-    shown, since, sentence = _describe_state(agent, handoff, meter)
+    shown = display.get_agent_shape(agent, handoff, is_past=meter.past)
+    since, sentence = _describe_state(agent, handoff, shown)
     host = facts.hosts.get(agent.host)
     has_failed = shown.tone == "fail" or shown.word == "Handoff uncertain"
     asleep = host is not None and host.is_asleep and agent.ended_at is None
@@ -252,69 +257,45 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     if host:
         place_words = (*place_words, host.label)
     return AgentCard(
-        id=agent.id,
-        name=display.format_agent_name(agent, harness),
-        shown=shown,
-        since=since,
-        started_at=agent.started_at,
-        where=tuple(redactor.redact(word) for word in place_words),
+        id=agent.id, name=display.format_agent_name(agent, harness), shown=shown, since=since,
+        started_at=agent.started_at, where=tuple(redactor.redact(word) for word in place_words),
         sentence=redactor.redact_line(sentence, MOST_SENTENCE_CHARACTERS),
         step=_format_step(handoff) if handoff and shown is display.HANDING_OFF else "",
-        meter=meter,
-        is_full=meter.past,
-        is_own=is_managed(agent) and agent.ended_at is None,
-        last=agent.last_words,
-        place=facts.places.get(agent.id) if agent.persona else None,
-        group=group,
-        rank=_RANKS.get(shown.icon, _QUIET.get(shown.icon, 5)),
-        handoff=handoff.id if handoff else "",
-        project=redactor.redact(project),
+        meter=meter, is_full=meter.past, is_own=is_managed(agent) and agent.ended_at is None,
+        last=agent.last_words, place=facts.places.get(agent.id) if agent.persona else None,
+        group=group, rank=_RANKS.get(shown.icon, _QUIET.get(shown.icon, 5)),
+        handoff=handoff.id if handoff else "", project=redactor.redact(project),
         harness=agent.harness,
         can=_get_thread_step(agent) if shown is HOST_AWAY else _choose_step(agent, handoff, facts.places.get(agent.id)),
-        host=host.label if host else "",
-        host_id=agent.host,
-        asleep=asleep,
-        role=persona.role if persona else "",
-        question=question,
-        work=agent.changes,
+        host=host.label if host else "", host_id=agent.host, asleep=asleep,
+        role=persona.role if persona else "", question=question, work=agent.changes,
         has_thread=bool(agent.session),
-        muted=describe_mute(agent.muted_until) if agent.ended_at is None else "",
+        muted=format_mute(agent.muted_until) if agent.ended_at is None else "",
         can_mute=agent.ended_at is None,
     )  # fmt: skip
 
 
 def _describe_state(
-    agent: FleetAgent, handoff: FleetHandoff | None, meter: ContextMeter
-) -> tuple[StateBadge, float, str]:
-    """Describe the state of an agent, since when it lasts, and a sentence about it."""
+    agent: FleetAgent, handoff: FleetHandoff | None, shown: StateBadge
+) -> tuple[float, str]:
+    """Describe since when the state of an agent lasts, and what that means, in a sentence."""
     if handoff and handoff.state in ("failed", "uncertain"):
-        shown = display.HANDOFF_SHAPES[handoff.state]
-        sentence = (
-            f"{display.get_step_name(handoff)}: {handoff.failure.sentence}"
-            if handoff.failure
-            else ""
-        )
-        word = "Handoff failed" if handoff.state == "failed" else "Handoff uncertain"
-        return replace(shown, word=word), handoff.finished_at or handoff.created_at, sentence
+        step, failure = display.get_step_name(handoff), handoff.failure
+        since = handoff.finished_at or handoff.created_at
+        return since, f"{step}: {failure.sentence}" if failure else ""
     if handoff and handoff.state == "running":
-        return display.HANDING_OFF, handoff.created_at, ""
-    if handoff and handoff.state == "done" and agent.ended_at is not None:
-        sentence = (
-            f"Handed off to agent {handoff.successor_id}."
-            if handoff.successor_id
-            else "Handed off."
-        )
-        return replace(display.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
-    if agent.state == "idle" and meter.past and agent.persona:
-        return display.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
-    return display.get_agent_shape(agent), agent.state_at, _describe_activity(agent)
+        return handoff.created_at, ""
+    if handoff and shown is display.HANDED_OFF:
+        to = f" to agent {handoff.successor_id}" if handoff.successor_id else ""
+        return agent.state_at, f"Handed off{to}."
+    if shown is display.PAST_THRESHOLD:
+        return agent.state_at, "Idle since its turn ended."
+    return agent.state_at, _describe_activity(agent)
 
 
 def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
-    """Describe since when the host of an agent is away, and what the agent did last."""
-    since = f" since {format_moment(host.since)}" if host.since else ""
-    word = f"{shown.word[:1].lower()}{shown.word[1:]}"
-    return f"{host.label} has been {host.shown.word.lower()}{since}. Before that: {word}."
+    """Describe that the host of an agent is away, and what the agent did last."""
+    return f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
 
 
 def _describe_activity(agent: FleetAgent) -> str:
@@ -325,8 +306,7 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "stuck":
         return describe_stuck(agent.stuck_with)
     if agent.state in ("ended", "lost"):
-        reason = agent.end_reason
-        return f"{reason[:1].upper()}{reason[1:]}".rstrip(".") + "." if reason else ""
+        return display.describe_end(agent.end_reason)
     if agent.children:
         count = len(agent.children)
         return f"{count} in the background: {agent.children[0]}"

@@ -1,6 +1,6 @@
 """What the fleet page shows: which agents, as cards or as a list, in which groups and order.
 
-A view is its query: a link, a bookmark and a saved view are the same thing.
+A view is its query: a link and a bookmark keep it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

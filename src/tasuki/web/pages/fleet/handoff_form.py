@@ -24,10 +24,6 @@ from tasuki.web.views.templates import AnyRequest, PageResponse
 FormFields = NamedDependency[dict[str, str]]
 NAMES = ("reason", "context", "force", "from", "to", "host", "to_cwd", "worktree", "with_secrets")
 """Fields of the form. `host` is empty or the agent's own where it stays there."""
-FORM_WORDS = {
-    "name one: --to-cwd": "name one below", "Name one: --to-cwd": "Name one below",
-    "use --with-secrets": "tick the box below",
-}  # fmt: skip
 
 
 class ShownPreview(Struct, frozen=True):
@@ -127,17 +123,10 @@ def _show_preview(preview: MovePreview) -> ShownPreview:
     how = f"A new worktree{f' on the branch {plan.place_branch}' if plan.place_branch else ''} of {plan.checkout}." if is_worktree else ""  # fmt: skip
     if plan.in_place:
         how = f"In the checkout itself{f', branch {plan.place_branch}' if plan.place_branch else ''}: it is clean."  # fmt: skip
-    blockers = tuple(replace(one, text=_refer_to_form(one.text)) for one in preview.blockers)
+    blockers = tuple(replace(one, text=display.say_for_page(one.text)) for one in preview.blockers)
     notes = [one.text for one in preview.obstacles if not one.blocks]
     left_out = [sentence for sentence in plan.left_out if sentence not in notes]
     return ShownPreview(preview.label, plan.folder, how, blockers, (*notes, *left_out))
-
-
-def _refer_to_form(text: str) -> str:
-    """Name the form's own fields where a sentence names options of the command line."""
-    for option, words in FORM_WORDS.items():
-        text = text.replace(option, words)
-    return text
 
 
 def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:

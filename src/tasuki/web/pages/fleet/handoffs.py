@@ -118,38 +118,22 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
         rows = tuple(fill_row(row, logs, findings) for row in rows)
     size = _measure_size(fleet, handoff)
     return HandoffTimeline(
-        id=handoff.id,
-        name=handoff.persona,
-        shown=_choose_shape(handoff, rows),
-        state=handoff.state,
-        since=handoff.finished_at or handoff.created_at,
-        reason=handoff.reason,
-        context=handoff.context,
-        who=(
-            templates.get_harness_title(agent.harness),
-            os.path.basename(agent.cwd.rstrip("/")) or "/",
-        ),
-        agent=agent,
-        successor=successor,
-        created_at=handoff.created_at,
-        automatic=handoff.automatic,
-        rows=rows,
-        failure=handoff.failure,
+        id=handoff.id, name=handoff.persona, shown=_choose_shape(handoff, rows),
+        state=handoff.state, since=handoff.finished_at or handoff.created_at,
+        reason=handoff.reason, context=handoff.context,
+        who=(templates.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
+        agent=agent, successor=successor, created_at=handoff.created_at,
+        automatic=handoff.automatic, rows=rows, failure=handoff.failure,
         safe=_describe_safe(handoff, agent, successor, size),
-        choices=_build_choices(handoff, agent, other),
-        notes=handoff.notes,
-        file_path=handoff.file_path,
-        file_bytes=size,
-        author=handoff.author,
-        recorded_at=handoff.recorded_at,
-        acknowledged_at=handoff.acknowledged_at,
+        choices=_build_choices(handoff, agent, other), notes=handoff.notes,
+        file_path=handoff.file_path, file_bytes=size, author=handoff.author,
+        recorded_at=handoff.recorded_at, acknowledged_at=handoff.acknowledged_at,
         route=(labels[agent.host], labels[handoff.target_host]) if move else (),
-        work=_describe_work(move) if move else (),
-        undone=move.undone if move else "",
+        work=_describe_work(move) if move else (), undone=move.undone if move else "",
         host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
         failed_place=_find_failed_place(handoff, rows),
         is_about_document=handoff.failure is not None and is_about_document(handoff.failure.code),
-    )
+    )  # fmt: skip
 
 
 def _find_failed_place(handoff: FleetHandoff, rows: Sequence[StepRow]) -> str:
@@ -200,14 +184,14 @@ def _describe_work(move: MovePlan) -> tuple[str, ...]:
 
 
 def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
-    shown = display.HANDOFF_SHAPES[handoff.state]
+    shown = display.get_handoff_shape(handoff)
     number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
     if handoff.state == "running":
         return StateBadge(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
     if handoff.state in ("failed", "uncertain"):
         return StateBadge(shown.icon, f"{shown.word} at step {number} of {len(rows)}", shown.tone)
     if handoff.state == "done" and handoff.acknowledged_at:
-        return StateBadge(shown.icon, "Acknowledged", shown.tone)
+        return StateBadge(shown.icon, shown.word.replace("Done", "Confirmed"), shown.tone)
     return shown
 
 
@@ -279,7 +263,7 @@ def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
 
 
 def _build_skip() -> OrderChoice:
-    return OrderChoice("skip", "Skip", "Marks the handoff as done without the acknowledgement.")
+    return OrderChoice("skip", "Skip", "Finish without waiting for the new agent to confirm.")
 
 
 def _build_cancel(agent: FleetAgent) -> OrderChoice:
@@ -342,7 +326,7 @@ def show_handoffs(
         page=page, pages=max(1, -(-counts[show] // LISTED_PER_PAGE)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
         panels=[build_timeline(fleet, handoff.id) for handoff in detailed],
-        rows=[(display.redact_row(of), display.HANDOFF_SHAPES[of.state], display.get_step_name(of)) for of in listed[len(detailed):]],
+        rows=[(display.redact_row(of), display.get_handoff_shape(of), display.get_step_name(of)) for of in listed[len(detailed):]],
     )  # fmt: skip
 
 

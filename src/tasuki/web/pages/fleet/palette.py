@@ -60,7 +60,7 @@ KEYS = (
 def show_palette(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """List where one can go: agents first, then pages and actions."""
     entries = [
-        PaletteEntry("agent", card.name, f"/agents/{card.id}", f"{card.project}, {card.shown.word.lower()}")
+        PaletteEntry("agent", card.title, f"/agents/{card.id}", f"{card.project}, {card.shown.word.lower()}")
         for card in cards.build_cards(fleet)
     ]  # fmt: skip
     found = [

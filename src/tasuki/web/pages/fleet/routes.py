@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from litestar import get, post
+from litestar import get
 from litestar.di import NamedDependency
 
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
-from tasuki.fleet.store import saved_views
-from tasuki.fleet.store.saved_views import SavedView
 from tasuki.web.pages.agent.first_start import build_first_start
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards, fleet_view
@@ -22,7 +20,6 @@ from tasuki.web.views import templates
 from tasuki.web.views.hosts import list_fleet_hosts
 from tasuki.web.views.parts import RenderedPage
 from tasuki.web.views.templates import AnyRequest, PageResponse
-from tasuki.web.views.undo import UndoOffer
 
 
 @get("/", include_in_schema=False)
@@ -53,8 +50,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> Rendere
         render=cards.render_row if view.look == "list" else cards.render_card,
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, templates.get_harness_title(name)) for name in sorted({c.harness for c in all_cards})],
-        alerts=list_alerts(fleet.database), saved=saved_views.list_views(fleet.database),
-        here=fleet_view.build_query(view),
+        alerts=list_alerts(fleet.database),
         goal_templates=list_shown(fleet)[:12],
         steps=None if all_cards else build_first_start(fleet),
         lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
@@ -72,46 +68,4 @@ def _count_cards(all_cards: Sequence[AgentCard]) -> dict[str, Any]:
     }
 
 
-@post("/views", sync_to_thread=True, include_in_schema=False)
-def save_view(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
-) -> PageResponse:
-    """Save the view of the form under a name, and show it."""
-    view = fleet_view.parse_view(form)
-    name, query = form.get("view_name", ""), fleet_view.build_query(view)
-    saved, replaced = saved_views.save_view(fleet.database, name, query)
-    return templates.redirect(
-        request, view.build_address(), _offer_replaced(saved, replaced) if replaced else None
-    )
-
-
-def _offer_replaced(saved: SavedView, replaced: SavedView) -> UndoOffer:
-    return UndoOffer(
-        f"The view {saved.name} was replaced.",
-        lambda fleet: saved_views.restore_replaced(fleet.database, saved, replaced),
-        f"The view {saved.name} is as before.",
-    )
-
-
-@post("/views/remove", sync_to_thread=True, include_in_schema=False)
-def remove_view(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
-) -> PageResponse:
-    """Remove a saved view; the fleet is shown as before."""
-    removed = saved_views.remove_view(fleet.database, form.get("remove", ""))
-    return templates.redirect(
-        request,
-        fleet_view.parse_view(form).build_address(),
-        _offer_removed(removed) if removed else None,
-    )
-
-
-def _offer_removed(removed: SavedView) -> UndoOffer:
-    return UndoOffer(
-        f"The view {removed.name} was removed.",
-        lambda fleet: saved_views.restore_view(fleet.database, removed),
-        f"The view {removed.name} is back.",
-    )
-
-
-HANDLERS = (show_fleet, save_view, remove_view)
+HANDLERS = (show_fleet,)

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.service import Fleet
@@ -26,7 +25,6 @@ from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeC
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
-    format_day,
     format_duration,
     format_reason,
     get_harness_title,
@@ -159,6 +157,7 @@ def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: i
         key=str(agents[0].id),
         title=agents[0].persona or "",
         summary=_format_summary(agents, facts, len(others), describer.redactor),
+        since=agents[0].started_at,
         changed_at=max(_find_changed_at(agent, facts) for agent in agents),
         rows=tuple(rows),
         hidden=len(main) - len(shown),
@@ -217,9 +216,7 @@ def _format_summary(
     more = f" and {format_plural(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
     origin = agents[0].forked_from
     forked = f", forked from agent {origin}" if origin is not None else ""
-    return (
-        f"{', '.join(counts)} since {format_day(agents[0].started_at)} in {folder}{more}{forked}."
-    )
+    return f"{', '.join(counts)} in {folder}{more}{forked}"
 
 
 def _find_changed_at(agent: FleetAgent, facts: ChainFacts) -> float:
@@ -244,25 +241,15 @@ class _AgentDescriber:
         return ChainRow(
             place=place,
             thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
-            title=get_harness_title(agent.harness),
-            id=self.redactor.redact_line(agent.session, 80),
-            began=agent.started_at,
-            entries=size.entries if size else None,
-            line=build_sparkline(
-                _build_points(agent, facts, size, ends), facts.threshold,
-                _list_compactions(agent, facts, size, ends), is_cut=handoff is not None,
-            ),
-            used=used,
-            past=used is not None and used >= facts.threshold,
-            works=agent.ended_at is None,
+            title=get_harness_title(agent.harness), id=self.redactor.redact_line(agent.session, 80),
+            began=agent.started_at, entries=size.entries if size else None,
+            line=build_sparkline(_build_points(agent, facts, size, ends), facts.threshold, _list_compactions(agent, facts, size, ends), is_cut=handoff is not None),
+            used=used, past=used is not None and used >= facts.threshold,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
-            state=_find_state(agent, handoff),
-            handoff=f"/handoffs/{handoff.id}" if handoff else "",
+            state=_find_state(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
             handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
-            acknowledged=_format_acknowledgement(handoff),
-            acknowledged_at=handoff.acknowledged_at if handoff else None,
-            is_fork=place == "fork",
+            acknowledged=_format_acknowledgement(handoff), is_fork=place == "fork",
         )  # fmt: skip
 
     def _find_size(self, agent: FleetAgent) -> ThreadSize | None:
@@ -272,7 +259,7 @@ class _AgentDescriber:
 
     def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
         reason = format_reason(handoff.reason) if handoff else ""
-        why = reason or self.redactor.redact_line(link.agent.end_reason, 120)
+        why = reason or self.redactor.redact_line(display.describe_end(link.agent.end_reason), 120)
         if is_fork and not link.took_over:
             origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
             why = f"did not take over {origin}{'. ' if why else ''}{why}"
@@ -281,20 +268,15 @@ class _AgentDescriber:
 
 def _find_state(agent: FleetAgent, handoff: FleetHandoff | None) -> StateBadge | None:
     """Find the state of the agent or its handoff, unless the chain has gone on."""
-    if handoff is None:
-        return display.get_agent_shape(agent)
-    if handoff.state == "done":
-        return None
-    state = display.HANDOFF_SHAPES[handoff.state]
-    return replace(state, word=f"Handoff {state.word.lower()}")
+    return None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff)
 
 
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     if handoff is None:
         return "not due"
     if handoff.acknowledged_at is not None:
-        return f"after {format_duration(handoff.acknowledged_at - (handoff.recorded_at or handoff.created_at))}"
-    return "not waited for" if handoff.state == "done" else "not yet"
+        return f"confirmed after {format_duration(handoff.acknowledged_at - (handoff.recorded_at or handoff.created_at))}"
+    return "done without waiting for a confirmation" if handoff.state == "done" else "not yet"
 
 
 def _build_points(

@@ -43,8 +43,6 @@ class ChainRow(Struct, frozen=True):
     line: Sparkline | None = None
     used: float | None = None
     past: bool = False
-    works: bool = False
-    """Its agent is running now."""
     why: str = ""
     state: StateBadge | None = None
     """The state of the agent or its handoff, unless the chain has gone on."""
@@ -53,7 +51,6 @@ class ChainRow(Struct, frozen=True):
     cut_at: float | None = None
     acknowledged: str = ""
     """After how long, or why not."""
-    acknowledged_at: float | None = None
     is_fork: bool = False
 
 
@@ -63,6 +60,7 @@ class ChainStory(Struct, frozen=True):
     key: str
     title: str
     summary: str
+    since: float | None
     changed_at: float
     rows: tuple[ChainRow, ...]
     hidden: int = 0

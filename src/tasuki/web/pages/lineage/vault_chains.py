@@ -9,7 +9,7 @@ from tasuki.vault import Vault
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage
 from tasuki.web.pages.lineage.rows import NEWEST, ChainRow, ChainStory, choose_shown
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES
-from tasuki.web.views.templates import format_day, get_harness_title, parse_moment
+from tasuki.web.views.templates import get_harness_title, parse_moment
 
 
 def build_vault_stories(vault: Vault, cwd: str, *, newest: int = NEWEST) -> list[ChainStory]:
@@ -71,17 +71,13 @@ class _HandoffDescriber:
         counts = [format_plural(len(ids), "handoff")]
         counts += [format_plural(forks, "fork")] if forks else []
         created = [_get_created(handoff) for handoff in handoffs]
-        since = f" since {format_day(min(created))}" if created else ""
         goal = next((node.handoff.goal.shown for node in main if node.handoff), "")
         return ChainStory(
-            key=root,
-            title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
-            summary=f"{', '.join(counts)}{since}, in the vault.",
-            changed_at=max(created, default=0.0),
-            rows=tuple(rows),
-            hidden=len(main) - len(shown),
+            key=root, title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
+            summary=f"{', '.join(counts)} in the vault", since=min(created, default=None),
+            changed_at=max(created, default=0.0), rows=tuple(rows), hidden=len(main) - len(shown),
             hidden_after=hidden_after,
-        )
+        )  # fmt: skip
 
     def _follow_path(self, id: str) -> list[LineageNode]:
         """Follow a handoff and its successors, at each fork the newest.
@@ -144,7 +140,7 @@ class _HandoffDescriber:
             handoff=f"/briefs/{node.id}",
             handoff_id=node.id,
             cut_at=_get_created(handoff),
-            acknowledged="yes" if node.state == "acknowledged" else "not known",
+            acknowledged="confirmed" if node.state == "acknowledged" else "not known",
             is_fork=is_fork,
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ STATE_SHAPES = {
     "printed": StateBadge("todo", "Printed", "rest"),
     "started": StateBadge("now", "Started", "run"),
     "delivered": StateBadge("done", "Delivered", "done"),
-    "acknowledged": StateBadge("done", "Acknowledged", "done"),
+    "acknowledged": StateBadge("done", "Confirmed", "done"),
     "uncertain": StateBadge("ask", "Uncertain", "attn"),
     "failed": StateBadge("fail", "Failed", "fail"),
 }

@@ -1,1 +1,0 @@
-"""Web Push: notifications to browsers that show no page, by the push service of the browser."""
