@@ -122,8 +122,7 @@ def give_up(name: str, as_json: bool) -> None:
 def move_all(target: str, source: str, dry_run: bool, watch: bool, as_json: bool) -> int:
     """Move all agents of a host to another one, for example before a laptop goes to sleep.
 
-    Each takes its uncommitted work, thread and document along, as `tasuki agent handoff --to-host`
-    does, once it is idle. Exit code 1 if one cannot move.
+    Each moves as by `tasuki agent handoff --to-host`. Exit code 1 if one cannot move.
     """
     from tasuki.cli.fleet.handoffs import await_handoffs
 
