@@ -20,7 +20,7 @@ from tasuki.fleet.agents.mutes import is_muted
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.push.sender import PushSender
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import OperatorAlert
 
 MOST_TEXT_CHARACTERS = 600
@@ -195,7 +195,7 @@ def recover_unfinished(database: FleetDatabase, host: str) -> None:
 
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:
     values = {"state": state, "problem": Redactor().redact_line(problem, MOST_TEXT_CHARACTERS)}
-    connection.execute(sa.update(_TABLE).where(_TABLE.c.id == id).values(**values))
+    update_row(connection, _TABLE, id, **values)
 
 
 def _parse_alert(row: sa.RowMapping) -> OperatorAlert:

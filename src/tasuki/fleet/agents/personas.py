@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, Persona
 from tasuki.harness.registry import require_control
 from tasuki.patterns import compile_pattern
@@ -129,8 +129,7 @@ def edit_persona(
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
         if values:
-            is_own = tables.personas.c.slug == slug
-            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+            update_row(connection, tables.personas, slug, **values)
         changed = sorted(
             {*values, *(["skill"] if content is not None else [])} - {"automation_stopped"}
         )
@@ -155,9 +154,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
             raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
         check_no_open_handoff(connection, slug)
         if old.retired_at is None:
-            is_own = tables.personas.c.slug == slug
-            values = {"retired_at": time.time()}
-            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+            update_row(connection, tables.personas, slug, retired_at=time.time())
             log.note(connection, "persona", f"Persona {slug} was retired.", data={"slug": slug})
         return queries.load_persona(connection, slug)
 

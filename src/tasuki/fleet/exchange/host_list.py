@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -235,9 +235,7 @@ def label_host(database: FleetDatabase, host_id: str, label: str) -> FleetHostRo
             )
     old = load_host(database, host_id)
     with database.write(alone=True) as connection:
-        hosts = tables.hosts
-        query = sa.update(hosts).where(hosts.c.id == host_id).values(given_label=name)
-        connection.execute(query)
+        update_row(connection, tables.hosts, host_id, given_label=name)
         text = f"The host {old.label} is now called {name or 'as its machine'}."
         log.note(connection, "host", text, data={"host": host_id})
     return load_host(database, host_id)

@@ -17,7 +17,7 @@ from tasuki.errors import NotPossible, ServerFailed
 from tasuki.fleet.handoff.engine import SCHEMA
 from tasuki.fleet.membership.join_function import build_join_function, run_statement
 from tasuki.fleet.store import schema, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.start_errors import HOST_ROLE_PREFIX
 
 HOSTS_PREFIX = "tasuki_hosts_"
@@ -235,10 +235,8 @@ def record_role(database: FleetDatabase, host_id: str) -> None:
     """Record with which role of PostgreSQL a host works; nothing on SQLite."""
     if database.is_sqlite:
         return
-    hosts = tables.hosts
     with database.write() as connection:
-        role = sa.cast(sa.func.current_user(), sa.Text)
-        connection.execute(sa.update(hosts).where(hosts.c.id == host_id).values(role=role))
+        update_row(connection, tables.hosts, host_id, role=sa.cast(sa.func.current_user(), sa.Text))
 
 
 @contextmanager
