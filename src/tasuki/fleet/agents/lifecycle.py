@@ -209,7 +209,8 @@ class AgentLifecycle:
             "env": {**build_environment(plan), TOKEN: token},
         }
         try:
-            _write_private(order, json.dumps(content).encode())
+            order.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(order, json.dumps(content).encode(), synced=False)  # for its owner alone
         except OSError as error:
             raise LaunchFailed(
                 f"The order {order} cannot be written: {explain_error(error)}."
@@ -252,9 +253,8 @@ class AgentLifecycle:
         """Note that an agent has its persona's skill."""
         with self.database.write(synced=False) as connection:
             update_row(connection, tables.agents, agent_id, skill_at=time.time())
-            log.note(
-                connection, "skill", f"Agent {agent_id} has read its skill.", agent_id=agent_id
-            )
+            text = f"Agent {agent_id} has read its skill."
+            log.note(connection, "skill", text, agent_id=agent_id)
 
     def build_tag(self, agent_id: int) -> str:
         """Return the words in a window's command by which an agent's pane is found again."""
@@ -309,12 +309,6 @@ def check_hooks(data: Path, name: str, cwd: str = "") -> None:
         raise NotPossible(f"Agents of {adapter.title} would report nothing there. {obstacles[0]}")
 
 
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that holds keys: for its owner alone, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_file(path, content, synced=False)
-
-
 _PANE = compile_pattern(r"%\d{1,9}")
 
 
@@ -363,19 +357,13 @@ def adopt_agent(
             now = time.time()
             new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,
                     "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session, **start}  # fmt: skip
-            query = (
-                sa.insert(tables.agents)
-                .values(**new_values, **values)
-                .returning(tables.agents.c.id)
-            )
-            id = int(connection.execute(query).scalar_one())
+            query = sa.insert(tables.agents).values(**new_values, **values)
+            id = int(connection.execute(query.returning(tables.agents.c.id)).scalar_one())
         else:
-            known_agent = queries.load_agent(connection, id)
-            if not (
-                known_agent.process and is_alive(known_agent.process, known_agent.process_began)
-            ):
+            known = queries.load_agent(connection, id)
+            if not (known.process and is_alive(known.process, known.process_began)):
                 values |= {"process": process, "process_began": find_start_time(process)}
-            if known_agent.begun_commit is None:
+            if known.begun_commit is None:
                 values |= start
             update_row(connection, tables.agents, id, **values)
         log.note(connection, "agent", f"Agent {id} in pane {pane} was adopted.", agent_id=id)

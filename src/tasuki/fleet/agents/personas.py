@@ -121,18 +121,14 @@ def edit_persona(
             values |= {"automatic": automatic, "automation_stopped": ""}
         if on_limit is not None:
             values |= {"on_limit": on_limit, "automation_stopped": ""}
-        _check_settings(
-            harness or old.harness,
-            values.get("threshold"),
-            old.on_limit if on_limit is None else on_limit,
-        )
+        other = old.on_limit if on_limit is None else on_limit
+        _check_settings(harness or old.harness, values.get("threshold"), other)
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
         if values:
             update_row(connection, tables.personas, slug, **values)
-        changed = sorted(
-            {*values, *(["skill"] if content is not None else [])} - {"automation_stopped"}
-        )
+        skills = [] if content is None else ["skill"]
+        changed = sorted({*values, *skills} - {"automation_stopped"})
         text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
         log.note(connection, "persona", text, data={"slug": slug})
         return queries.load_persona(connection, slug)

@@ -106,7 +106,12 @@ def list_hosts(database: FleetDatabase, *, retired: bool = False) -> list[FleetH
 
 
 def _parse_host(row: dict[str, Any], own: str) -> FleetHostRow:
-    details = _parse_details(row["details"])
+    content = row["details"]
+    try:
+        details = msgspec.convert(content or {}, HostDetails, strict=False)
+    except msgspec.ValidationError:  # a later tasuki may report it otherwise
+        stopped = isinstance(content, dict) and content.get("stopped") is True
+        details = HostDetails(stopped=stopped)
     seen = row["last_seen"]
     age = None if seen is None else max(0.0, row["now"] - seen)
     return FleetHostRow(
@@ -116,15 +121,6 @@ def _parse_host(row: dict[str, Any], own: str) -> FleetHostRow:
         given_up_at=row["given_up_at"], retired_at=row["retired_at"], details=details,
         agents=row["agents"],
     )  # fmt: skip
-
-
-def _parse_details(content: Any) -> HostDetails:
-    """Parse what a host reports of itself; a later tasuki may report it otherwise."""
-    try:
-        return msgspec.convert(content or {}, HostDetails, strict=False)
-    except msgspec.ValidationError:
-        stopped = isinstance(content, dict) and content.get("stopped") is True
-        return HostDetails(stopped=stopped)
 
 
 def _find_state(
