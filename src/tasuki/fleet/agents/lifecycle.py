@@ -209,8 +209,7 @@ class AgentLifecycle:
             "env": {**build_environment(plan), TOKEN: token},
         }
         try:
-            order.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(order, json.dumps(content).encode(), synced=False)  # for its owner alone
+            _write_private(order, json.dumps(content).encode())
         except OSError as error:
             raise LaunchFailed(
                 f"The order {order} cannot be written: {explain_error(error)}."
@@ -307,6 +306,12 @@ def check_hooks(data: Path, name: str, cwd: str = "") -> None:
     integration = harnesses.get_integration(adapter)
     if obstacles := integration.find_obstacles(Path(cwd)) if integration and cwd else ():
         raise NotPossible(f"Agents of {adapter.title} would report nothing there. {obstacles[0]}")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file that holds keys: for its owner alone, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_file(path, content, synced=False)
 
 
 _PANE = compile_pattern(r"%\d{1,9}")

@@ -50,7 +50,7 @@ def read_diffs(
     rest, most = (MOST_WHOLE_LINES,) * 2 if key else (MOST_LINES, MOST_FILE_LINES)
     diffs = []
     for file in wanted:
-        tree.measure_rest()
+        tree.measure_rest()  # it raises where time is up
         lines, is_cut, note = (
             _build_new(tree, file)
             if file.shown.state == "untracked"

@@ -117,7 +117,7 @@ def _find_untracked(tree: WorkTree, redactor: Redactor) -> tuple[list[FoundFile]
     left_out = "Not all untracked files are listed." if len(output) >= most else ""
     found, counted, read = [], 0, 0
     for path in paths:
-        tree.measure_rest()
+        tree.measure_rest()  # it raises where time is up
         added = None
         if counted < MOST_COUNTED_FILES and read < MOST_READ_BYTES:
             content = read_untracked(tree.top, path)

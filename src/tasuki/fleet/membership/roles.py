@@ -161,7 +161,9 @@ def _prepare_groups(connection: sa.Connection) -> RoleRights:
     for group in (rights.hosts_group, rights.join_group):
         if not connection.execute(query, {"name": group}).scalar():
             execute(connection, "CREATE ROLE {} NOLOGIN", group)
-        _allow_connecting(connection, rights, group)
+        may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
+        if not connection.execute(may_connect, {"name": group}).scalar():
+            execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
         execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", rights.schema, group)
     _allow_rows(connection, rights, rights.schema)
     for name in READ_ONLY:
@@ -191,12 +193,6 @@ def _close_schema(connection: sa.Connection, rights: RoleRights) -> None:
             f"that, once, as a superuser of PostgreSQL in the database {rights.database}: "
             f"{_compose(connection, statements, *names)}"
         )
-
-
-def _allow_connecting(connection: sa.Connection, rights: RoleRights, group: str) -> None:
-    query = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
-    if not connection.execute(query, {"name": group}).scalar():
-        execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
 
 
 def _allow_rows(connection: sa.Connection, rights: RoleRights, schema_name: str) -> None:

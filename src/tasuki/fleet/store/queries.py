@@ -55,13 +55,13 @@ def list_personas(database: FleetDatabase, *, retired: bool | None = False) -> l
     query = sa.select(tables.personas).order_by(tables.personas.c.slug)
     if retired is not None:
         query = query.where(column.is_not(None) if retired else column.is_(None))
-    return _load_rows(Persona, database, query)
+    return load_rows(Persona, database, query)
 
 
 def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
     """Load the personas of some slugs, within a transaction."""
     query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
-    return _load_rows(Persona, connection, query)
+    return load_rows(Persona, connection, query)
 
 
 def load_persona(source: QuerySource, slug: str) -> Persona:
@@ -102,7 +102,7 @@ def list_agents(
         query = query.where(table.c.persona == _clean_text(persona))
     if host:
         query = query.where(table.c.host == host)
-    return _load_rows(FleetAgent, database, _limit_query(query, limit))
+    return load_rows(FleetAgent, database, _limit_query(query, limit))
 
 
 def list_recent_agents(
@@ -122,7 +122,7 @@ def list_recent_agents(
         query = query.where(table.c.id.in_(sorted(ids)))
     else:
         query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
-    return _load_rows(FleetAgent, connection, _limit_query(query, limit))
+    return load_rows(FleetAgent, connection, _limit_query(query, limit))
 
 
 def list_newest_of_personas(
@@ -141,7 +141,7 @@ def list_newest_of_personas(
         .group_by(agents.c.persona)
     )
     query = sa.select(agents).where(agents.c.id.in_(newest), agents.c.state.in_(sorted(states)))
-    return _load_rows(FleetAgent, database, query.order_by(agents.c.id))
+    return load_rows(FleetAgent, database, query.order_by(agents.c.id))
 
 
 def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
@@ -191,7 +191,7 @@ def list_handoff_page(
     runs = sa.case((table.c.state == "running", 1), else_=0)
     query = sa.select(table).where(table.c.state.in_(sorted(states)))
     query = query.order_by(runs, table.c.created_at.desc(), table.c.id).limit(limit).offset(skip)
-    return _load_rows(FleetHandoff, database, query)
+    return load_rows(FleetHandoff, database, query)
 
 
 def count_handoffs(database: FleetDatabase) -> dict[str, int]:
@@ -233,7 +233,7 @@ def list_handoffs(
     for name, value in conditions.items():
         if value is not None:
             query = query.where(table.c[name] == value)
-    return _load_rows(FleetHandoff, source, _limit_query(query, limit))
+    return load_rows(FleetHandoff, source, _limit_query(query, limit))
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
@@ -241,7 +241,7 @@ def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> l
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
     query = query.where(table.c.agent_id.in_(sorted(agents)), ~table.c.fork)
-    return _load_rows(FleetHandoff, connection, query)
+    return load_rows(FleetHandoff, connection, query)
 
 
 def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandoff | None:
@@ -318,7 +318,7 @@ def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
         .where(table.c.handoff_id == _clean_text(handoff_id))
         .order_by(table.c.attempt, table.c.started_at)
     )
-    return _load_rows(StepRun, database, query)
+    return load_rows(StepRun, database, query)
 
 
 # -- the log ---------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
         load_persona(connection, slug)
         agents = tables.agents.c
         query = sa.select(tables.agents).where(agents.persona == slug).order_by(agents.id)
-        rows = _load_rows(FleetAgent, connection, query)
+        rows = load_rows(FleetAgent, connection, query)
         handoffs = list_handoffs(connection, persona=slug)
     by_agent = _select_handoffs([handoff for handoff in handoffs if not handoff.fork])
     forks = {handoff.successor_id: handoff for handoff in handoffs if handoff.fork}
@@ -437,7 +437,7 @@ def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
     return msgspec.convert({str(name): row[name] for name in row}, kind)
 
 
-def _load_rows(kind: type[T], source: QuerySource, query: "sa.Select[Any]") -> list[T]:
+def load_rows(kind: type[T], source: QuerySource, query: "sa.Select[Any]") -> list[T]:
     """Load all rows of a query into structs; columns that callers do not see are left out."""
     with _read(source) as connection:
         result = connection.execute(query)
