@@ -18,8 +18,8 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents.mutes import is_muted
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import OperatorAlert
 
 MOST_TEXT_CHARACTERS = 600
@@ -97,16 +97,15 @@ def list_newest_alerts(
     query = sa.select(_TABLE).order_by(_TABLE.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(_TABLE.c.id < before)
-    return _read_alerts(database, query)
+    return queries.load_rows(OperatorAlert, database, query)
 
 
 def load_alerts(database: FleetDatabase, ids: Collection[int]) -> list[OperatorAlert]:
     """Load alerts by their ids, oldest first."""
     if not ids:
         return []
-    return _read_alerts(
-        database, sa.select(_TABLE).where(_TABLE.c.id.in_(sorted(ids))).order_by(_TABLE.c.id)
-    )
+    query = sa.select(_TABLE).where(_TABLE.c.id.in_(sorted(ids))).order_by(_TABLE.c.id)
+    return queries.load_rows(OperatorAlert, database, query)
 
 
 def find_alerts_since(database: FleetDatabase, line: int, kinds: Collection[str]) -> set[int]:
@@ -194,16 +193,11 @@ def recover_unfinished(database: FleetDatabase, host: str) -> None:
 
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:
     values = {"state": state, "problem": Redactor().redact_line(problem, MOST_TEXT_CHARACTERS)}
-    connection.execute(sa.update(_TABLE).where(_TABLE.c.id == id).values(**values))
+    update_row(connection, _TABLE, id, **values)
 
 
 def _parse_alert(row: sa.RowMapping) -> OperatorAlert:
     return msgspec.convert({str(name): value for name, value in row.items()}, OperatorAlert)
-
-
-def _read_alerts(database: FleetDatabase, query: "sa.Select[Any]") -> list[OperatorAlert]:
-    with database.read() as connection:
-        return [_parse_alert(row) for row in connection.execute(query).mappings()]
 
 
 _FIND_BY_KEY = sa.select(_TABLE.c.id).where(_TABLE.c.key == sa.bindparam("wanted"))

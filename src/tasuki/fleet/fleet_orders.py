@@ -14,10 +14,11 @@ from tasuki.fleet.agents.mutes import MuteChange
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.answers import AgentAnswer
-from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader, read_screen
+from tasuki.fleet.delivery.terminals import KnownTerminal
 from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
+from tasuki.fleet.exchange.requests import ANSWER_SECONDS as ASK_SECONDS
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands
@@ -50,7 +51,6 @@ class FleetOrders:
     host: str
     root: Path
     panes: TmuxPanes
-    terminals: TerminalReader
     local: LocalOrders
     orders: HostOrders
     requests: HostRequests
@@ -69,8 +69,7 @@ class FleetOrders:
             raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
         if request.persona:
             share_persona(self.database, self.root, request.persona)
-        arguments = {"request": msgspec.to_builtins(request)}
-        return self._load_agent(self._order(target, "start", arguments))
+        return self._load_agent(self._order(target, "start", request=request))
 
     def adopt_agent(
         self, *, pane: str, harness: str, persona: str = "", session: str = "", host: str = "",
@@ -81,35 +80,31 @@ class FleetOrders:
         `brief` is the id of a stored handoff of this host with which it was started, `goal` its goal.
         """
         target = find_host(self.database, host).id if host else self.host
-        arguments = {
-            "pane": pane, "harness": harness, "persona": persona, "session": session,
-            "brief": brief, "goal": goal,
-        }  # fmt: skip
-        return self._load_agent(self._order(target, "adopt", arguments))
+        id = self._order(
+            target, "adopt", pane=pane, harness=harness, persona=persona, session=session, brief=brief,
+            goal=goal,
+        )  # fmt: skip
+        return self._load_agent(id)
 
     def send_text(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
         """Type a text to an agent as a prompt, once for each key.
 
         Raises AgentNotFound, NotPossible, HostAway.
         """
-        arguments = {"agent_id": agent_id, "text": text, "key": key}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments)
-        return sent
+        host = self._find_host(agent_id)
+        return dict(self._order(host, "send", agent_id=agent_id, text=text, key=key))
 
     def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
         """Tell an agent whose usage limit has reset to go on, as `send_text`."""
-        arguments = {"agent_id": agent_id, "key": key, "force": force}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments)
-        return sent
+        host = self._find_host(agent_id)
+        return dict(self._order(host, "resume", agent_id=agent_id, key=key, force=force))
 
     def read_screen(self, agent_id: int) -> str:
         """Return what the pane of an agent shows, without secrets.
 
         Raises AgentNotFound, NotPossible, HostAway.
         """
-        if (host := self._find_host(agent_id)) != self.host:
-            return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
-        return read_screen(self.panes, queries.load_agent(self.database, agent_id))
+        return str(self._ask(self._find_host(agent_id), "screen", agent_id=agent_id))
 
     def read_changes(self, agent_id: int, since: Since = "start", diff: str = "") -> WorkChanges:
         """Read what an agent changed since its start, or since its last handoff document.
@@ -117,22 +112,18 @@ class FleetOrders:
         `diff` is `all` for the differences of every file, or the key of one file. What cannot be
         read is said in its `problem`. Raises AgentNotFound, HostAway.
         """
-        arguments = {"agent_id": agent_id, "since": since, "diff": diff}
-        if (host := self._find_host(agent_id)) != self.host:
-            answer = self.requests.ask(host, "changes", arguments, CHANGES_SECONDS)
-            return msgspec.convert(answer, WorkChanges)
-        return self.local.read_changes(arguments)
+        host, words = self._find_host(agent_id), {"since": since, "diff": diff}
+        answer = self._ask(host, "changes", CHANGES_SECONDS, agent_id=agent_id, **words)
+        return msgspec.convert(answer, WorkChanges)
 
     def find_pull_request(self, agent_id: int) -> PullRequest:
         """Find the pull request of an agent's branch by `gh`; without one its `note` says why.
 
         Raises AgentNotFound, HostAway.
         """
-        arguments = {"agent_id": agent_id}
-        if (host := self._find_host(agent_id)) != self.host:
-            answer = self.requests.ask(host, "pull_request", arguments, CHANGES_SECONDS)
-            return msgspec.convert(answer, PullRequest)
-        return self.local.find_pull_request(arguments)
+        host = self._find_host(agent_id)
+        answer = self._ask(host, "pull_request", CHANGES_SECONDS, agent_id=agent_id)
+        return msgspec.convert(answer, PullRequest)
 
     def read_terminal(
         self,
@@ -144,29 +135,19 @@ class FleetOrders:
         A `TerminalView`, without what the asker knows, and only `{"tag"}` where that is all.
         Raises AgentNotFound, NotPossible, HostAway.
         """
-        if (host := self._find_host(agent_id)) != self.host:
-            arguments = {"agent_id": agent_id, "known": msgspec.to_builtins(known)}
-            return dict(self.requests.ask(host, "terminal", arguments))
-        return self.terminals.read_terminal(self._load_agent(agent_id), known)
+        host = self._find_host(agent_id)
+        return dict(self._ask(host, "terminal", agent_id=agent_id, known=known))
 
     def type_keys(self, agent_id: int, keys: TypedKeys) -> None:
         """Type keys, texts and pastes into an agent's pane, in order, once for each batch.
 
         Raises AgentNotFound, NotPossible, HostAway.
         """
-        arguments = {"agent_id": agent_id, "keys": msgspec.to_builtins(keys)}
-        if (host := self._find_host(agent_id)) != self.host:
-            self.requests.ask(host, "type_keys", arguments)
-        else:
-            self.local.type_keys(arguments)
+        self._ask(self._find_host(agent_id), "type_keys", agent_id=agent_id, keys=keys)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""
-        arguments = {"agent_id": agent_id, "key": key}
-        if (host := self._find_host(agent_id)) != self.host:
-            self.requests.ask(host, "press_key", arguments)
-        else:
-            self.local.press_key(arguments)
+        self._ask(self._find_host(agent_id), "press_key", agent_id=agent_id, key=key)
 
     def answer_agent(self, agent_id: int, answer: AgentAnswer) -> dict[str, Any]:
         """Answer the question of a waiting agent, once, if it is still the one that is meant.
@@ -174,19 +155,16 @@ class FleetOrders:
         Returns `state` (proven, uncertain), `why` and `answer`. Raises AgentNotFound, NotPossible,
         HostAway.
         """
-        arguments = {"agent_id": agent_id, "answer": msgspec.to_builtins(answer)}
-        if (host := self._find_host(agent_id)) == self.host:
-            return self.local.answer_agent(arguments)
-        given: dict[str, Any] = self.requests.ask(host, "answer", arguments, ANSWER_SECONDS)
-        return given
+        host = self._find_host(agent_id)
+        return dict(self._ask(host, "answer", ANSWER_SECONDS, agent_id=agent_id, answer=answer))
 
     def stop_agent(self, agent_id: int) -> FleetAgent:
         """End an agent by its own exit command.
 
         Raises AgentNotFound, NotPossible, StepFailed, HostAway.
         """
-        host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
-        return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
+        host, alone = self._find_host(agent_id), f"stop-{agent_id}"
+        return self._load_agent(self._order(host, "stop", alone, agent_id=agent_id))
 
     def mute_agent(self, agent_id: int, span: str) -> MuteChange:
         """Mute an agent's alerts on every host; `span` as `parse_mute` takes it.
@@ -202,14 +180,22 @@ class FleetOrders:
         mutes.restore_mute(self.database, change)
         self.changes.notify([change.agent_id])
 
-    def _order(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
+    def _order(self, host: str, name: str, alone: str = "", /, **arguments: Any) -> Any:
         """Carry an order out on its host; return its result, a JSON value."""
+        words = msgspec.to_builtins(arguments)
         if host == self.host:
-            return self.local.carry_out("", name, arguments)
-        return self.orders.give(host, name, arguments, alone=alone)
+            return self.local.carry_out("", name, words)
+        return self.orders.give(host, name, words, alone=alone)
+
+    def _ask(self, host: str, kind: str, seconds: float = ASK_SECONDS, /, **data: Any) -> Any:
+        """Ask a host, which may be this one; return its answer."""
+        words = msgspec.to_builtins(data)
+        if host == self.host:
+            return self.requests.handlers[kind](words)
+        return self.requests.ask(host, kind, words, seconds)
 
     def _find_host(self, agent_id: int) -> str:
-        return queries.load_agent(self.database, agent_id).host
+        return self._load_agent(agent_id).host
 
     def _load_agent(self, agent_id: int) -> FleetAgent:
         return queries.load_agent(self.database, agent_id)
@@ -238,12 +224,10 @@ class FleetOrders:
 
         Raises AgentNotFound, NotPossible, AlreadyUnderWay, HostNotFound, HostAway.
         """
-        host = self._find_carrier(agent_id, move)
-        arguments = {
-            "agent_id": agent_id, "request": msgspec.to_builtins(request), "queue": queue,
-            "move": msgspec.to_builtins(move) if move else None, "new_id": uuid.uuid4().hex,
-        }  # fmt: skip
-        id = self._order(host, "handoff", arguments)
+        id = self._order(
+            self._find_carrier(agent_id, move), "handoff", agent_id=agent_id, request=request, queue=queue,
+            move=move, new_id=uuid.uuid4().hex,
+        )  # fmt: skip
         return queries.load_handoff(self.database, id)
 
     def preview_move(self, agent_id: int, move: MoveRequest) -> MovePreview:
@@ -252,10 +236,7 @@ class FleetOrders:
         Raises AgentNotFound, HostNotFound, HostAway.
         """
         host = self._find_carrier(agent_id, move)
-        arguments = {"agent_id": agent_id, "move": msgspec.to_builtins(move)}
-        if host == self.host:
-            return self.local.preview_move(arguments)
-        answer = self.requests.ask(host, "preview_move", arguments, PREVIEW_SECONDS)
+        answer = self._ask(host, "preview_move", PREVIEW_SECONDS, agent_id=agent_id, move=move)
         return msgspec.convert(answer, MovePreview)
 
     def _find_carrier(self, agent_id: int, move: MoveRequest | None) -> str:
@@ -272,11 +253,8 @@ class FleetOrders:
 
         Raises AgentNotFound, NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed, HostAway.
         """
-        arguments = {
-            "agent_id": agent_id, "request": msgspec.to_builtins(request),
-            "new_id": uuid.uuid4().hex,
-        }  # fmt: skip
-        id = self._order(self._find_host(agent_id), "fork", arguments)
+        host, new_id = self._find_host(agent_id), uuid.uuid4().hex
+        id = self._order(host, "fork", agent_id=agent_id, request=request, new_id=new_id)
         return queries.load_handoff(self.database, id)
 
     def recover_lost_agents(self, reason: str) -> list[tuple[LostAgent, FleetHandoff | None]]:
@@ -309,29 +287,22 @@ class FleetOrders:
         NotPossible, HostAway.
         """
         handoff = queries.load_handoff(self.database, handoff_id)
-        host = self.host if order == "cancel" else self._find_living_host(handoff)
-        arguments = {
-            "handoff_id": handoff.id, "order": order, "attempt": handoff.attempt, "queue": queue,
-        }  # fmt: skip
-        self._order(host, "order", arguments)
+        with self.database.read() as connection:
+            is_here = order == "cancel" or bool(describe_gone(connection, handoff.host))
+        self._order(
+            self.host if is_here else handoff.host, "order", handoff_id=handoff.id, order=order,
+            attempt=handoff.attempt, queue=queue,
+        )  # fmt: skip
         ordered = queries.load_handoff(self.database, handoff.id)
         if order == "cancel":
             self._undo_cancelled(ordered)
         return ordered
 
-    def _find_living_host(self, handoff: FleetHandoff) -> str:
-        """Find the host that takes orders for a handoff: this one, if its own is gone for good."""
-        with self.database.read() as connection:
-            return self.host if describe_gone(connection, handoff.host) else handoff.host
-
     def _undo_cancelled(self, handoff: FleetHandoff) -> None:
         """Let the target of a cancelled move undo what it has made, now or once it is back."""
-        if not (handoff.move and handoff.move.kind == "move"):
+        is_move = handoff.move is not None and handoff.move.kind == "move"
+        if not is_move or handoff.step not in (*MOVE_ARRIVAL, "shut_down"):
             return
-        if handoff.step not in (*MOVE_ARRIVAL, "shut_down"):
-            return
-        agent = queries.load_agent(self.database, handoff.agent_id)
-        if agent.ended_at is None:
+        if self._load_agent(handoff.agent_id).ended_at is None:
             key = f"undo-{handoff.id}-{handoff.attempt}"
-            arguments = {"handoff_id": handoff.id}
-            self.orders.leave(handoff.target_host, "undo_move", arguments, key)
+            self.orders.leave(handoff.target_host, "undo_move", {"handoff_id": handoff.id}, key)

@@ -80,11 +80,8 @@ def _find_original(data: Path, own: KnownHost) -> str:
     if not folder or not os.path.isdir(folder) or os.path.samefile(folder, data):
         return ""
     with suppress(StoreFailed):
-        return (
-            folder
-            if own.id in {one.id for one in _read_known(Path(folder) / HOSTS_FILE).values()}
-            else ""
-        )
+        if own.id in {one.id for one in _read_known(Path(folder) / HOSTS_FILE).values()}:
+            return folder
     return ""
 
 
@@ -205,16 +202,12 @@ def record_host(connection: sa.Connection, host: FleetHost) -> None:
 def take_over_host(connection: sa.Connection, former: str, host: str, queue: str) -> int:
     """Give a former host's agents, handoffs and alerts to a host; return how many agents."""
     agents, handoffs, alerts = tables.agents, tables.handoffs, tables.alerts
-    handoff_update = (
-        sa.update(handoffs).where(handoffs.c.host == former).values(host=host, queue=queue)
-    )
-    connection.execute(handoff_update)
+    place = {"host": host, "queue": queue}
+    connection.execute(sa.update(handoffs).where(handoffs.c.host == former).values(**place))
     connection.execute(sa.update(alerts).where(alerts.c.host == former).values(host=host))
-    agents_result = connection.execute(
-        sa.update(agents).where(agents.c.host == former).values(host=host)
-    )
+    taken = connection.execute(sa.update(agents).where(agents.c.host == former).values(host=host))
     connection.execute(sa.delete(tables.hosts).where(tables.hosts.c.id == former))
-    return agents_result.rowcount
+    return taken.rowcount
 
 
 def count_alive(connection: sa.Connection, hosts: Collection[str]) -> int:

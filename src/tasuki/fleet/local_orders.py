@@ -25,6 +25,7 @@ from tasuki.fleet.changes.work import read_changes
 from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader, read_screen
 from tasuki.fleet.delivery.typed_keys import KeyTypist, TypedKeys
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.requests import HostRequests
@@ -82,6 +83,7 @@ class LocalOrders:
         self.fleet = fleet
         self.database = fleet.database
         self.pull_requests = PullRequests()
+        self._terminals = TerminalReader(fleet.panes)
         self._typist = KeyTypist(fleet.database, fleet.delivery)
         self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {
             "start": self.start_agent, "adopt": self.adopt_agent, "send": self.send_text,
@@ -107,21 +109,17 @@ class LocalOrders:
         request = replace(request, cwd=request.cwd or os.getcwd(), goal=clean_text(request.goal))
         name = request.harness or "claude"
         if slug := request.persona:
-            self._check_persona(slug, order_id)
+            with self.database.read() as connection:
+                known = queries.find_ordered_agent(connection, order_id) if order_id else None
+                check_available(connection, slug, except_agent=known)
+            share_persona(self.database, self.fleet.root, slug)
+            self.fleet.lifecycle.read_skill(slug)  # fails early where it cannot be read
             name = request.harness or queries.load_persona(self.database, slug).harness
         check_folder(request.cwd)
         check_hooks(self.fleet.data, name, request.cwd)
         agent = self.fleet.lifecycle.create_agent(request, order_id)
         self.fleet.changes.notify([agent.id])
         return agent.id
-
-    def _check_persona(self, slug: str, order_id: str) -> None:
-        """Fail early where an agent works as the persona, or its files cannot be read."""
-        with self.database.read() as connection:
-            known = queries.find_ordered_agent(connection, order_id) if order_id else None
-            check_available(connection, slug, except_agent=known)
-        share_persona(self.database, self.fleet.root, slug)
-        self.fleet.lifecycle.read_skill(slug)
 
     def adopt_agent(self, _order_id: str, arguments: dict[str, Any]) -> int:
         """Adopt an agent that is already running in a pane; return its id. Raises NotPossible."""
@@ -165,6 +163,18 @@ class LocalOrders:
             ) from error
         self.fleet.changes.notify([agent_id])
         return int(agent_id)
+
+    def read_screen(self, arguments: Mapping[str, Any]) -> str:
+        """Return what the pane of an agent shows, without secrets. Raises NotPossible."""
+        return read_screen(
+            self.fleet.panes, queries.load_agent(self.database, arguments["agent_id"])
+        )
+
+    def read_terminal(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the terminal of an agent, a `TerminalView`. Raises NotPossible."""
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        known = msgspec.convert(arguments["known"], KnownTerminal)
+        return self._terminals.read_terminal(agent, known)
 
     def press_key(self, arguments: Mapping[str, Any]) -> None:
         """Press a key in an agent's pane. Raises NotPossible."""

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.config import edit
@@ -24,7 +23,6 @@ from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
-from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
@@ -100,7 +98,6 @@ class Fleet(FleetOrders):
         self.changes = ChangeFeed()
         settings = loaded.settings
         self.panes = TmuxPanes(Tmux(settings.fleet_tmux or "default"), data / "locks", stays=True)
-        self.terminals = TerminalReader(self.panes)
         self.lifecycle = AgentLifecycle(self.database, self.panes, data, root, self.host)
         self.delivery = PromptDelivery(self.database, self.panes, self.changes)
         self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
@@ -326,14 +323,11 @@ class Fleet(FleetOrders):
     def _build_handlers(self) -> dict[str, RequestHandler]:
         """Build what this host answers to others, by the kind of the question."""
         return {
-            "screen": lambda data: self.read_screen(data["agent_id"]),
-            "terminal": lambda data: self.read_terminal(data["agent_id"], msgspec.convert(data["known"], KnownTerminal)),
+            "screen": self.local.read_screen, "terminal": self.local.read_terminal,
             "press_key": self.local.press_key, "type_keys": self.local.type_keys,
-            "answer": self.local.answer_agent,
-            "changes": self.local.read_changes,
-            "pull_request": self.local.find_pull_request,
+            "answer": self.local.answer_agent, "changes": self.local.read_changes,
+            "pull_request": self.local.find_pull_request, "preview_move": self.local.preview_move,
             "check_move": lambda data: answer_target_question(self.database, self.data, data),
-            "preview_move": self.local.preview_move,
         }  # fmt: skip
 
     def answer(self, kind: str, handler: RequestHandler) -> None:

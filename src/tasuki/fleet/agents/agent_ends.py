@@ -22,7 +22,7 @@ from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.typed_input import check_wanted, get_control
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.launch.processes import find_start_time, is_alive, send_signal
@@ -191,7 +191,6 @@ def clear_lost_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
     Its thread and its history stay. Raises AgentNotFound; NotPossible where it is not lost, or a handoff
     of it is under way.
     """
-    agents = tables.agents
     with database.write(alone=True) as connection:
         agent = queries.load_agent(connection, agent_id)
         if agent.state != "lost":
@@ -201,15 +200,10 @@ def clear_lost_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
                 raise NotPossible(
                     f"Handoff {handoff.id[:8]} of agent {agent_id} is under way. Cancel it first."
                 )
-        values = {"state": "ended", "end_reason": f"{agent.end_reason}{CLEARED}"}
-        query = sa.update(agents).where(agents.c.id == agent_id).values(**values)
-        connection.execute(query)
-        log.note(
-            connection,
-            "agent",
-            f"Agent {agent_id}, which was lost, was cleared.",
-            agent_id=agent_id,
-        )
+        reason = f"{agent.end_reason}{CLEARED}"
+        update_row(connection, tables.agents, agent_id, state="ended", end_reason=reason)
+        text = f"Agent {agent_id}, which was lost, was cleared."
+        log.note(connection, "agent", text, agent_id=agent_id)
         return queries.load_agent(connection, agent_id)
 
 
@@ -228,19 +222,12 @@ def is_lost(database: FleetDatabase, agent: FleetAgent) -> bool:
     """
     if agent.state == "lost":
         return True
-    return (
-        agent.state == "ended"
-        and agent.end_reason == HUNG_UP
-        and not _was_asked_to_end(database, agent)
-    )
-
-
-def _was_asked_to_end(database: FleetDatabase, agent: FleetAgent) -> bool:
-    """Whether tasuki asked an agent to end."""
+    if agent.state != "ended" or agent.end_reason != HUNG_UP:
+        return False
     intents = tables.intents.c
     query = sa.select(intents.id).where(intents.agent_id == agent.id, intents.kind == "exit")
     with database.read() as connection:
-        return connection.execute(query).first() is not None
+        return connection.execute(query).first() is None  # tasuki asked for no end
 
 
 def _classify_agent(

@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NoLongerPossible, NotPossible
 from tasuki.fleet.delivery.messages import MOST_CHARACTERS
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import Persona, QueuedGoal
 from tasuki.text_safety import clean_text
 
@@ -94,7 +95,7 @@ def edit_goal(
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         _check_waiting(goal)
-        _update(connection, goal_id, text=text)
+        update_row(connection, _GOALS, goal_id, text=text)
         _note(connection, persona, f"Queued goal {goal_id} of {slug} was changed.")
         return _load_goal(connection, slug, goal_id)[1], goal
 
@@ -106,7 +107,7 @@ def restore_text(database: FleetDatabase, slug: str, goal_id: int, text: str, ch
         _check_waiting(goal)
         if goal.text != changed:
             raise NoLongerPossible(f"Goal {goal_id} was changed again since: it stays as it is.")
-        _update(connection, goal_id, text=text)
+        update_row(connection, _GOALS, goal_id, text=text)
         _note(connection, persona, f"Queued goal {goal_id} of {slug} reads as before.")
 
 
@@ -134,7 +135,7 @@ def restore_goal(database: FleetDatabase, removed: RemovedGoal) -> None:
     Raises PersonaNotFound, NotPossible.
     """
     goal = removed.goal
-    values = {name: getattr(goal, name) for name in goal.__struct_fields__}
+    values = asdict(goal)
     with database.write(alone=True) as connection:
         persona = queries.load_persona(connection, goal.persona)
         _check_room(connection, persona)
@@ -159,7 +160,12 @@ def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrde
             _settle(connection, goal, order)
         else:
             _check_waiting(goal)
-            _move(connection, slug, goal_id, order)
+            ids = _list_waiting(connection, slug)
+            place = ids.index(goal_id)
+            targets = {"first": 0, "up": max(place - 1, 0), "down": place + 1, "last": len(ids)}
+            ids.remove(goal_id)
+            ids.insert(targets[order], goal_id)
+            _number(connection, ids)
         _note(connection, persona, f"Queued goal {goal_id} of {slug}: {order}.")
     return load_queue(database, slug)
 
@@ -178,7 +184,7 @@ def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> GoalQueu
                     f"Goal {id} may have been typed or not. Say first whether it arrived, or remove it."
                 )
             values["queue_stopped"] = ""
-        _update_persona(connection, slug, **values)
+        update_row(connection, tables.personas, slug, **values)
         word = "paused" if paused else "resumed"
         _note(connection, persona, f"The queue of {slug} was {word}.")
     return load_queue(database, slug)
@@ -188,16 +194,10 @@ def redact_queue(queue: GoalQueue) -> GoalQueue:
     """Return a queue without secrets."""
 
     def clean(goals: Sequence[QueuedGoal]) -> tuple[QueuedGoal, ...]:
-        return tuple(_redact_goal(goal) for goal in goals)
+        return tuple(replace(goal, text=redact(goal.text)[0]) for goal in goals)
 
-    return GoalQueue(
-        queue.persona, queue.paused, redact(queue.stopped)[0], clean(queue.goals), clean(queue.typed)
-    )  # fmt: skip
-
-
-def _redact_goal(goal: QueuedGoal) -> QueuedGoal:
-    values = {name: getattr(goal, name) for name in goal.__struct_fields__}
-    return QueuedGoal(**{**values, "text": redact(goal.text)[0]})
+    stopped = redact(queue.stopped)[0]
+    return replace(queue, stopped=stopped, goals=clean(queue.goals), typed=clean(queue.typed))
 
 
 def _check_text(text: str) -> str:
@@ -246,42 +246,27 @@ def _list_waiting(connection: sa.Connection, slug: str) -> list[int]:
 
 def _number(connection: sa.Connection, ids: Sequence[int]) -> None:
     for place, id in enumerate(ids, 1):
-        _update(connection, id, place=place)
-
-
-def _move(connection: sa.Connection, slug: str, goal_id: int, order: str) -> None:
-    """Number the waiting goals anew, with one of them elsewhere."""
-    ids = _list_waiting(connection, slug)
-    place = ids.index(goal_id)
-    targets = {"first": 0, "up": max(place - 1, 0), "down": place + 1, "last": len(ids)}
-    ids.remove(goal_id)
-    ids.insert(targets[order], goal_id)
-    _number(connection, ids)
+        update_row(connection, _GOALS, id, place=place)
 
 
 def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:
     if goal.state != "uncertain":
         raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
     if order == "arrived":
-        _update(connection, goal.id, state="typed", typed_at=goal.typed_at or time.time())
+        update_row(
+            connection, _GOALS, goal.id, state="typed", typed_at=goal.typed_at or time.time()
+        )
     else:  # its next claim has another key
-        _update(connection, goal.id, state="waiting", agent_id=None, typed_at=None, key="")
+        update_row(
+            connection, _GOALS, goal.id, state="waiting", agent_id=None, typed_at=None, key=""
+        )
     _resume_queue(connection, goal.persona, goal)
 
 
 def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:
     """Resume a queue that stopped at this goal; it did where the goal was uncertain."""
     if goal.state == "uncertain":
-        _update_persona(connection, slug, queue_stopped="")
-
-
-def _update(connection: sa.Connection, goal_id: int, **values: Any) -> None:
-    connection.execute(sa.update(_GOALS).where(_GOALS.c.id == goal_id).values(**values))
-
-
-def _update_persona(connection: sa.Connection, slug: str, **values: Any) -> None:
-    is_own = tables.personas.c.slug == slug
-    connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+        update_row(connection, tables.personas, slug, queue_stopped="")
 
 
 def _note(connection: sa.Connection, persona: Persona, text: str) -> None:

@@ -25,7 +25,7 @@ from tasuki.fleet.handoff.documents import get_documents_folder as documents_fol
 from tasuki.fleet.hooks.correlator import hash_token
 from tasuki.fleet.prompts import render
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.plans import TOKEN
@@ -165,9 +165,8 @@ class AgentLifecycle:
             except PaneGone as error:
                 raise AgentDied(str(error)) from error
         with self.database.write(synced=False) as connection:
-            self._update_agent(
-                connection, agent_id, pane=pane.pane, window=pane.window, pid=pane.pid
-            )
+            place = {"pane": pane.pane, "window": pane.window, "pid": pane.pid}
+            update_row(connection, tables.agents, agent_id, **place)
         return queries.load_agent(self.database, agent_id)
 
     def resume_starts(self) -> None:
@@ -218,8 +217,8 @@ class AgentLifecycle:
         chosen = {"session": session} if control.chooses_session else {}
         start = build_start_values(agent.cwd)
         with self.database.write(synced=False) as connection:
-            self._update_agent(
-                connection, agent.id, ordered_at=time.time(), token_hash=hash_token(token),
+            update_row(
+                connection, tables.agents, agent.id, ordered_at=time.time(), token_hash=hash_token(token),
                 turn_at=time.time() if prompt else None, **chosen, **start,
             )  # fmt: skip
         return queries.load_agent(self.database, agent.id)
@@ -252,10 +251,9 @@ class AgentLifecycle:
     def note_skill(self, agent_id: int) -> None:
         """Note that an agent has its persona's skill."""
         with self.database.write(synced=False) as connection:
-            self._update_agent(connection, agent_id, skill_at=time.time())
-            log.note(
-                connection, "skill", f"Agent {agent_id} has read its skill.", agent_id=agent_id
-            )
+            update_row(connection, tables.agents, agent_id, skill_at=time.time())
+            text = f"Agent {agent_id} has read its skill."
+            log.note(connection, "skill", text, agent_id=agent_id)
 
     def build_tag(self, agent_id: int) -> str:
         """Return the words in a window's command by which an agent's pane is found again."""
@@ -272,9 +270,7 @@ class AgentLifecycle:
             if states.has_ended(row):
                 return
             states.end_agent(row, state, time.time(), reason)
-            connection.execute(
-                sa.update(tables.agents).where(tables.agents.c.id == agent_id).values(row)
-            )
+            update_row(connection, tables.agents, agent_id, **row)
             log.note(connection, "agent", f"Agent {agent_id} {state}: {reason}", agent_id=agent_id)
             if state == "lost" and not queries.is_handed_off(connection, agent_id):
                 text = f"Agent {agent_id} ({row['persona'] or row['harness']}) is lost: {reason}"
@@ -283,11 +279,6 @@ class AgentLifecycle:
                     connection, "failed", row, row["ended_at"], f"Agent {agent_id}: {reason}"
                 )
         self._get_order_path(agent_id).unlink(missing_ok=True)
-
-    def _update_agent(self, connection: sa.Connection, agent_id: int, **values: Any) -> None:
-        connection.execute(
-            sa.update(tables.agents).where(tables.agents.c.id == agent_id).values(**values)
-        )
 
 
 def read_folder(text: str) -> str:
@@ -379,23 +370,15 @@ def adopt_agent(
             now = time.time()
             new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,
                     "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session, **start}  # fmt: skip
-            query = (
-                sa.insert(tables.agents)
-                .values(**new_values, **values)
-                .returning(tables.agents.c.id)
-            )
-            id = int(connection.execute(query).scalar_one())
+            query = sa.insert(tables.agents).values(**new_values, **values)
+            id = int(connection.execute(query.returning(tables.agents.c.id)).scalar_one())
         else:
-            known_agent = queries.load_agent(connection, id)
-            if not (
-                known_agent.process and is_alive(known_agent.process, known_agent.process_began)
-            ):
+            known = queries.load_agent(connection, id)
+            if not (known.process and is_alive(known.process, known.process_began)):
                 values |= {"process": process, "process_began": find_start_time(process)}
-            if known_agent.begun_commit is None:
+            if known.begun_commit is None:
                 values |= start
-            connection.execute(
-                sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
-            )
+            update_row(connection, tables.agents, id, **values)
         log.note(connection, "agent", f"Agent {id} in pane {pane} was adopted.", agent_id=id)
     return queries.load_agent(database, id)
 

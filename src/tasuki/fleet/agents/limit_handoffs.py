@@ -47,23 +47,18 @@ class LimitHandoffs:
         for agent_id in agent_ids:
             harness, why = self.guard.decide_limit_handoff(agent_id)
             if harness:
-                why = self._try_handoff(agent_id, harness)
+                request = HandoffRequest(
+                    USAGE_LIMIT, from_thread=True, automatic=True, harness=harness
+                )
+                try:
+                    self.hand_off(agent_id, request)
+                except TasukiError as error:
+                    why = f"Agent {agent_id} is not handed off to {harness}: {error}"
+                    code = {"code": "on_limit_refused"}
+                    with self.guard.database.write() as connection:
+                        log.note(connection, "alarm", why, agent_id=agent_id, data=code)
             if why:
                 self.changes.notify([agent_id])
-
-    def _try_handoff(self, agent_id: int, harness: str) -> str:
-        """Begin one; return why that cannot be done."""
-        request = HandoffRequest(USAGE_LIMIT, from_thread=True, automatic=True, harness=harness)
-        try:
-            self.hand_off(agent_id, request)
-        except TasukiError as error:
-            text = f"Agent {agent_id} is not handed off to {harness}: {error}"
-            with self.guard.database.write() as connection:
-                log.note(
-                    connection, "alarm", text, agent_id=agent_id, data={"code": "on_limit_refused"}
-                )
-            return text
-        return ""
 
 
 class LimitResumer:

@@ -50,17 +50,13 @@ def check_target(data: Path, name: str) -> None:
 
 def check_resumable(agent: FleetAgent, *, force: bool) -> None:
     """Raise NotPossible for an agent that is at no limit, or whose limit has not reset."""
-    if force:
-        return
-    if agent.state == "failed" and can_answer(agent):
+    if force or (agent.state == "failed" and can_answer(agent)):
         return
     if agent.state != "limited":
         state = "unable to go on" if agent.state == "failed" else agent.state
-        advice = (
-            f"Hand it off: tasuki agent handoff {agent.id}"
-            if agent.state == "failed"
-            else (f"Send it a text: tasuki agent send {agent.id} TEXT")
-        )
+        advice = f"Send it a text: tasuki agent send {agent.id} TEXT"
+        if agent.state == "failed":
+            advice = f"Hand it off: tasuki agent handoff {agent.id}"
         raise NotPossible(f"Agent {agent.id} is {state}, not at a usage limit. {advice}")
     if agent.limited_until is None:
         raise NotPossible(

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tasuki.errors import NoLongerPossible, UsageError
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import MUTED_FOR_GOOD, FleetAgent
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.patterns import compile_pattern
@@ -73,8 +73,7 @@ def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
 
 
 def _set_mute(connection: sa.Connection, agent_id: int, until: float | None) -> None:
-    query = sa.update(tables.agents).where(tables.agents.c.id == agent_id)
-    connection.execute(query.values(muted_until=until))
+    update_row(connection, tables.agents, agent_id, muted_until=until)
     text = f"Agent {agent_id} is {'muted' if describe_mute(until) else 'no longer muted'}."
     log.note(connection, "agent", text, agent_id=agent_id)
 

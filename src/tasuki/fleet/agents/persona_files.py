@@ -138,13 +138,9 @@ def propose_lessons(
         return 0
     lessons = tables.lessons
     with database.write() as connection:
-        known_keys = {
-            _normalize_text(lesson.text) for lesson in _read_lessons(connection, handoff.persona)
-        }
-        known_keys |= {
-            _normalize_text(line)
-            for line in _strip_dates(personas.read_experience(root, handoff.persona))
-        }
+        known = [lesson.text for lesson in _read_lessons(connection, handoff.persona)]
+        known += _strip_dates(personas.read_experience(root, handoff.persona))
+        known_keys = set(map(_normalize_text, known))
         new = [text for text in proposals if _normalize_text(text) not in known_keys]
         for text in new:
             values = {"persona": handoff.persona, "handoff_id": handoff.id, "agent_id": handoff.agent_id, "text": text,
@@ -232,10 +228,7 @@ def _add_to_experience(root: Path, slug: str, accepted: list[PersonaLesson], now
 def _read_lessons(connection: sa.Connection, slug: str) -> list[PersonaLesson]:
     table = tables.lessons
     query = sa.select(table).where(table.c.persona == slug).order_by(table.c.id)
-    return [
-        msgspec.convert({str(name): row[name] for name in row}, PersonaLesson)
-        for row in connection.execute(query).mappings()
-    ]
+    return queries.load_rows(PersonaLesson, connection, query)
 
 
 def _strip_dates(experience: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, Persona
 from tasuki.harness.registry import require_control
 from tasuki.patterns import compile_pattern
@@ -130,19 +130,14 @@ def edit_persona(
             values |= {"automatic": automatic, "automation_stopped": ""}
         if on_limit is not None:
             values |= {"on_limit": on_limit, "automation_stopped": ""}
-        _check_settings(
-            harness or old.harness,
-            values.get("threshold"),
-            old.on_limit if on_limit is None else on_limit,
-        )
+        other = old.on_limit if on_limit is None else on_limit
+        _check_settings(harness or old.harness, values.get("threshold"), other)
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
         if values:
-            is_own = tables.personas.c.slug == slug
-            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
-        changed = sorted(
-            {*values, *(["skill"] if content is not None else [])} - {"automation_stopped"}
-        )
+            update_row(connection, tables.personas, slug, **values)
+        skills = [] if content is None else ["skill"]
+        changed = sorted({*values, *skills} - {"automation_stopped"})
         text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
         log.note(connection, "persona", text, data={"slug": slug})
         return queries.load_persona(connection, slug)
@@ -164,9 +159,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
             raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
         check_no_open_handoff(connection, slug)
         if old.retired_at is None:
-            is_own = tables.personas.c.slug == slug
-            values = {"retired_at": time.time()}
-            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+            update_row(connection, tables.personas, slug, retired_at=time.time())
             log.note(connection, "persona", f"Persona {slug} was retired.", data={"slug": slug})
         return queries.load_persona(connection, slug)
 

@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,7 +23,7 @@ from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal
@@ -122,22 +121,17 @@ class QueueRunner(BackgroundWork):
             persona = queries.load_persona(connection, row.persona)
             if persona.queue_paused or persona.queue_stopped or agent.persona != persona.slug:
                 return None
-            if self._has_claim(connection, persona.slug) or not self._is_free(agent, persona):
+            open_states = _GOALS.c.state.in_(("typing", "uncertain"))
+            claimed = sa.select(_GOALS.c.id).where(_GOALS.c.persona == persona.slug, open_states)
+            is_settled = time.time() - agent.state_at >= SETTLED_SECONDS
+            if connection.execute(claimed).first() or not is_settled:
+                return None
+            if explain_wait(self.database, agent, persona):
                 return None
             values = {"state": "typing", "agent_id": agent_id, "key": key, "typed_at": time.time()}
             claim = sa.update(_GOALS).where(_GOALS.c.id == goal_id).values(**values)
             row = connection.execute(claim.returning(*_COLUMNS)).one()
         return QueuedGoal(*row), key
-
-    def _has_claim(self, connection: sa.Connection, slug: str) -> bool:
-        states = ("typing", "uncertain")
-        query = sa.select(_GOALS.c.id).where(_GOALS.c.persona == slug, _GOALS.c.state.in_(states))
-        return connection.execute(query).first() is not None
-
-    def _is_free(self, agent: FleetAgent, persona: Persona) -> bool:
-        return not explain_wait(self.database, agent, persona) and (
-            time.time() - agent.state_at >= SETTLED_SECONDS
-        )
 
     # -- typing ------------------------------------------------------------------------
 
@@ -190,29 +184,28 @@ class QueueRunner(BackgroundWork):
     def _record(self, goal: QueuedGoal, agent: FleetAgent, result: DeliveryResult) -> None:
         with self.database.write() as connection:
             if result.state == "proven":
-                self._change(connection, goal, state="typed")
+                update_row(connection, _GOALS, goal.id, state="typed")
                 if goal.state == "uncertain":
-                    _stop_queue(connection, goal.persona, "")
+                    update_row(connection, tables.personas, goal.persona, queue_stopped="")
                 text = f"Queued goal {goal.id} of {goal.persona} was typed to agent {agent.id}."
                 log.note(connection, "message", text, agent_id=agent.id, data={"goal": goal.id})
             elif result.state == "refused":
-                self._change(connection, goal, state="waiting", agent_id=None, typed_at=None)
+                update_row(
+                    connection, _GOALS, goal.id, state="waiting", agent_id=None, typed_at=None
+                )
                 if result.lasting:
                     why = f"Goal {goal.id} was not sent to agent {agent.id}: {result.why}."
                     self._stop_at(connection, goal, agent, why)
             else:
-                self._change(connection, goal, state="uncertain")
+                update_row(connection, _GOALS, goal.id, state="uncertain")
                 why = f"Goal {goal.id} may have reached agent {agent.id} or not. Look at its terminal, then say what became of it."
                 self._stop_at(connection, goal, agent, why)
         self.changes.notify([agent.id])
 
-    def _change(self, connection: sa.Connection, goal: QueuedGoal, **values: Any) -> None:
-        connection.execute(sa.update(_GOALS).where(_GOALS.c.id == goal.id).values(**values))
-
     def _stop_at(
         self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent, why: str
     ) -> None:
-        _stop_queue(connection, goal.persona, why)
+        update_row(connection, tables.personas, goal.persona, queue_stopped=why)
         title = f"The queue of {goal.persona} stopped"
         code = {"code": "queue_stopped"}
         log.note(connection, "alarm", f"{title}: {why}", agent_id=agent.id, data=code)
@@ -220,11 +213,6 @@ class QueueRunner(BackgroundWork):
             connection, "needs_you", f"queue_stopped/{goal.id}/{goal.typed_at}", title, why,
             host=self.host, agent_id=agent.id,
         )  # fmt: skip
-
-
-def _stop_queue(connection: sa.Connection, slug: str, why: str) -> None:
-    is_own = tables.personas.c.slug == slug
-    connection.execute(sa.update(tables.personas).where(is_own).values(queue_stopped=why))
 
 
 def explain_wait(database: FleetDatabase, agent: FleetAgent, persona: Persona) -> str:

@@ -143,8 +143,12 @@ class StuckAgents:
         self._watched = {id: one for id, one in self._watched.items() if id in agents}
         tree, looked = None, 0
         for id, agent in agents.items():
-            signs = self._read_signs(agent)
             watched = self._watched.get(id)
+            is_known = watched is not None and agent["state"] == "stuck"
+            # The watch's own events are no sign of life.
+            event = watched.signs.event if watched and is_known else int(agent["event"])
+            row = tuple(str(agent[name]) for name in _SIGNS)
+            signs = AgentSigns(row, event, measure_file(agent["thread"]))
             if watched is None or watched.signs != signs:
                 self._watched[id] = _AgentWatch(signs, now)
                 if watched is not None and agent["state"] == "stuck":
@@ -182,15 +186,6 @@ class StuckAgents:
                 for row in connection.execute(_FIND_EVENTS, {"ids": [row["id"] for row in rows]})
             }
         return {row["id"]: {**row, "event": newest.get(row["id"], 0)} for row in rows}
-
-    def _read_signs(self, agent: dict[str, Any]) -> AgentSigns:
-        row = tuple(str(agent[name]) for name in _SIGNS)
-        return AgentSigns(row, self._skip_own_event(agent), measure_file(agent["thread"]))
-
-    def _skip_own_event(self, agent: dict[str, Any]) -> int:
-        """Return the last event; the watch's own ones are no sign of life."""
-        known = self._watched.get(agent["id"])
-        return known.signs.event if known and agent["state"] == "stuck" else int(agent["event"])
 
     def _read_sight(self, agent: dict[str, Any], tree: ProcessTree | None) -> AgentSight | None:
         try:
@@ -264,22 +259,8 @@ def _build_change(agent: dict[str, Any], values: dict[str, Any]) -> sa.Update:
 
 
 _SIGNS = ("turn_at", "context_at", "context_tokens", "children", "session", "thread", "model")
-_FIND_BUSY = sa.select(
-    *(
-        tables.agents.c[name]
-        for name in (
-            "id",
-            "state",
-            "state_at",
-            "host",
-            "persona",
-            "pane",
-            "pid",
-            "process",
-            *_SIGNS,
-        )
-    )
-).where(
+_COLUMNS = ("id", "state", "state_at", "host", "persona", "pane", "pid", "process", *_SIGNS)
+_FIND_BUSY = sa.select(*(tables.agents.c[name] for name in _COLUMNS)).where(
     tables.agents.c.state.in_(("busy", "stuck")),
     tables.agents.c.pane != "",
     tables.agents.c.ended_at.is_(None),

@@ -165,20 +165,11 @@ class AgentSignals:
                 values["turn_at"] = None
                 states.set_failure(values, failure)
             if connection.execute(query.values(**values)).rowcount:
-                log.note(
-                    connection,
-                    state,
-                    STATE_SENTENCES[state],
-                    agent_id=agent.id,
-                    data={"seen": True},
-                )
+                sentence, seen = STATE_SENTENCES[state], {"seen": True}
+                log.note(connection, state, sentence, agent_id=agent.id, data=seen)
                 row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
                 if state == "waiting":
-                    text = (
-                        describe_question(question)
-                        if question
-                        else last_words or STATE_SENTENCES[state]
-                    )
+                    text = describe_question(question) if question else last_words or sentence
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
                 if failure and not agent.failure:
                     kind, text = limits.name_alert(failure), limits.describe_failure(failure)
@@ -201,9 +192,8 @@ class AgentSignals:
             return None
 
     def _read_state(self, agent: FleetAgent, screenshot: Screenshot) -> AgentState | None:
-        own_screenshot = replace(
-            screenshot, pid=agent.process or agent.pid or 0, session=agent.session
-        )
+        pid = agent.process or agent.pid or 0
+        own_screenshot = replace(screenshot, pid=pid, session=agent.session)
         return AGENT_STATES.get(get_control(agent).read_screen(own_screenshot).state)
 
 

@@ -24,11 +24,14 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     program = agent.process or agent.pid
     if tree is None or not program or agent.turn_at is None:
         return ""
-    since = _convert_to_ticks(agent.turn_at - EARLY_SECONDS)
+    # In the ticks since boot by which a process says when it began.
+    since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    since = (since_boot - (time.time() - agent.turn_at + EARLY_SECONDS)) * TICKS_PER_SECOND
     begun = [
         (one, read_command(one.pid)) for one in tree.list_below(program) if one.started >= since
     ]
-    hooks = {one.pid for one, command in begun if _is_own_hook(command)}
+    own = (HOOKS_PATH, HOOK_SCRIPT)  # The script of the fleet's hooks, or the curl that it runs.
+    hooks = {one.pid for one, command in begun if any(words in command for words in own)}
     for one, _ in begun:  # The oldest first: what a hook started is a part of it.
         if one.parent in hooks:
             hooks.add(one.pid)
@@ -38,16 +41,5 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     return Redactor().redact_line(chosen, COMMAND_CHARACTERS)
 
 
-def _is_own_hook(command: str) -> bool:
-    """Whether it is the script of the fleet's hooks, or the curl that it runs."""
-    return HOOKS_PATH in command or HOOK_SCRIPT in command
-
-
 def _is_shell(command: str) -> bool:
     return os.path.basename(command.split(" ", 1)[0]).lstrip("-") in SHELLS
-
-
-def _convert_to_ticks(moment: float) -> float:
-    """Return a moment in the ticks since boot in which a process says when it began."""
-    since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-    return (since_boot - (time.time() - moment)) * TICKS_PER_SECOND

@@ -1,5 +1,6 @@
 """The differences of files as lines, bounded for each file and in all, without secrets."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -49,7 +50,7 @@ def read_diffs(
     rest, most = (MOST_WHOLE_LINES,) * 2 if key else (MOST_LINES, MOST_FILE_LINES)
     diffs = []
     for file in wanted:
-        tree.check_time()
+        tree.measure_rest()  # it raises where time is up
         lines, is_cut, note = (
             _build_new(tree, file)
             if file.shown.state == "untracked"
@@ -115,30 +116,19 @@ def _read_patches(
     tree: WorkTree, base: str, files: Sequence[FoundFile], *, alone: bool
 ) -> dict[bytes, tuple[list[str], bool]]:
     """Read patches by path: the lines from the first `@@` on, and whether the last ones are missing."""
-    paths = [files[0].path] if alone else []
-    arguments = (
-        *_PATCH,
-        base,
-        "--",
-        *(path.decode("utf-8", "surrogateescape") for path in paths),
-    )
-    output = tree.run(*arguments, most=MOST_BYTES)
+    paths = [os.fsdecode(files[0].path)] if alone else []
+    output = tree.run(*_PATCH, base, "--", *paths, most=MOST_BYTES)
     parts = re.split(rb"^(?=diff --git |diff --cc |\* Unmerged path )", output, flags=re.MULTILINE)
     patches: dict[bytes, tuple[list[str], bool]] = {}
     parts = [part for part in parts if part]
     for number, part in enumerate(parts):
         is_cut = number == len(parts) - 1 and len(output) >= MOST_BYTES
-        header, lines = _split_patch(part)
-        path = files[0].path if alone else _find_path(header)
+        lines = part.removesuffix(b"\n").split(b"\n")
+        first = next((n for n, line in enumerate(lines) if line.startswith(b"@@")), len(lines))
+        path = files[0].path if alone else _find_path(lines[:first])
         known, _ = patches.get(path, ([], False))
-        patches[path] = (known + lines, is_cut)
+        patches[path] = (known + [_decode(line) for line in lines[first:]], is_cut)
     return patches
-
-
-def _split_patch(part: bytes) -> tuple[list[bytes], list[str]]:
-    lines = part.removesuffix(b"\n").split(b"\n")
-    first = next((n for n, line in enumerate(lines) if line.startswith(b"@@")), len(lines))
-    return lines[:first], [_decode(line) for line in lines[first:]]
 
 
 def _find_path(header: Sequence[bytes]) -> bytes:

@@ -78,11 +78,25 @@ def _find_tracked(tree: WorkTree, base: str, redactor: Redactor) -> Iterator[Fou
     output = tree.run(*DIFF, "--raw", "--numstat", "-z", base, "--")
     fields = iter(output.split(b"\0"))
     entries: dict[bytes, _RawEntry] = {}
-    for field in fields:
+    for field in filter(None, fields):
         if field.startswith(b":"):
             _take_raw(field, fields, entries)
-        elif field:
-            yield from _take_count(field, fields, entries, redactor)
+            continue
+        added, removed, path = field.split(b"\t", 2)
+        if not path:
+            next(fields, b"")
+            path = next(fields, b"")
+        entry = entries.pop(path, None)
+        if entry is None:  # the second of the two that an unmerged file has
+            continue
+        counts = [None if x == b"-" else int(x) for x in (added, removed)]
+        if entry.state == "M" and entry.same_mode and counts == [0, 0]:
+            continue  # only its time differs
+        shown = ChangedFile(
+            build_key(path), show_path(path, redactor), _STATES.get(entry.state, "changed"),  # type: ignore[arg-type]
+            show_path(entry.old, redactor) if entry.old else "", *counts,
+        )  # fmt: skip
+        yield FoundFile(path, shown)
 
 
 def _take_raw(field: bytes, fields: Iterator[bytes], entries: dict[bytes, _RawEntry]) -> None:
@@ -91,31 +105,6 @@ def _take_raw(field: bytes, fields: Iterator[bytes], entries: dict[bytes, _RawEn
     path = next(fields, b"")
     if path not in entries or letter == "U":
         entries[path] = _RawEntry(letter[0], old_mode == new_mode, old if letter[0] == "R" else b"")
-
-
-def _take_count(
-    field: bytes,
-    fields: Iterator[bytes],
-    entries: dict[bytes, _RawEntry],
-    redactor: Redactor,
-) -> Iterator[FoundFile]:
-    added, removed, path = field.split(b"\t", 2)
-    if not path:
-        next(fields, b"")
-        path = next(fields, b"")
-    entry = entries.pop(path, None)
-    if entry is None:  # the second of the two that an unmerged file has
-        return
-    counts = [None if x == b"-" else int(x) for x in (added, removed)]
-    if entry.state == "M" and entry.same_mode and counts == [0, 0]:
-        return  # only its time differs
-    yield FoundFile(
-        path,
-        ChangedFile(
-            build_key(path), show_path(path, redactor), _STATES.get(entry.state, "changed"),  # type: ignore[arg-type]
-            show_path(entry.old, redactor) if entry.old else "", *counts,
-        ),
-    )  # fmt: skip
 
 
 # -- untracked -------------------------------------------------------------------------
@@ -128,7 +117,7 @@ def _find_untracked(tree: WorkTree, redactor: Redactor) -> tuple[list[FoundFile]
     left_out = "Not all untracked files are listed." if len(output) >= most else ""
     found, counted, read = [], 0, 0
     for path in paths:
-        tree.check_time()
+        tree.measure_rest()  # it raises where time is up
         added = None
         if counted < MOST_COUNTED_FILES and read < MOST_READ_BYTES:
             content = read_untracked(tree.top, path)

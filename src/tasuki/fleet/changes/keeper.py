@@ -103,25 +103,20 @@ class WorkKeeper(BackgroundWork):
         if agent.host != self.host:
             return
         if agent.begun_commit is None and time.time() - agent.started_at < NEW_SECONDS:
-            agent = self._record_start(agent)
+            same = (tables.agents.c.id == agent.id) & tables.agents.c.begun_commit.is_(None)
+            start = sa.update(tables.agents).where(same).values(build_start_values(agent.cwd))
+            with self.database.write(synced=False) as connection:
+                connection.execute(start)
+            agent = queries.load_agent(self.database, agent.id)
         command = find_command(agent, tree) if agent.state in WORKING else ""
         summary = replace(summarize_work(agent), command=command)
         if agent.changes is None or replace(summary, at=agent.changes.at) != agent.changes:
             self._write(agent, summary)
 
-    def _record_start(self, agent: FleetAgent) -> FleetAgent:
-        """Record where an agent began that tasuki did not start."""
-        same = (tables.agents.c.id == agent.id) & tables.agents.c.begun_commit.is_(None)
-        values = build_start_values(agent.cwd)
-        with self.database.write(synced=False) as connection:
-            connection.execute(sa.update(tables.agents).where(same).values(**values))
-        return queries.load_agent(self.database, agent.id)
-
     def _write(self, agent: FleetAgent, summary: WorkSummary) -> None:
         """Write a summary, and a line of the log in place of the last one: pages follow the log."""
-        values = {"changes": to_builtins(summary)}
         with self.database.write(synced=False) as connection:
-            connection.execute(_UPDATE, {"agent": agent.id, "b_changes": values["changes"]})
+            connection.execute(_UPDATE, {"agent": agent.id, "b_changes": to_builtins(summary)})
             if _is_shown(summary) or (agent.changes and _is_shown(agent.changes)):
                 line = self._lines.get(agent.id)
                 text = describe_work(summary)

@@ -47,7 +47,7 @@ class WorkTree:
             raise WorkUnknown(f"The folder {cwd} is not there.")
         self.git = Git(cwd, settings=_SETTINGS, seconds=seconds)
         self.top = self._find_top()
-        self.git = mute_filters(Git(self.top, settings=_SETTINGS, seconds=self._measure_rest()))
+        self.git = mute_filters(Git(self.top, settings=_SETTINGS, seconds=self.measure_rest()))
         self.head = self.read_or_empty("rev-parse", "--verify", "--quiet", "HEAD")
         if self.head and not self.has_commit(self.head):
             raise WorkUnknown(f"The repository {self.top} is damaged: git cannot read HEAD.")
@@ -56,7 +56,7 @@ class WorkTree:
     def run(self, *arguments: str, input: bytes = b"", most: int = -1) -> bytes:
         """Return what git says, at most `most` bytes. Raises WorkUnknown."""
         try:
-            return self.git.run(*arguments, input=input, seconds=self._measure_rest(), most=most)
+            return self.git.run(*arguments, input=input, seconds=self.measure_rest(), most=most)
         except GitFailed as error:
             if time.monotonic() >= self.deadline:
                 raise self._build_timeout() from error
@@ -69,8 +69,8 @@ class WorkTree:
     def read_or_empty(self, *arguments: str) -> str:
         """Return what git says; empty where it fails. Raises WorkUnknown where time is up."""
         with suppress(GitFailed):
-            return os.fsdecode(self.git.run(*arguments, seconds=self._measure_rest())).strip("\n")
-        self._measure_rest()
+            return os.fsdecode(self.git.run(*arguments, seconds=self.measure_rest())).strip("\n")
+        self.measure_rest()
         return ""
 
     def has_commit(self, name: str) -> bool:
@@ -79,10 +79,6 @@ class WorkTree:
             "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"
         )
         return bool(found)
-
-    def check_time(self) -> None:
-        """Raise WorkUnknown where the time is up."""
-        self._measure_rest()
 
     def find_empty_tree(self) -> str:
         """Return the name of the tree without files, in the repository's own kind of hash."""
@@ -112,7 +108,7 @@ class WorkTree:
             )
         return WorkUnknown(f"git cannot read the repository. {said}")
 
-    def _measure_rest(self) -> float:
+    def measure_rest(self) -> float:
         """Return the seconds that are left. Raises WorkUnknown where none are."""
         rest = self.deadline - time.monotonic()
         if rest <= 0:

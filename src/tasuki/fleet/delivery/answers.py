@@ -92,10 +92,7 @@ def answer_question(
         if not replace_question(database, agent, answered):
             raise NotPossible(_describe_other(agent_id))
         try:
-            if planned.boxes:
-                _tick_boxes(delivery, agent, question, planned.boxes)
-            else:
-                _type_answer(delivery, agent, planned)
+            _type_answer(delivery, agent, question, planned)
         except (NotPossible, PaneGone) as error:
             _reopen(database, agent, answered)
             raise NotPossible(str(error)) from error
@@ -198,21 +195,19 @@ def _plan_choices(
     return _PlannedAnswer(label, keys[boxes[0]])
 
 
-def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedAnswer) -> None:
-    if planned.text:
-        delivery.type_words(agent, planned.keys, planned.text)
-    else:
-        delivery.panes.press_keys(agent.pane, *planned.keys, pid=agent.pid or 0)
-
-
-def _tick_boxes(
-    delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion, keys: Sequence[str]
+def _type_answer(
+    delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion, planned: _PlannedAnswer
 ) -> None:
     def press(names: tuple[str, ...]) -> None:
         delivery.panes.press_keys(agent.pane, *names, pid=agent.pid or 0)
 
-    screen = QuestionScreen(question, lambda: _read_screen(delivery, agent)[1], press)
-    tick_boxes(screen, keys)
+    if planned.boxes:
+        screen = QuestionScreen(question, lambda: _read_screen(delivery, agent)[1], press)
+        tick_boxes(screen, planned.boxes)
+    elif planned.text:
+        delivery.type_words(agent, planned.keys, planned.text)
+    else:
+        press(planned.keys)
 
 
 def _await_taken(

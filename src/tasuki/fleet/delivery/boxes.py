@@ -58,7 +58,7 @@ def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
     """
     for _ in range(MOST_KEYS):
         seen = screen.await_shown()
-        wrong = _find_wrong(seen, keys)
+        wrong = next((one for one in seen.choices if one.is_ticked != (one.key in keys)), None)
         if wrong is None:
             break
         screen.press(wrong.keys)
@@ -72,10 +72,6 @@ def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
     if review and review.answers == 1 and is_reviewed(screen.question, review):
         time.sleep(3 * POLL_SECONDS)
         screen.press(review.choices[0].keys)
-
-
-def _find_wrong(seen: ScreenQuestion, keys: Collection[str]) -> ScreenChoice | None:
-    return next((one for one in seen.choices if one.is_ticked != (one.key in keys)), None)
 
 
 def _is_turned(screen: QuestionScreen, box: ScreenChoice) -> bool:

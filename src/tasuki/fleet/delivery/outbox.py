@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import build_update
@@ -63,8 +64,7 @@ def record_intent(
     intent = TypingIntent(
         intent_id, agent.id, handoff_id, kind, agent.pane, proof, time.time(), "intended"
     )
-    values = {name: getattr(intent, name) for name in intent.__struct_fields__}
-    connection.execute(_INSERT, values)
+    connection.execute(_INSERT, asdict(intent))
     return intent
 
 
@@ -118,9 +118,7 @@ class IntentMatcher:
     ) -> None:
         self.connection = connection
         self.agents = agents
-        self._open: dict[int, list[dict[str, Any]]] | None = None
-        if intents is not None:
-            self._open = _sort_by_agent(intents)
+        self._open = None if intents is None else _sort_by_agent(intents)
         self._changed: dict[str, dict[str, Any]] = {}
         self._ends: list[tuple[int, float, str, dict[str, Any]]] = []
 
@@ -142,13 +140,8 @@ class IntentMatcher:
             )
             if intent:
                 turn = "" if queued else event.turn
-                self._update_intent(
-                    intent,
-                    state="proven",
-                    proven_at=happened_at,
-                    turn=turn,
-                    turns_before=int(queued),
-                )
+                proof = {"state": "proven", "proven_at": happened_at, "turn": turn}
+                self._update_intent(intent, turns_before=int(queued), **proof)
                 for turn_end in self._ends_since(agent["id"], happened_at) if spooled else ():
                     self._apply_turn_end(intent, *turn_end)
         elif event.kind == "idle":
@@ -162,11 +155,8 @@ class IntentMatcher:
         self, intent: dict[str, Any], ended_at: float, turn: str, end: dict[str, Any]
     ) -> None:
         """End an intent where the turn's end is that of the turn it began."""
-        if (
-            intent["state"] != "proven"
-            or intent["ended_at"]
-            or not _is_own_end(intent, turn, ended_at)
-        ):
+        is_open = intent["state"] == "proven" and not intent["ended_at"]
+        if not is_open or not _is_own_end(intent, turn, ended_at):
             return
         if intent["turns_before"]:
             self._update_intent(intent, turns_before=intent["turns_before"] - 1)

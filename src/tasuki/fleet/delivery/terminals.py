@@ -121,15 +121,15 @@ class TerminalReader:
         screen, taken = capture, capture
         if above is None:
             screen = self.panes.capture_terminal(id, MOST_ABOVE)
-            above, taken = (
-                self._replace_above(pane, screen),
-                msgspec.structs.replace(screen, above=screen.above[-CHECKED_ROWS:]),
-            )
+            above = self._replace_above(pane, screen)
+            taken = msgspec.structs.replace(screen, above=screen.above[-CHECKED_ROWS:])
         excess = max(0, len(above) - MOST_ABOVE)
         _drop_first(pane, excess)
         pane.above, pane.history, pane.capture = above[excess:], screen.history, taken
         _hide_secrets(pane, [*pane.above, *screen.screen], screen.columns)
-        pane.tag = _build_tag(pane, screen)
+        end, shown = pane.first + len(pane.above), pane.shown[len(pane.above) :]
+        state = (pane.epoch, end, screen.columns, screen.cursor, shown)
+        pane.tag = hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()[:20]
 
     def _extend_above(
         self, pane: _Pane, id: str, capture: TerminalCapture
@@ -244,12 +244,6 @@ def join_rows(rows: Sequence[TerminalRow], columns: int) -> list[str]:
         )
         ties.append("wrapped" if row.continues else "full" if is_full else "")
     return ties
-
-
-def _build_tag(pane: _Pane, capture: TerminalCapture) -> str:
-    end = pane.first + len(pane.above)
-    state = (pane.epoch, end, capture.columns, capture.cursor, pane.shown[len(pane.above) :])
-    return hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()[:20]
 
 
 def _build_view(pane: _Pane, known: KnownTerminal) -> TerminalView:

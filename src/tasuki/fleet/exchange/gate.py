@@ -21,7 +21,7 @@ from tasuki.errors import Refused, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.exchange.host_list import build_database_clock, read_labels
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, MovePlan
 
 POLICY_FILE, KEY_FILE = "host-policy.toml", "host-key"
@@ -94,9 +94,8 @@ class HostGate:
         """Write the public half into this host's row; nothing on SQLite, which has one host."""
         if not self.database.is_sqlite:
             key = self.read_key().public_key().public_bytes_raw().hex()
-            own = sa.update(tables.hosts).where(tables.hosts.c.id == self.database.host)
             with self.database.write() as connection:
-                connection.execute(own.values(public_key=key))
+                update_row(connection, tables.hosts, self.database.host, public_key=key)
 
     def sign(self, receiver: str, id: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data of an order with the signature of this host, under `signed`."""

@@ -4,11 +4,12 @@ import time
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.exchange.host_list import FleetHostRow, find_host, format_seconds, load_host
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent, StepFailure
 
 GAVE_UP = "its host was given up"
@@ -38,15 +39,14 @@ def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
         )
     if host.state == "retired":
         raise NotPossible(f"The host {host.label} was retired: it has no agents.")
-    hosts, agents, now = tables.hosts, tables.agents, time.time()
+    agents, now = tables.agents, time.time()
     with database.write(alone=True) as connection:
-        query = sa.update(hosts).where(hosts.c.id == host.id).values(given_up_at=now)
-        connection.execute(query)
+        update_row(connection, tables.hosts, host.id, given_up_at=now)
         living = sa.select(agents).where(agents.c.host == host.id, agents.c.ended_at.is_(None))
         ids = []
         for row in map(dict, connection.execute(living).mappings().all()):
             states.end_agent(row, "lost", now, GAVE_UP)
-            connection.execute(sa.update(agents).where(agents.c.id == row["id"]).values(row))
+            update_row(connection, agents, row["id"], **row)
             text = f"Agent {row['id']} lost: {GAVE_UP}"
             log.note(connection, "agent", text, agent_id=row["id"])
             ids.append(row["id"])
@@ -70,11 +70,8 @@ def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) ->
         if row.step == "shut_down" and row.target_host:
             remedy = "Retry it: its successor on the other host has the work, and goes on."
         failure = StepFailure("host_given_up", row.step, sentence, remedy)
-        values = {
-            "state": "failed", "finished_at": now,
-            "failure": {name: getattr(failure, name) for name in failure.__struct_fields__},
-        }  # fmt: skip
-        connection.execute(sa.update(handoffs).where(handoffs.c.id == row.id).values(**values))
+        values = {"state": "failed", "finished_at": now, "failure": asdict(failure)}
+        update_row(connection, handoffs, row.id, **values)
         text = f"Handoff {row.id[:8]} failed at {row.step}: {sentence} {remedy}"
         log.note(
             connection, "alarm", text, agent_id=row.agent_id, handoff_id=row.id,

@@ -17,11 +17,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
 from tasuki.fleet.background import BackgroundWork, LifeSign
-from tasuki.fleet.exchange.host_list import (
-    HostDetails,
-    HostHarness,
-    build_database_clock,
-)
+from tasuki.fleet.exchange.host_list import HostDetails, HostHarness, build_database_clock
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -106,7 +106,12 @@ def list_hosts(database: FleetDatabase, *, retired: bool = False) -> list[FleetH
 
 
 def _parse_host(row: dict[str, Any], own: str) -> FleetHostRow:
-    details = _parse_details(row["details"])
+    content = row["details"]
+    try:
+        details = msgspec.convert(content or {}, HostDetails, strict=False)
+    except msgspec.ValidationError:  # a later tasuki may report it otherwise
+        stopped = isinstance(content, dict) and content.get("stopped") is True
+        details = HostDetails(stopped=stopped)
     seen = row["last_seen"]
     age = None if seen is None else max(0.0, row["now"] - seen)
     return FleetHostRow(
@@ -116,15 +121,6 @@ def _parse_host(row: dict[str, Any], own: str) -> FleetHostRow:
         given_up_at=row["given_up_at"], retired_at=row["retired_at"], details=details,
         agents=row["agents"],
     )  # fmt: skip
-
-
-def _parse_details(content: Any) -> HostDetails:
-    """Parse what a host reports of itself; a later tasuki may report it otherwise."""
-    try:
-        return msgspec.convert(content or {}, HostDetails, strict=False)
-    except msgspec.ValidationError:
-        stopped = isinstance(content, dict) and content.get("stopped") is True
-        return HostDetails(stopped=stopped)
 
 
 def _find_state(
@@ -235,9 +231,7 @@ def label_host(database: FleetDatabase, host_id: str, label: str) -> FleetHostRo
             )
     old = load_host(database, host_id)
     with database.write(alone=True) as connection:
-        hosts = tables.hosts
-        query = sa.update(hosts).where(hosts.c.id == host_id).values(given_label=name)
-        connection.execute(query)
+        update_row(connection, tables.hosts, host_id, given_label=name)
         text = f"The host {old.label} is now called {name or 'as its machine'}."
         log.note(connection, "host", text, data={"host": host_id})
     return load_host(database, host_id)

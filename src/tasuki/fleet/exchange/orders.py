@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.errors import HostAway, TasukiError
 from tasuki.fleet.exchange.gate import ORDER_SECONDS, HostGate
 from tasuki.fleet.exchange.host_list import check_reachable, load_host
-from tasuki.fleet.exchange.requests import build_error, pack_error
+from tasuki.fleet.exchange.requests import open_answer, pack_error
 from tasuki.fleet.handoff.engine import ORDER_LOOK_SECONDS, HandoffEngine
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 
@@ -55,7 +55,7 @@ class HostOrders:
             if status.state == "done":
                 if not alone:  # others may wait for the same one
                     self._forget(id)
-                return open_result(status.result)
+                return open_answer(status.result)
             if status.state == "gone":
                 raise HostAway(
                     f"The host {label} gave the order up. Nothing more is done. Try again."
@@ -86,13 +86,6 @@ class HostOrders:
         """Leave an order for a host, whenever it comes back; do not wait for it."""
         id = f"order-{key}"
         self.engine.give_order(host, id, name, self.gate.sign(host, id, name, arguments), "")
-
-
-def open_result(result: dict[str, Any]) -> Any:
-    """Return the value of a result, or raise the error that it holds."""
-    if "error" in result:
-        raise build_error(result)
-    return result.get("value")
 
 
 def carry_out_order(

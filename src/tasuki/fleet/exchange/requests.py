@@ -20,11 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki import errors
 from tasuki.errors import HostAway, TasukiError
 from tasuki.fleet.exchange.gate import QUESTION_SECONDS, HostGate
-from tasuki.fleet.exchange.host_list import (
-    build_database_clock,
-    check_reachable,
-    load_host,
-)
+from tasuki.fleet.exchange.host_list import build_database_clock, check_reachable, load_host
 from tasuki.fleet.exchange.listener import build_host_channel, notify
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -76,7 +72,7 @@ class HostRequests:
                 news.wait(min(left, LOOK_SECONDS))
                 news.clear()
                 if (answer := self._fetch_answer(id)) is not None:
-                    return _open_answer(answer)
+                    return open_answer(answer)
         finally:
             with self._lock:
                 self._waiting.pop(id, None)
@@ -182,14 +178,14 @@ def pack_error(error: TasukiError) -> dict[str, Any]:
             "code": getattr(error, "code", "")}  # fmt: skip
 
 
-def _open_answer(content: Mapping[str, Any]) -> Any:
+def open_answer(content: Mapping[str, Any]) -> Any:
     """Return the value of an answer, or raise the error that it holds."""
-    if "error" not in content:
-        return content["value"]
-    raise build_error(content)
+    if "error" in content:
+        raise _build_error(content)
+    return content.get("value")
 
 
-def build_error(content: Mapping[str, Any]) -> TasukiError:
+def _build_error(content: Mapping[str, Any]) -> TasukiError:
     """Build the error that another host reported."""
     from tasuki.fleet.store.failures import StepFailed
 

@@ -8,7 +8,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,7 +15,7 @@ from tasuki.errors import PersonaNotFound, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.agents import personas
 from tasuki.fleet.store import log, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, store_row
 
 PIECE_BYTES = 1 << 20
 """Bytes of one piece of a parcel. Each is a transaction: while one lasts, the log of all hosts waits."""
@@ -31,12 +30,9 @@ def store_document(database: FleetDatabase, handoff_id: str, content: str) -> No
     """Store the document of a handoff, or replace it."""
     if database.is_sqlite:
         return
-    documents = tables.documents
     values = {"content": content.replace("\0", "\ufffd"), "changed_at": time.time()}
     with database.write(synced=False) as connection:
-        query = sa.update(documents).where(documents.c.handoff_id == handoff_id)
-        if not connection.execute(query.values(**values)).rowcount:
-            connection.execute(sa.insert(documents).values(handoff_id=handoff_id, **values))
+        store_row(connection, tables.documents, {"handoff_id": handoff_id}, values)
 
 
 def load_document(database: FleetDatabase, handoff_id: str) -> str | None:
@@ -129,7 +125,8 @@ def _share_file(
         return
     is_changed_here = own is not None and _digest(own) != synced.get(name)
     if theirs is None or (is_changed_here and _digest(theirs) == synced.get(name)):
-        _write_shared(connection, host, slug, name, own or "", is_new=theirs is None)
+        values = {"content": own or "", "changed_at": time.time(), "host": host}
+        store_row(connection, tables.persona_files, {"slug": slug, "name": name}, values)
         return
     if own and is_changed_here:
         kept = folder / f"{name}.before-{time.strftime('%Y%m%dT%H%M%S')}"
@@ -149,18 +146,6 @@ def _read_shared(connection: sa.Connection, slug: str) -> dict[str, str]:
     files = tables.persona_files.c
     query = sa.select(files.name, files.content).where(files.slug == slug)
     return {row.name: row.content for row in connection.execute(query)}
-
-
-def _write_shared(
-    connection: sa.Connection, host: str, slug: str, name: str, content: str, *, is_new: bool
-) -> None:
-    files = tables.persona_files
-    values: dict[str, Any] = {"content": content, "changed_at": time.time(), "host": host}
-    if is_new:
-        connection.execute(sa.insert(files).values(slug=slug, name=name, **values))
-        return
-    own = (files.c.slug == slug) & (files.c.name == name)
-    connection.execute(sa.update(files).where(own).values(**values))
 
 
 def _read_own(path: Path) -> str | None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from tasuki.errors import KeptCopyDamaged, ThreadNotFound, ThreadUnreadable
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, store_row
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness.parts import find_file, list_parts
 from tasuki.threads import catalog
@@ -80,7 +80,7 @@ def _store_parts(
     import zstandard
 
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-    blocks, copies = tables.thread_blocks, tables.thread_copies
+    blocks = tables.thread_blocks
     counts, stored = [], 0
     with database.open_transaction() as connection:
         # One at a time for an agent: a turn's end and a move may store it at once.
@@ -104,9 +104,7 @@ def _store_parts(
         tails = tuple(_read_tail(part, part.length) for part in opened)
         row = msgspec.to_builtins(StoredThread(record, tails, tuple(counts)))
         values = {"record": row, "stored_at": time.time()}
-        query = sa.update(copies).where(copies.c.agent_id == agent_id)
-        if not connection.execute(query.values(**values)).rowcount:
-            connection.execute(sa.insert(copies).values(agent_id=agent_id, **values))
+        store_row(connection, tables.thread_copies, {"agent_id": agent_id}, values)
     return stored
 
 

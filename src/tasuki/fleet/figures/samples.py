@@ -56,30 +56,23 @@ class ContextSampler:
         later: list[dict[str, Any]] = []
         with self._lock:
             for sample in samples:
-                self._sort(sample, new, later)
+                last = self._last.get(sample.agent_id)
+                if last:
+                    sample = _fill(sample, last)
+                    if sample.at < last.at or replace(sample, at=last.at) == last:
+                        continue
+                if last and sample.at - last.at < REST_SECONDS:
+                    sample = replace(sample, at=last.at)
+                    later.append({f"b_{name}": value for name, value in asdict(sample).items()})
+                else:
+                    new.append(asdict(sample))
+                self._last[sample.agent_id] = sample
             if len(self._last) > MOST_KNOWN:
                 self._last.clear()
         if new:
             connection.execute(_INSERT, new)
         if later:
             connection.execute(_UPDATE, later)
-
-    def _sort(
-        self, sample: ContextSample, new: list[dict[str, Any]], later: list[dict[str, Any]]
-    ) -> None:
-        last = self._last.get(sample.agent_id)
-        if last and sample.at < last.at:
-            return
-        if last:
-            sample = _fill(sample, last)
-            if replace(sample, at=last.at) == last:
-                return
-        if last and sample.at - last.at < REST_SECONDS:
-            sample = replace(sample, at=last.at)
-            later.append({f"b_{name}": value for name, value in asdict(sample).items()})
-        else:
-            new.append(asdict(sample))
-        self._last[sample.agent_id] = sample
 
 
 def _fill(sample: ContextSample, last: ContextSample) -> ContextSample:

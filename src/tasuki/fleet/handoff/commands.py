@@ -18,7 +18,7 @@ from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
 from tasuki.fleet.handoff.workflow import HandoffShape
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan
 from tasuki.text_safety import clean_text
 
@@ -238,20 +238,10 @@ def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str
 def _mark_running(
     connection: sa.Connection, handoff: FleetHandoff, first: str, **values: Any
 ) -> FleetHandoff:
-    handoffs = tables.handoffs
-    connection.execute(
-        sa.update(handoffs)
-        .where(handoffs.c.id == handoff.id)
-        .values(
-            state="running",
-            step=first,
-            attempt=handoff.attempt + 1,
-            failure=None,
-            finished_at=None,
-            **values,
-        )
-    )
-    text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {handoff.attempt + 1})."
+    attempt = handoff.attempt + 1
+    values |= {"state": "running", "step": first, "attempt": attempt}
+    update_row(connection, tables.handoffs, handoff.id, failure=None, finished_at=None, **values)
+    text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {attempt})."
     note_state(connection, text, handoff.agent_id, handoff.id, "retried")
     return queries.load_handoff(connection, handoff.id)
 

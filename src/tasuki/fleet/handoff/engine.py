@@ -275,9 +275,8 @@ class HandoffEngine:
         return run_order
 
     def _take_workflows(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
-        schema = None if engine.dialect.name == "sqlite" else SCHEMA
         table = self._build_workflow_table()
-        if not former_hosts or not sa.inspect(engine).has_table(table.name, schema):
+        if not former_hosts or not sa.inspect(engine).has_table(table.name, table.schema):
             return
         with engine.begin() as connection:
             for former in former_hosts:
@@ -298,15 +297,9 @@ class HandoffEngine:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""
         assert self._workflow
         shape = start.shape
-        words: tuple[Any, ...] = (
-            start.id,
-            start.attempt,
-            start.first,
-            shape.from_thread,
-            shape.fork,
-        )
-        if shape.move:  # an older tasuki does not know the word
-            words = (*words, shape.move)
+        move = [shape.move] if shape.move else []  # an older tasuki does not know the word
+        words: tuple[Any, ...] = (start.id, start.attempt, start.first, shape.from_thread)
+        words = (*words, shape.fork, *move)
         with self._lock, SetWorkflowID(start.name):
             DBOS.enqueue_workflow(start.queue, self._workflow, *words)
 

@@ -138,19 +138,15 @@ def check_document(context: StepContext, handoff: FleetHandoff) -> str:
     path = Path(handoff.file_path)
     documents.read_document(path)
     received = _find_received_document(context, agent)
-    notes = documents.complete_document(
-        path, agent, handoff, received
-    ) + documents.note_missing_document(received)
-    if lesson_count := propose_lessons(
-        context.database, context.lifecycle.root, handoff, documents.read_document(path)
-    ):
-        notes = (
-            *notes,
-            f"Lessons that it proposes: {lesson_count}. Review them: tasuki persona lessons {handoff.persona}",
+    notes = [*documents.complete_document(path, agent, handoff, received)]
+    notes += documents.note_missing_document(received)
+    root, text = context.lifecycle.root, documents.read_document(path)
+    if count := propose_lessons(context.database, root, handoff, text):
+        notes.append(
+            f"Lessons that it proposes: {count}. Review them: tasuki persona lessons {handoff.persona}"
         )
-    context.update_handoff(
-        handoff, author=handoff.author or "agent", notes=[*handoff.notes, *notes]
-    )
+    author = handoff.author or "agent"
+    context.update_handoff(handoff, author=author, notes=[*handoff.notes, *notes])
     return " ".join(notes)
 
 
@@ -258,11 +254,8 @@ def _load_running_agent(context: StepContext, handoff: FleetHandoff) -> FleetAge
 
 def _has_document(handoff: FleetHandoff) -> bool:
     """Whether a retry finds the document that the attempt before waited for."""
-    return (
-        handoff.attempt > 1
-        and bool(handoff.file_path)
-        and documents.is_document_ready(Path(handoff.file_path))
-    )
+    is_retry = handoff.attempt > 1 and bool(handoff.file_path)
+    return is_retry and documents.is_document_ready(Path(handoff.file_path))
 
 
 def _reserve_path(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> Path:

@@ -196,17 +196,9 @@ class StepRunner:
         return True
 
     def _end_step(self, handoff: FleetHandoff, name: str, note: str) -> None:
+        note = Redactor().redact_line(note, NOTE_CHARACTERS)
         with self.database.write() as connection:
-            connection.execute(
-                _END_STEP,
-                _build_end(
-                    self.database.read_clock(),
-                    handoff,
-                    name,
-                    "ok",
-                    Redactor().redact_line(note, NOTE_CHARACTERS),
-                ),
-            )
+            self._write_end(connection, handoff, name, "ok", note)
             self._note(connection, handoff, f"{name} is done", name)
         self.changes.notify([handoff.agent_id])
 
@@ -221,20 +213,9 @@ class StepRunner:
         state = "uncertain" if code in UNCERTAIN_CODES else "failed"
         failure = StepFailure(code, name, sentence, remedy)
         with self.database.write() as connection:
-            handoffs = tables.handoffs
-            connection.execute(
-                _END_STEP, _build_end(self.database.read_clock(), handoff, name, "failed", sentence)
-            )
-            changed = connection.execute(
-                sa.update(handoffs)
-                .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
-                .values(
-                    state=state,
-                    failure=msgspec.to_builtins(failure),
-                    finished_at=self.database.read_clock(),
-                )
-            )
-            if not changed.rowcount:
+            self._write_end(connection, handoff, name, "failed", sentence)
+            built = msgspec.to_builtins(failure)
+            if not self._settle(connection, handoff, state=state, failure=built):
                 return False
             log.note(
                 connection, "alarm", f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}",
@@ -303,15 +284,7 @@ class StepRunner:
 
     def _finish_handoff(self, handoff: FleetHandoff) -> None:
         with self.database.write() as connection:
-            handoffs = tables.handoffs
-            done = connection.execute(
-                sa.update(handoffs)
-                .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
-                .values(
-                    state="done", step="done", finished_at=self.database.read_clock(), failure=None
-                )
-            )
-            if done.rowcount:
+            if self._settle(connection, handoff, state="done", step="done", failure=None):
                 title = f"Handoff of {handoff.persona} is done"
                 if handoff.fork:
                     title = f"Fork of agent {handoff.agent_id} is done"
@@ -324,6 +297,19 @@ class StepRunner:
                     handoff_id=handoff.id,
                 )  # fmt: skip
         self.changes.notify([handoff.agent_id])
+
+    def _write_end(
+        self, connection: sa.Connection, handoff: FleetHandoff, name: str, outcome: str, note: str
+    ) -> None:
+        end = {"now": self.database.read_clock(), "what": outcome, "said": note}
+        connection.execute(_END_STEP, {**_build_key(handoff, name), **end})
+
+    def _settle(self, connection: sa.Connection, handoff: FleetHandoff, **values: Any) -> bool:
+        """Write how a handoff ended; return whether it was still under way."""
+        handoffs = tables.handoffs
+        is_open = (handoffs.c.id == handoff.id) & (handoffs.c.state == "running")
+        values["finished_at"] = self.database.read_clock()
+        return connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount > 0
 
     def _note(self, connection: sa.Connection, handoff: FleetHandoff, text: str, step: str) -> None:
         log.note(
@@ -381,12 +367,6 @@ def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
 
 def _build_key(handoff: FleetHandoff, name: str) -> dict[str, Any]:
     return {"of": handoff.id, "try": handoff.attempt, "named": name}
-
-
-def _build_end(
-    now: float, handoff: FleetHandoff, name: str, outcome: str, note: str
-) -> dict[str, Any]:
-    return {**_build_key(handoff, name), "now": now, "what": outcome, "said": note}
 
 
 _IS_STEP = (

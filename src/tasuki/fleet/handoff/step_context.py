@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import sqlalchemy as sa
-
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import PaneGone
 from tasuki.fleet import prompts
@@ -21,6 +19,7 @@ from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 
@@ -129,11 +128,7 @@ class StepContext:
 
     def update_handoff(self, handoff: FleetHandoff, **values: object) -> None:
         with self.database.write(synced=False) as connection:
-            connection.execute(
-                sa.update(tables.handoffs)
-                .where(tables.handoffs.c.id == handoff.id)
-                .values(**values)
-            )
+            update_row(connection, tables.handoffs, handoff.id, **values)
 
 
 def _build_proof(handoff: FleetHandoff, kind: str) -> str:

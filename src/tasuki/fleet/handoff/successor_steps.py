@@ -24,6 +24,7 @@ from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.fork_steps import build_fork_request
 from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
 from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.text_safety import clean_for_display, shorten_to_line
@@ -240,11 +241,7 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             id = context.lifecycle.insert_agent(
                 connection, request, old.id, beside=old.id if current.move else None
             )
-        connection.execute(
-            sa.update(tables.handoffs)
-            .where(tables.handoffs.c.id == handoff.id)
-            .values(successor_id=id)
-        )
+        update_row(connection, tables.handoffs, handoff.id, successor_id=id)
     return id
 
 

@@ -192,10 +192,9 @@ class EventCorrelator:
                 continue
             if not _may_belong_to(row, received.post):
                 continue
-            resumed = received.event.kind in ("started", "prompt") and received.at > (
-                row["ended_at"] or 0
-            )
-            if has_ended(row) and not resumed:
+            is_later = received.at > (row["ended_at"] or 0)
+            is_resumed = received.event.kind in ("started", "prompt") and is_later
+            if has_ended(row) and not is_resumed:
                 return row
         return None
 
@@ -288,26 +287,16 @@ def find_caller(
     """
     running = queries.list_agents(database, ended=False, host=host)
     candidates = [agent for agent in running if agent.ordered_at is not None or agent.adopted]
+    id = queries.find_agent_by_token(database, hash_token(token)) if token else None
     caller = (
-        _find_caller_by_token(database, token, candidates)
+        next((agent for agent in candidates if agent.id == id), None)
         or _find_caller_by_session(sessions, candidates)
         or _find_caller_by_process(processes, candidates)
     )
-    if (
-        caller
-        and caller.session
-        and sessions
-        and _find_caller_by_session(sessions, [caller]) is None
-    ):
+    has_session = caller is not None and bool(caller.session and sessions)
+    if caller and has_session and _find_caller_by_session(sessions, [caller]) is None:
         return None
     return caller
-
-
-def _find_caller_by_token(
-    database: FleetDatabase, token: str, candidates: Sequence[FleetAgent]
-) -> FleetAgent | None:
-    id = queries.find_agent_by_token(database, hash_token(token)) if token else None
-    return next((agent for agent in candidates if agent.id == id), None)
 
 
 def _find_caller_by_session(

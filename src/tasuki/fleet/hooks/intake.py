@@ -280,7 +280,9 @@ class _EventBatch:
         for received in self.events:
             agent = correlator.find_agent(received)
             if received.post.event_id in seen:
-                _reset_skill(agent, received)
+                # Its answer was lost: it comes from the spool, or the connection broke after the commit.
+                if agent and received.event.kind == "started":
+                    agent["skill_at"] = None
                 continue
             seen.add(received.post.event_id or "-")
             seen.discard("-")
@@ -313,11 +315,8 @@ class _EventBatch:
         was_working = states.has_running_turn(agent)
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))
         assert control is not None
-        if (
-            event.kind == "started"
-            and agent["registered_at"] is None
-            and not control.starts_at_prompt
-        ):
+        is_new = event.kind == "started" and agent["registered_at"] is None
+        if is_new and not control.starts_at_prompt:
             agent["registered_at"] = received.at
         states.apply_event(
             agent, event, received.at,
@@ -390,15 +389,6 @@ class _EventBatch:
             "event_id": post.event_id or None, "at": received.at, "received_at": time.time(),
             "kind": event.kind, "agent_id": agent["id"], "handoff_id": None, "text": text, "data": data,
         }  # fmt: skip
-
-
-def _reset_skill(agent: Row | None, received: ReceivedEvent) -> None:
-    """Forget that the skill was given where a start arrives again: its answer was lost.
-
-    It comes from the spool; or the connection to the database broke after the commit.
-    """
-    if agent and received.event.kind == "started":
-        agent["skill_at"] = None
 
 
 def _complete_first_turn(agent: Row, event: AgentEvent, happened_at: float) -> None:

@@ -62,13 +62,9 @@ def read_post(path: Path) -> HookPost | None:
     head, empty, body = content.partition(b"\n\n")
     if not empty:
         return None
-    return build_post(_parse_headers(head), body, spooled=True)
-
-
-def _parse_headers(head: bytes) -> dict[str, str]:
-    lines = head.decode("utf-8", "replace").split("\n")
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+    pairs = (line.partition(":") for line in head.decode("utf-8", "replace").split("\n"))
+    fields = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return build_post(fields, body, spooled=True)
 
 
 def build_post(fields: dict[str, str], body: bytes, *, spooled: bool) -> HookPost | None:

@@ -12,7 +12,7 @@ from tasuki.fleet.exchange.host_list import find_host
 from tasuki.fleet.hosts import count_alive
 from tasuki.fleet.membership.roles import build_role_name, execute, require_owner
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.log import note
 
 STILL_OWNS = "2BP01"
@@ -48,8 +48,7 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
         if not database.is_sqlite:
             require_owner(connection)
         now = time.time()
-        hosts = tables.hosts
-        connection.execute(sa.update(hosts).where(hosts.c.id == id).values(retired_at=now))
+        update_row(connection, tables.hosts, id, retired_at=now)
         note(connection, "host", f"The host {label} was retired.", data={"host": id})
     role = "shared" if database.is_sqlite else retire_role(database, id)
     return {"id": id, "label": label, "retired_at": now, "role": role}

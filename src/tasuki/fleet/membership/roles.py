@@ -17,7 +17,7 @@ from tasuki.errors import NotPossible, ServerFailed
 from tasuki.fleet.handoff.engine import SCHEMA
 from tasuki.fleet.membership.join_function import build_join_function, run_statement
 from tasuki.fleet.store import schema, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.start_errors import HOST_ROLE_PREFIX
 
 HOSTS_PREFIX = "tasuki_hosts_"
@@ -161,7 +161,9 @@ def _prepare_groups(connection: sa.Connection) -> RoleRights:
     for group in (rights.hosts_group, rights.join_group):
         if not connection.execute(query, {"name": group}).scalar():
             execute(connection, "CREATE ROLE {} NOLOGIN", group)
-        _allow_connecting(connection, rights, group)
+        may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
+        if not connection.execute(may_connect, {"name": group}).scalar():
+            execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
         execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", rights.schema, group)
     _allow_rows(connection, rights, rights.schema)
     for name in READ_ONLY:
@@ -191,12 +193,6 @@ def _close_schema(connection: sa.Connection, rights: RoleRights) -> None:
             f"that, once, as a superuser of PostgreSQL in the database {rights.database}: "
             f"{_compose(connection, statements, *names)}"
         )
-
-
-def _allow_connecting(connection: sa.Connection, rights: RoleRights, group: str) -> None:
-    query = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
-    if not connection.execute(query, {"name": group}).scalar():
-        execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
 
 
 def _allow_rows(connection: sa.Connection, rights: RoleRights, schema_name: str) -> None:
@@ -235,10 +231,8 @@ def record_role(database: FleetDatabase, host_id: str) -> None:
     """Record with which role of PostgreSQL a host works; nothing on SQLite."""
     if database.is_sqlite:
         return
-    hosts = tables.hosts
     with database.write() as connection:
-        role = sa.cast(sa.func.current_user(), sa.Text)
-        connection.execute(sa.update(hosts).where(hosts.c.id == host_id).values(role=role))
+        update_row(connection, tables.hosts, host_id, role=sa.cast(sa.func.current_user(), sa.Text))
 
 
 @contextmanager

@@ -140,13 +140,10 @@ def set_place(url: sa.URL, place: str) -> sa.URL:
     else:
         name, _, port = place.partition(":")
     port = port or known
-    if not name or any(c in name for c in "/@?#%, ") or (port and not _is_port(port)):
+    is_port = not port or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
+    if not name or any(c in name for c in "/@?#%, ") or not is_port:
         raise NotPossible(f"{place!r} is no HOST or HOST:PORT; an address of IPv6: [ADDRESS]:PORT")
     return url.set(host=name, port=int(port) if port else None, query=query)
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 0 < int(text) < 65536
 
 
 def render_url(url: sa.URL) -> str:

@@ -60,7 +60,7 @@ def create_postgres_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
         }  # fmt: skip
     engine = sa.create_engine(url, connect_args=arguments, **options)
     sa.event.listen(engine, "handle_error", _mark_away)
-    sa.event.listen(engine, "connect", _prepare_session)
+    sa.event.listen(engine, "connect", lambda raw, _record: _execute_alone(raw, _SESSION))
     sa.event.listen(engine, "checkin", _note_return)
     sa.event.listen(engine, "checkout", _check_idle)
     return engine
@@ -80,10 +80,6 @@ def connect_alone(url: str, **parameters: Any) -> "psycopg.Connection":
 def _build_arguments(url: str | sa.URL, parameters: dict[str, Any]) -> dict[str, Any]:
     known = sa.make_url(url).query
     return {k: value for k, value in {**PARAMETERS, **parameters}.items() if k not in known}
-
-
-def _prepare_session(connection: Any, _record: Any) -> None:
-    _execute_alone(connection, _SESSION)
 
 
 def _execute_alone(connection: Any, statement: str) -> None:

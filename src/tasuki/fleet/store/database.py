@@ -137,6 +137,21 @@ def build_update(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
     return sa.update(table).where(table.c.id == sa.bindparam("b_id")).values(values)
 
 
+def update_row(connection: sa.Connection, table: sa.Table, id: int | str, /, **values: Any) -> None:
+    """Change columns of the row that a table's key, of one column, names."""
+    (key,) = table.primary_key
+    connection.execute(sa.update(table).where(key == id).values(**values))
+
+
+def store_row(
+    connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """Change the row with these values in its key, or insert it."""
+    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
+    if not connection.execute(sa.update(table).where(same).values(**values)).rowcount:
+        connection.execute(sa.insert(table).values(**key, **values))
+
+
 def give_back_pages(connection: sa.Connection, pages: int) -> bool:
     """Give some free pages of SQLite's file back to the disk; return whether as many are left."""
     (kind,) = connection.exec_driver_sql("PRAGMA auto_vacuum").one()

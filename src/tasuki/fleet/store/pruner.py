@@ -78,7 +78,9 @@ class FleetPruner(BackgroundWork):
             return 0
         before = time.time() - days * DAY_SECONDS
         rows = sum(self._delete_in_pieces(query, stop) for query in _build_deletions(before))
-        rows += self._prune_workflows(before, stop)
+        while not stop.is_set() and (ended := self.engine.delete_ended(before)):
+            rows += ended
+            stop.wait(0.05)
         for path in self._find_old_files(before):
             if stop.is_set():
                 break
@@ -101,13 +103,6 @@ class FleetPruner(BackgroundWork):
             fits = int(piece * min(2.0, max(0.5, PIECE_SECONDS / max(took, 1e-6))))
             piece = max(10, min(MOST_PIECE, fits))
             stop.wait(max(LEAST_REST_SECONDS, REST_FACTOR * took))
-        return deleted
-
-    def _prune_workflows(self, before: float, stop: threading.Event) -> int:
-        deleted = 0
-        while not stop.is_set() and (ended := self.engine.delete_ended(before)):
-            deleted += ended
-            stop.wait(0.05)
         return deleted
 
     def _shrink_files(self, stop: threading.Event) -> None:
@@ -177,24 +172,17 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
             for table in (events, alerts, intents, samples, goals)
         ),
     )
-    yield lambda most: _build_oldest_deletion(events, events.c.received_at, before, most)
-    yield lambda most: _build_deletion(alerts, alerts.c.id, alerts.c.at < before, most)
-    yield lambda most: _build_deletion(
-        steps, steps.c.handoff_id, steps.c.handoff_id.in_(settled), most
-    )
-    yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
-    yield lambda most: _build_oldest_deletion(samples, samples.c.at, before, most)
+    yield partial(_build_oldest_deletion, events, events.c.received_at, before)
+    yield partial(_build_deletion, alerts, alerts.c.at < before)
+    yield partial(_build_deletion, steps, steps.c.handoff_id.in_(settled))
+    yield partial(_build_deletion, intents, is_typed)
+    yield partial(_build_oldest_deletion, samples, samples.c.at, before)
     is_done = (goals.c.state == "typed") & (goals.c.typed_at < before)
-    yield lambda most: _build_deletion(goals, goals.c.id, is_done, most)
-    for table, key, condition in (
-        (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
-        (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),
-        (parcels, parcels.c.handoff_id, parcels.c.handoff_id.in_(settled)),
-    ):
-        yield partial(_build_deletion, table, key, condition)
-    yield lambda most: _build_deletion(
-        agents, agents.c.id, (agents.c.ended_at < before) & ~needed, most
-    )
+    yield partial(_build_deletion, goals, is_done)
+    yield partial(_build_deletion, blocks, blocks.c.agent_id.in_(gone_agents))
+    yield partial(_build_deletion, copies, copies.c.agent_id.in_(gone_agents))
+    yield partial(_build_deletion, parcels, parcels.c.handoff_id.in_(settled))
+    yield partial(_build_deletion, agents, (agents.c.ended_at < before) & ~needed)
 
 
 def _build_oldest_deletion(
@@ -207,9 +195,9 @@ def _build_oldest_deletion(
     return sa.delete(table).where(id.in_(old))
 
 
-def _build_deletion(
-    table: sa.Table, key: sa.Column[Any], condition: sa.ColumnElement[bool], most: int
-) -> sa.Delete:
+def _build_deletion(table: sa.Table, condition: sa.ColumnElement[bool], most: int) -> sa.Delete:
+    """Build a deletion of a few rows, or of all that share the first column of their keys."""
+    key = next(iter(table.primary_key))
     few = sa.select(key).where(condition).limit(most)
     return sa.delete(table).where(key.in_(few))
 

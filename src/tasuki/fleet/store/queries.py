@@ -55,14 +55,13 @@ def list_personas(database: FleetDatabase, *, retired: bool | None = False) -> l
     query = sa.select(tables.personas).order_by(tables.personas.c.slug)
     if retired is not None:
         query = query.where(column.is_not(None) if retired else column.is_(None))
-    with database.read() as connection:
-        return _load_rows(Persona, connection, query)
+    return load_rows(Persona, database, query)
 
 
 def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
     """Load the personas of some slugs, within a transaction."""
     query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
-    return _load_rows(Persona, connection, query)
+    return load_rows(Persona, connection, query)
 
 
 def load_persona(source: QuerySource, slug: str) -> Persona:
@@ -103,8 +102,7 @@ def list_agents(
         query = query.where(table.c.persona == _clean_text(persona))
     if host:
         query = query.where(table.c.host == host)
-    with database.read() as connection:
-        return _load_rows(FleetAgent, connection, _limit_query(query, limit))
+    return load_rows(FleetAgent, database, _limit_query(query, limit))
 
 
 def list_recent_agents(
@@ -124,7 +122,7 @@ def list_recent_agents(
         query = query.where(table.c.id.in_(sorted(ids)))
     else:
         query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
-    return _load_rows(FleetAgent, connection, _limit_query(query, limit))
+    return load_rows(FleetAgent, connection, _limit_query(query, limit))
 
 
 def list_newest_of_personas(
@@ -143,8 +141,7 @@ def list_newest_of_personas(
         .group_by(agents.c.persona)
     )
     query = sa.select(agents).where(agents.c.id.in_(newest), agents.c.state.in_(sorted(states)))
-    with database.read() as connection:
-        return _load_rows(FleetAgent, connection, query.order_by(agents.c.id))
+    return load_rows(FleetAgent, database, query.order_by(agents.c.id))
 
 
 def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
@@ -194,8 +191,7 @@ def list_handoff_page(
     runs = sa.case((table.c.state == "running", 1), else_=0)
     query = sa.select(table).where(table.c.state.in_(sorted(states)))
     query = query.order_by(runs, table.c.created_at.desc(), table.c.id).limit(limit).offset(skip)
-    with database.read() as connection:
-        return _load_rows(FleetHandoff, connection, query)
+    return load_rows(FleetHandoff, database, query)
 
 
 def count_handoffs(database: FleetDatabase) -> dict[str, int]:
@@ -237,8 +233,7 @@ def list_handoffs(
     for name, value in conditions.items():
         if value is not None:
             query = query.where(table.c[name] == value)
-    with _read(source) as connection:
-        return _load_rows(FleetHandoff, connection, _limit_query(query, limit))
+    return load_rows(FleetHandoff, source, _limit_query(query, limit))
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
@@ -246,7 +241,7 @@ def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> l
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
     query = query.where(table.c.agent_id.in_(sorted(agents)), ~table.c.fork)
-    return _load_rows(FleetHandoff, connection, query)
+    return load_rows(FleetHandoff, connection, query)
 
 
 def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandoff | None:
@@ -323,8 +318,7 @@ def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
         .where(table.c.handoff_id == _clean_text(handoff_id))
         .order_by(table.c.attempt, table.c.started_at)
     )
-    with database.read() as connection:
-        return _load_rows(StepRun, connection, query)
+    return load_rows(StepRun, database, query)
 
 
 # -- the log ---------------------------------------------------------------------------
@@ -371,15 +365,9 @@ def list_lines_after(
     write lines that belong before them.
     """
     query = _FIND_LINES if database.is_sqlite else _FIND_SETTLED_LINES
-    parameters: dict[str, Any] = {"xid": place.xid, "after": place.id, "most": limit}
+    parameters = {"xid": place.xid, "after": place.id, "most": limit}
     if agent_id is not None:
-        query, parameters = (
-            query.where(tables.events.c.agent_id == sa.bindparam("of")),
-            {
-                **parameters,
-                "of": agent_id,
-            },
-        )
+        query = query.where(tables.events.c.agent_id == agent_id)
     with database.read() as connection:
         rows = connection.execute(query, parameters).all()
     return [(LogPlace(row[0], row[1]), _parse_columns(FleetEvent, row[1:])) for row in rows]
@@ -412,12 +400,9 @@ def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
     """Build the chains of a persona's agents, oldest first. Raises PersonaNotFound."""
     with database.read() as connection:
         load_persona(connection, slug)
-        query = (
-            sa.select(tables.agents)
-            .where(tables.agents.c.persona == slug)
-            .order_by(tables.agents.c.id)
-        )
-        rows = _load_rows(FleetAgent, connection, query)
+        agents = tables.agents.c
+        query = sa.select(tables.agents).where(agents.persona == slug).order_by(agents.id)
+        rows = load_rows(FleetAgent, connection, query)
         handoffs = list_handoffs(connection, persona=slug)
     by_agent = _select_handoffs([handoff for handoff in handoffs if not handoff.fork])
     forks = {handoff.successor_id: handoff for handoff in handoffs if handoff.fork}
@@ -452,11 +437,12 @@ def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
     return msgspec.convert({str(name): row[name] for name in row}, kind)
 
 
-def _load_rows(kind: type[T], connection: sa.Connection, query: "sa.Select[Any]") -> list[T]:
+def load_rows(kind: type[T], source: QuerySource, query: "sa.Select[Any]") -> list[T]:
     """Load all rows of a query into structs; columns that callers do not see are left out."""
-    result = connection.execute(query)
-    names = tuple(map(str, result.keys()))
-    return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
+    with _read(source) as connection:
+        result = connection.execute(query)
+        names = tuple(map(str, result.keys()))
+        return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
 
 
 def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":

@@ -15,7 +15,7 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.redact.screen import redact_screen, replace_characters
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness.dialogs import (
     find_cut,
@@ -298,9 +298,7 @@ def replace_question(
         values: dict[str, object] = {"question": dump_question(question)}
         if question and (agent.question is None or question.mark != agent.question.mark):
             values["waiting_for"] = shorten_to_line(question.text, 200)
-        connection.execute(
-            sa.update(tables.agents).where(tables.agents.c.id == agent.id).values(**values)
-        )
+        update_row(connection, tables.agents, agent.id, **values)
         log.note(connection, "question", _describe_new(question), agent_id=agent.id)
     return True
 

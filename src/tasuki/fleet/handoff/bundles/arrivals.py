@@ -157,13 +157,9 @@ def _get_shape(commit: str, last: str, git: Git) -> WorkShape:
 def _save_snapshot(target: Repository, id: str) -> str:
     """Return the hash of a commit that holds HEAD, index and files as they are."""
     with open_private_folder(target) as private:
-        return make_commits(_reread(target), private, read_status(target), name_pack(id))[1]
-
-
-def _reread(target: Repository) -> Repository:
-    fresh = open_repository(target.top)
-    fresh.git.inherited = target.git.inherited
-    return fresh
+        fresh = open_repository(target.top)
+        fresh.git.inherited = target.git.inherited
+        return make_commits(fresh, private, read_status(target), name_pack(id))[1]
 
 
 # ---- receiving ---------------------------------------------------------------------------------

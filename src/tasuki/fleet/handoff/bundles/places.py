@@ -68,16 +68,14 @@ def plan_place(
         raise NotPossible(
             f"The repository {state.top} has no commit yet. Fetch it from its origin first."
         )
-    clean = not state.dirty and not state.problem and state.branch == packed_branch != ""
-    if (
-        not is_taken(state.top, taken)
-        and clean
-        and not wanted
-        and not is_sparse(repository)
-        and is_forward(repository, commit)
-    ):
+    is_clean = not state.dirty and not state.problem and state.branch == packed_branch != ""
+    is_free = is_clean and not wanted and not is_taken(state.top, taken)
+    if is_free and not is_sparse(repository) and is_forward(repository, commit):
         return WorkPlace(state.top, state.branch, True)
-    folder = _plan_folder(_find_main_folder(repository, state.top), slug, wanted, taken)
+    # Next to the checkout that a worktree belongs to, so that names do not grow from move to move.
+    common = Path(repository.common)
+    main = common.parent if common.name == ".git" else Path(state.top)
+    folder = _plan_folder(main, slug, wanted, taken)
     wanted_branch = f"move-{slug}" if has_branch(state.top, "move") else f"move/{slug}"
     return WorkPlace(folder, find_free_branch(state.top, wanted_branch), False)
 
@@ -86,12 +84,6 @@ def is_taken(top: str, taken: Collection[str]) -> bool:
     """Whether one of the taken folders is the top of a checkout, or in it."""
     own = os.path.realpath(top)
     return any(f"{os.path.realpath(folder)}/".startswith(f"{own}/") for folder in taken)
-
-
-def _find_main_folder(repository: Repository, top: str) -> Path:
-    """Find the checkout that a worktree belongs to, so that names do not grow from move to move."""
-    common = Path(repository.common)
-    return common.parent if common.name == ".git" else Path(top)
 
 
 def _plan_folder(top: Path, slug: str, wanted: str, taken: Collection[str]) -> str:
