@@ -101,6 +101,18 @@ def test_d10_a_third_within_ten_minutes_stops_it(fleet: Fleet) -> None:
     assert len(alarms) == 1
 
 
+def test_d10_successors_whose_context_is_full_at_once_stop_it(fleet: Fleet) -> None:
+    """Where nothing tells how full it is, the errors do: they are no endless chain of handoffs."""
+    one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
+    fleet.handoff(one, two)
+    fleet.handoff(two)
+    failure = {"kind": "context", "text": "Prompt is too long", "resets_at": None}
+    full = fleet.agent(state="failed", failure=failure, over_threshold=False, context_used=None)
+    wanted, why = fleet.guard.decide_handoff(full)
+
+    assert (wanted, "2 automatic handoffs" in why, fleet.stopped() == why) == (False, True, True)
+
+
 def test_d10_two_handoffs_long_ago_do_not_count(fleet: Fleet) -> None:
     """Only the last ten minutes count."""
     one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)

@@ -107,7 +107,8 @@ class AgentSignals:
                 if screenshot and agent.state == "waiting" and shown in ("waiting", None):
                     self.questions.refresh_question(agent.id, screenshot)
             # Its first prompt may be on its way.
-            is_new = time.time() - (agent.registered_at or 0.0) < START_SECONDS
+            is_first = agent.state_at <= (agent.registered_at or 0.0)
+            is_new = is_first and time.time() - agent.state_at < START_SECONDS
             if is_working and is_new and shown == "idle":
                 continue
             if shown and shown != agent.state and not (is_working and shown == "busy"):
@@ -128,11 +129,11 @@ class AgentSignals:
         is no input. One whose session starts with its first prompt, and that has none, is idle.
         """
         screenshot, control = self._capture_screen(agent), get_control(agent)
-        if screenshot is None or control.read_question(screenshot):
-            return "waiting" if screenshot else None
-        if time.time() - agent.started_at < START_SECONDS:
+        state = self._read_state(agent, screenshot) if screenshot else None
+        if screenshot and state != "idle" and control.read_question(screenshot):
+            return "waiting"
+        if screenshot is None or time.time() - agent.started_at < START_SECONDS:
             return None
-        state = self._read_state(agent, screenshot)
         if state == "idle" and not control.starts_at_prompt:
             return None
         return state or ("waiting" if screenshot.text.strip() else None)
@@ -182,7 +183,7 @@ class AgentSignals:
                         else last_words or STATE_SENTENCES[state]
                     )
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
-                if failure and not agent.failure:
+                if failure and (not agent.failure or agent.failure.kind != failure.kind):
                     kind, text = limits.name_alert(failure), limits.describe_failure(failure)
                     alerts.raise_agent_alert(connection, kind, row, values["state_at"], text)
         self.changes.notify([agent.id])
