@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tasuki.fleet.agents.limit_handoffs import LimitResumer
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -101,6 +102,18 @@ def test_d10_a_third_within_ten_minutes_stops_it(fleet: Fleet) -> None:
     assert len(alarms) == 1
 
 
+def test_d10_successors_whose_context_is_full_at_once_stop_it(fleet: Fleet) -> None:
+    """Where nothing tells how full it is, the errors do: they are no endless chain of handoffs."""
+    one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
+    fleet.handoff(one, two)
+    fleet.handoff(two)
+    failure = {"kind": "context", "text": "Prompt is too long", "resets_at": None}
+    full = fleet.agent(state="failed", failure=failure, over_threshold=False, context_used=None)
+    wanted, why = fleet.guard.decide_handoff(full)
+
+    assert (wanted, "2 automatic handoffs" in why, fleet.stopped() == why) == (False, True, True)
+
+
 def test_d10_two_handoffs_long_ago_do_not_count(fleet: Fleet) -> None:
     """Only the last ten minutes count."""
     one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
@@ -188,3 +201,31 @@ def test_e13_its_own_harness_is_no_way_out(fleet: Fleet) -> None:
 
     assert harness == ""
     assert "the harness of `on_limit`" in why
+
+
+def resumed(fleet: Fleet, days: int, **values: Any) -> list[int]:
+    """The agents that were told to go on at a reset, over some days on which each text was refused."""
+    asked: list[int] = []
+
+    def refuse(agent_id: int, _key: str) -> dict[str, Any]:
+        asked.append(agent_id)
+        return {"state": "refused", "why": "it asks something"}
+
+    fleet.guard.host = "h"
+    fleet.agent(state="limited", limited_until=1.0, **{"pane": "%1", "ordered_at": 1.0, **values})
+    resumer = LimitResumer(fleet.guard, 3, refuse)
+    for _ in range(days):
+        resumer.resume_all()
+        with fleet.database.write() as connection:
+            connection.execute(sa.update(tables.events).values(at=tables.events.c.at - 90000))
+    return asked
+
+
+def test_an_agent_that_took_no_text_at_its_reset_is_left_alone(fleet: Fleet) -> None:
+    """Also on the days after: once for each reset."""
+    assert len(resumed(fleet, 3)) == 1
+
+
+def test_an_agent_that_tasuki_does_not_manage_is_not_told_to_go_on(fleet: Fleet) -> None:
+    """Its pane is the user's own: nothing is typed, and no alert says that it was not."""
+    assert resumed(fleet, 1, ordered_at=None, persona=None) == []

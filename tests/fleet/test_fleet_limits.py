@@ -113,6 +113,17 @@ def test_a_turn_that_failed_is_told_in_the_programs_words(fleet: World) -> None:
     assert (fleet.agent(agent)["state"], fleet.agent(agent)["failure"]) == ("idle", None)
 
 
+def test_a_failure_of_another_kind_is_told_though_the_last_turn_failed_too(fleet: World) -> None:
+    """Behind an error of the provider the usage limit is news, and the error behind the limit."""
+    fleet.script(busy=[["fail", "API Error: 529 Overloaded"]], limits=[["limit", sentence()]])
+    agent = fleet.worked(fleet.started(persona=fleet.persona()))
+    fails(fleet, agent)
+    limited(fleet, agent)
+    fails(fleet, agent, "It is still busy")
+
+    assert (len(alerts(fleet)), len(alerts(fleet, "failed"))) == (1, 2)
+
+
 def test_an_agent_whose_last_turn_failed_is_asked_if_it_may_answer(fleet: World) -> None:
     """An error of the provider may be over: the agent writes its document itself."""
     fleet.script(busy=[["fail", "API Error: 529 Overloaded"]])

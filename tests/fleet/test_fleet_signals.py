@@ -177,6 +177,21 @@ def test_a_dialog_before_the_first_hook_is_a_question(
     assert [choice.label for choice in agent.question.choices] == choices
 
 
+@pytest.mark.parametrize(
+    ("harness", "sign", "below"),
+    [("claude", "❯", f"{'─' * 100}\n  ? for shortcuts"), ("codex", "›", "\n  gpt-6 · ~/shop")],
+)
+def test_a_list_in_the_input_is_no_dialog(
+    fleet: Fleet, tmp_path: Path, harness: str, sign: str, below: str
+) -> None:
+    """What the user has begun to write asks nothing, though it looks like the choices of a dialog."""
+    file = tmp_path / "draft.txt"
+    rule = "─" * 100 if harness == "claude" else ""
+    file.write_text(f"  Welcome\n\n{rule}\n{sign} 1. Mend the parser\n  2. Add a test\n{below}\n\n")
+
+    assert begins(fleet, harness, str(file.with_suffix("")), 3.0).state == "starting"
+
+
 def test_a_screen_that_is_not_known_waits_for_the_user_after_a_while(fleet: Fleet) -> None:
     """Its last words say what it shows, once 20 seconds have gone by without a hook."""
     assert begins(fleet, "claude", "screens/claude-theme", 3.0).state == "starting"

@@ -154,3 +154,20 @@ def test_an_end_is_written_once() -> None:
     ended = given["ended_at"]
 
     assert after(given, event("ended", text="other"))["ended_at"] == ended
+
+
+@pytest.mark.parametrize("late", ["context", "idle", "child_ended"])
+def test_what_is_reported_behind_the_end_does_not_hide_why_it_ended(late: EventKind) -> None:
+    """Only a prompt or a new session shows that the program goes on; the rest was on its way."""
+    given = after(row(), event("ended", text="logout"), event(late), is_alive=lambda _: True)
+
+    assert (given["ended_at"], given["end_reason"]) == (None, "logout")
+    assert after(given, event("prompt"), at=300.0)["end_reason"] == ""
+
+
+def test_a_new_session_does_not_inherit_the_error_of_the_last_turn() -> None:
+    """`/clear` and `/resume` leave it behind: the next failure is news again."""
+    failed = event("idle", error="Prompt is too long")
+    given = after(row(), failed, event("started", source="clear"))
+
+    assert (given["state"], given["failure"]) == ("idle", None)

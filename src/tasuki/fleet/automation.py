@@ -109,10 +109,9 @@ class AutomationGuard:
         if why:
             self._stop_automation(row["persona"], agent_id, why)
             return False, why
-        is_full = row["failure"] is not None and row["failure"]["kind"] == "context"
         ready = (
             row["state"] == "failed"
-            if is_full
+            if _is_full(row)
             else (row["over_threshold"] and row["state"] == "idle" and not row["children"])
         )
         return bool(ready and not under_way), ""
@@ -148,7 +147,7 @@ class AutomationGuard:
 
     def _detect_loop(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
         """Return why the automation would loop, as a sentence; empty where it would not."""
-        if not row["over_threshold"]:
+        if not (row["over_threshold"] or _is_full(row)):
             return self._detect_refill(connection, row, limit)
         handoffs = tables.handoffs
         query = sa.select(sa.func.count()).where(
@@ -225,6 +224,11 @@ _LIMITED = (
     )
 )
 """An agent at a usage limit whose persona says where its work goes then."""
+
+
+def _is_full(row: sa.RowMapping) -> bool:
+    """Whether the last turn failed because the context is full."""
+    return row["failure"] is not None and row["failure"]["kind"] == "context"
 
 
 def _count_turns(connection: sa.Connection, agent_id: int) -> int:

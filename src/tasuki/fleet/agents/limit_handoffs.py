@@ -82,6 +82,7 @@ class LimitResumer:
         query = sa.select(agents.id, agents.limited_until).where(
             agents.state == "limited", agents.ended_at.is_(None), agents.host == self.guard.host,
             agents.limited_until < time.time() - RESET_SECONDS,
+            agents.ordered_at.is_not(None) | agents.adopted,
         )  # fmt: skip
         with self.guard.database.read() as connection:
             due = [
@@ -93,12 +94,12 @@ class LimitResumer:
     def _may_resume(self, connection: sa.Connection, agent_id: int, until: float) -> bool:
         """Whether an agent was not told so for this reset, and not too often today."""
         events = tables.events.c
-        query = sa.select(events.data).where(
-            events.agent_id == agent_id, events.kind == "resumed",
-            events.at > time.time() - DAY_SECONDS,
-        )  # fmt: skip
-        resets = [data["reset"] for data in connection.execute(query).scalars()]
-        return until not in resets and len(resets) < self.most
+        query = sa.select(events.data, events.at).where(
+            events.agent_id == agent_id, events.kind == "resumed"
+        )
+        told = connection.execute(query).all()
+        today = [row for row in told if row.at > time.time() - DAY_SECONDS]
+        return until not in [row.data["reset"] for row in told] and len(today) < self.most
 
     def _resume_agent(self, agent_id: int, until: float) -> None:
         try:

@@ -126,11 +126,11 @@ class AgentSignals:
         is no input. One whose session starts with its first prompt, and that has none, is idle.
         """
         screenshot, control = self._capture_screen(agent), get_control(agent)
-        if screenshot is None or control.read_question(screenshot):
-            return "waiting" if screenshot else None
-        if time.time() - agent.started_at < START_SECONDS:
+        state = self._read_state(agent, screenshot) if screenshot else None
+        if screenshot and state != "idle" and control.read_question(screenshot):
+            return "waiting"
+        if screenshot is None or time.time() - agent.started_at < START_SECONDS:
             return None
-        state = self._read_state(agent, screenshot)
         if state == "idle" and not control.starts_at_prompt:
             return None
         return state or ("waiting" if screenshot.text.strip() else None)
@@ -171,7 +171,7 @@ class AgentSignals:
                 if state == "waiting":
                     text = describe_question(question) if question else last_words or sentence
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
-                if failure and not agent.failure:
+                if failure and (not agent.failure or agent.failure.kind != failure.kind):
                     kind, text = limits.name_alert(failure), limits.describe_failure(failure)
                     alerts.raise_agent_alert(connection, kind, row, values["state_at"], text)
         self.changes.notify([agent.id])

@@ -140,7 +140,7 @@ class HostGate:
             self._known = {known: end for known, end in self._known.items() if end > now}
             if age > seconds or id in self._known:
                 raise Refused(
-                    f"{self._describe()} was given this order before, or too long ago. Nothing was done."
+                    f"{self._describe()} was given this order before, or too long ago, so it does nothing now."
                 )
             self._known[id] = now + seconds
         return {name: value for name, value in data.items() if name != "signed"}

@@ -311,7 +311,7 @@ class _EventBatch:
     ) -> str:
         event, before = received.event, (agent["state"], agent["context_used"])
         asked = agent["question"]
-        had_failure = bool(agent["failure"])
+        failed_before = states.load_failure(agent["failure"])
         was_working = states.has_running_turn(agent)
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))
         assert control is not None
@@ -342,7 +342,7 @@ class _EventBatch:
             self.alerts.append(("threshold", agent, received.at, crossing))
         if event.kind == "idle" and (failure := states.load_failure(agent["failure"])):
             self.failed.add(agent["id"])
-            if not had_failure:
+            if not failed_before or failed_before.kind != failure.kind:
                 text = describe_failure(failure)
                 self.alerts.append((name_alert(failure), agent, received.at, text))
         question = load_question(agent["question"])

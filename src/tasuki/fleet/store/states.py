@@ -90,7 +90,6 @@ def apply_event(
         else:
             end_agent(agent, "ended", happened_at, reason)
         return
-    agent["end_reason"] = ""
     if event.kind in ("child_started", "child_ended"):
         _apply_children(agent, event)
         return
@@ -185,8 +184,12 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         "compacting": "compacting",
         "compacted": AFTER_COMPACTION.get(event.source, "busy"),
     }.get(event.kind, "")
+    if event.kind in ("started", "prompt"):  # the rest may have been on its way at the end
+        agent["end_reason"] = ""
     if event.kind == "prompt":
         agent["turn_at"] = happened_at
+    if event.kind == "started" and now:
+        set_failure(agent, None)
     if event.kind == "idle":
         agent["turn_at"] = None
         if event.running is not None:  # the harness itself lists what still runs
