@@ -187,7 +187,9 @@ def test_an_order_is_taken_once_from_who_signed_it(gates: tuple[HostGate, HostGa
 
     assert DATA == taken
     with pytest.raises(Refused, match="was given this order before, or too long ago, so it does"):
-        two.check("id", "send", order, 30)  # whether the first one was carried out is not known here
+        two.check(
+            "id", "send", order, 30
+        )  # whether the first one was carried out is not known here
 
 
 @pytest.mark.parametrize(

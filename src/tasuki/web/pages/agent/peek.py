@@ -83,7 +83,10 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     if not is_here and (absence := find_absence(fleet.database, agent.host)):
         return LastMessages(problem=absence)
     try:
-        part = _read_part_here(agent) if is_here else _ask_there(fleet, agent)
+        part = (
+            _read_part_here(agent) if is_here
+            else remote.ask_for_thread(fleet, agent, PartQuery(), ASK_SECONDS).part
+        )  # fmt: skip
     except TasukiError as error:
         return LastMessages(problem=str(error))
     messages = _choose_last(part)
@@ -95,10 +98,6 @@ def _read_part_here(agent: FleetAgent) -> ThreadPart:
     """Read the part that the thread's page shows: a secret is known where its name was read before it."""
     adapter, file = remote.find_session_thread(agent)
     return build_part(THREAD_CACHE.read_thread(adapter, file), PartQuery(), EntryCleaner())
-
-
-def _ask_there(fleet: Fleet, agent: FleetAgent) -> ThreadPart:
-    return remote.ask_for_thread(fleet, agent, PartQuery(), ASK_SECONDS).part
 
 
 def _choose_last(part: ThreadPart) -> tuple[ShownEntry, ...]:

@@ -50,7 +50,10 @@ def show_doctor(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageRespo
     report = inspect_harnesses()
     hooks = {one.name: one.state for one in list_hooks(fleet)}
     shown = [one for one in report.harnesses if one.is_present]
-    groups = [_build_fleet_group(fleet, report), *(_build_group(one, hooks) for one in shown)]
+    groups = [
+        _build_fleet_group(fleet, report),
+        *(DoctorGroup(one.title, tuple(_list_rows(one, hooks))) for one in shown),
+    ]
     absent = [(one.title, build_install_line(one)) for one in report.harnesses if one not in shown]
     return render_section(request, "doctor", groups=groups, absent=absent)
 
@@ -67,10 +70,6 @@ def _build_fleet_group(fleet: Fleet, report: DoctorReport) -> DoctorGroup:
         script = report.fleet.script
         rows.append(DoctorRow("Script of the hooks", script, "done" if script == "current" else "rest"))  # fmt: skip
     return DoctorGroup("This host", (*rows, *_list_problems(report.problems)))
-
-
-def _build_group(harness: HarnessReport, hooks: dict[str, str]) -> DoctorGroup:
-    return DoctorGroup(harness.title, tuple(_list_rows(harness, hooks)))
 
 
 def _list_rows(harness: HarnessReport, hooks: dict[str, str]) -> Iterator[DoctorRow]:
