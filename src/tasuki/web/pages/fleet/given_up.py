@@ -27,15 +27,12 @@ def list_living_agents(database: FleetDatabase, host_id: str) -> list[StrandedAg
 def find_stranded_agents(database: FleetDatabase, host_id: str) -> list[StrandedAgent]:
     """Find the lost agents of a host that have a persona and no handoff that goes on."""
     ended = queries.list_agents(database, ended=True, host=host_id, limit=MOST_AGENTS)
-    lost = [agent for agent in ended if agent.state == "lost" and agent.persona]
-    return [
-        _build_stranded(database, agent) for agent in lost if not _is_handed_off(database, agent)
-    ]
-
-
-def _is_handed_off(database: FleetDatabase, agent: FleetAgent) -> bool:
-    own = queries.list_handoffs(database, agent_id=agent.id, fork=False)
-    return any(handoff.state in ("running", "done") for handoff in own)
+    stranded = []
+    for agent in (one for one in ended if one.state == "lost" and one.persona):
+        own = queries.list_handoffs(database, agent_id=agent.id, fork=False)
+        if not any(handoff.state in ("running", "done") for handoff in own):
+            stranded.append(_build_stranded(database, agent))
+    return stranded
 
 
 def _build_stranded(database: FleetDatabase, agent: FleetAgent) -> StrandedAgent:
