@@ -76,7 +76,7 @@ def test_e13_the_form_offers_other_harnesses(visitor: Visitor) -> None:
     assert '<option value="codex">Codex</option>' in form
     assert '<option value="" selected>Claude Code</option>' in form
     assert 'value="At a usage limit"' in form
-    assert "not possible: it is at a usage limit" in words(form)
+    assert "not possible: You've hit your limit" in words(form)
     assert refused.status == 400
     assert "Unknown harness 'nothing'" in words(refused.body.decode())
     assert queries.list_handoffs(visitor.served.fleet.database) == []

@@ -23,8 +23,8 @@ def describe_failure(failure: TurnFailure) -> str:
 
 def can_answer(agent: FleetAgent) -> bool:
     """Whether an agent could write now, as far as the error of its last turn tells."""
-    has_failed = agent.state in ("limited", "failed") and agent.failure is not None
-    return not (has_failed and agent.failure and agent.failure.kind != "other")
+    is_over = agent.failure is not None and agent.failure.kind != "other"
+    return not (agent.state == "limited" or (agent.state == "failed" and is_over))
 
 
 def name_alert(failure: TurnFailure) -> str:

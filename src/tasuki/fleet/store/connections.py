@@ -4,6 +4,7 @@ Nobody is told of a dropped packet: without these limits a statement waits for i
 quarter of an hour, and a connection that only listens waits for ever.
 """
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ _SESSION = (
     "SET tcp_user_timeout = 10000; SET idle_in_transaction_session_timeout = 60000"
 )
 """With these PostgreSQL gives the locks of a vanished or frozen host back: others wait for them."""
+
+
+logging.getLogger(__name__).setLevel(logging.WARNING)  # a pool logs each of its connections
 
 
 class _BoundedPool(sa.QueuePool):

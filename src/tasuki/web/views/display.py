@@ -159,7 +159,7 @@ def get_step_name(handoff: FleetHandoff) -> str:
 
 
 _COMMANDS = compile_pattern(
-    r"(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
+    r"(?: List them)?(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
 )
 _PAGE_WORDS = {
     ", or omit --tmux to start the successor in this terminal": "", "hand off with --force": "hand it off all the same",

@@ -301,8 +301,8 @@ def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
 def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "waiting":
         return agent.waiting_for or "It asks something in its terminal."
-    if agent.state in ("limited", "failed") and agent.failure:
-        return agent.failure.text
+    if agent.state in ("limited", "failed"):
+        return agent.failure.text if agent.failure else agent.limit_text
     if agent.state == "stuck":
         return describe_stuck(agent.stuck_with)
     if agent.state in ("ended", "lost"):
