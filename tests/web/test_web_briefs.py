@@ -198,7 +198,10 @@ def test_what_was_left_out_and_redacted_is_told(reader: Reader) -> None:
     reader.vault.save(replace(handoff, draft=draft, redactions={"github-token": 2}), "brief")
     said = words(reader.page(f"/briefs/{handoff.id}"))
 
-    assert "Left out (not found in the thread) 1 Use the moon dropped from decisions: no entry says so" in said
+    assert (
+        "Left out (not found in the thread) 1 Use the moon dropped from decisions: no entry says so"
+        in said
+    )
     assert "Redacted 2 github-token: 2 places" in said
     assert "Left out because it did not fit: 1." in words(reader.page(f"/briefs/{handoff.id}/edit"))
     assert "- Rename it later [#9]" in words(reader.page(f"/briefs/{handoff.id}/edit"))

@@ -39,7 +39,9 @@ def test_e13_a_limited_agent_is_shown_with_its_time(visitor: Visitor) -> None:
     """E13: the card, the agent's page and the persona's say until when; it is among those that need somebody."""
     until = time.time() + 3600
     id = agent(visitor, state="limited", limit_text=HOSTILE, limited_until=until)
-    badge = re.compile(f"Limited until (?:[0-9]+ [A-Z][a-z]+ )?{datetime.fromtimestamp(until):%H:%M}")
+    badge = re.compile(
+        f"Limited until (?:[0-9]+ [A-Z][a-z]+ )?{datetime.fromtimestamp(until):%H:%M}"
+    )
     pages = [visitor.page(path) for path in ("/", f"/agents/{id}", f"/personas/{SLUG}")]
 
     assert all(badge.search(words(page)) for page in pages)
