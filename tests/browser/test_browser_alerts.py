@@ -91,6 +91,7 @@ def test_what_became_of_each_is_said(served: Served, page: Page) -> None:
 def test_looking_marks_alerts_as_seen(served: Served, page: Page) -> None:
     """The page of alerts needs no button for that: the count falls, on other pages too; it says for how long they are kept."""
     raised(served, "first")
+    served.fleet.changes.notify([1])
     served.fleet.keep_days = 12
     other = page.context.new_page()
     other.goto("/")

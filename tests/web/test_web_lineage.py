@@ -103,10 +103,10 @@ def test_the_middle_of_a_long_chain_is_asked_for(visitor: Visitor, base: FleetDa
 
 
 def test_an_unknown_persona_is_told(visitor: Visitor, base: FleetDatabase) -> None:
-    """The sentence is that of the API, without the command."""
+    """The sentence is that of the API, without its command."""
     page = visitor.page("/lineage?persona=nobody-at-1", 404)
 
-    assert "No persona 'nobody-at-1'. Fleet" in words(page)
+    assert "No persona 'nobody-at-1'." in words(page)
 
 
 def test_by_project_there_are_the_chains_of_a_folder(visitor: Visitor, base: FleetDatabase) -> None:

@@ -92,7 +92,8 @@
   const isTyped = () => $$("input:not([type=hidden]), textarea", dialog).some((field) => field.value !== field.defaultValue) || Boolean($("[data-touched]", dialog));
   const keepOpen = (event) => { // neither Escape nor a click beside takes words away
     const form = $("form[method=post]", dialog);
-    if (!form || !dialog.open || !isTyped()) { if (event.type === "click") dialog.close(); return; }
+    const hasWords = form && $$("textarea, input[type=text], input:not([type])", form).some((field) => field.value !== field.defaultValue);
+    if (!form || !dialog.open || !(event.type === "click" ? isTyped() : hasWords)) { if (event.type === "click") dialog.close(); return; }
     event.preventDefault();
     document.dispatchEvent(new CustomEvent("tasuki:say", { detail: { form, text: "What you typed is still here. Only the button under it throws it away." } }));
   };

@@ -159,7 +159,7 @@ def get_step_name(handoff: FleetHandoff) -> str:
 
 
 _COMMANDS = compile_pattern(
-    r"(?: List them)?(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
+    r" List them: tasuki [^.;]*|(?:: | \(|, or name another one: )(?:tasuki [a-z]+[^.;)]*|--[a-z][a-z-]*[^.;)]*)\)?(?=[.;,]|$| )"
 )
 _PAGE_WORDS = {
     ", or omit --tmux to start the successor in this terminal": "", "hand off with --force": "hand it off all the same",
@@ -170,10 +170,11 @@ _PAGE_WORDS = {
 
 def say_for_page(text: str) -> str:
     """Return a message without the commands and options that it names: a page has buttons."""
+    said = text
     for words, others in _PAGE_WORDS.items():
-        text = text.replace(words, others)
-    text = _COMMANDS.sub("", text).strip()
-    return text if not text or text[-1] in ".!?”)" else f"{text}."
+        said = said.replace(words, others)
+    said = _COMMANDS.sub("", said).strip()
+    return said if said == text or said[-1:] in ".!?”)" else f"{said}."
 
 
 T = TypeVar("T", FleetAgent, FleetHandoff)
