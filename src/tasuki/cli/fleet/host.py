@@ -139,7 +139,8 @@ def move_all(target: str, source: str, dry_run: bool, watch: bool, as_json: bool
             click.echo(_describe_move(record))
         if not records:
             click.echo("No agent is there.")
-    failed = [one for one in records if one["refused"] or (one["handoff"] or {}).get("state") == "failed"]  # fmt: skip
+    wanted = ("done", "running")
+    failed = [one for one in records if one["refused"] or (one["handoff"] or {}).get("state", "done") not in wanted]  # fmt: skip
     return 1 if failed else 0
 
 
