@@ -462,7 +462,7 @@ def test_errors_say_what_they_are_about(world: World) -> None:
     flag = world.run("handoff", "--budget", "12", GOAL)
     variable = world.run("handoff", GOAL, TASUKI_BUDGET="12")
 
-    assert done.stderr == "tasuki: The output could not be written: No space left on device.\n"
+    assert done.stderr == "tasuki: The output could not be written: the disk is full.\n"
     assert "--budget must be at least 300 tokens; it is 12." in flag.stderr
     assert "TASUKI_BUDGET must be at least 300 tokens; it is 12." in variable.stderr
 

@@ -35,6 +35,9 @@ def hosts(with_claude: World, postgres: Postgres) -> Iterator[tuple[RealFleet, R
     two.env |= {"FLEET_HOST_NAME": "build2"}
     trust(second_home, there)
     for fleet in (one, two):
+        (fleet.data / "fleet").mkdir(parents=True, exist_ok=True)
+        policy = '[default]\npermissions = ["acceptEdits"]\n'  # agents here have this mode
+        (fleet.data / "fleet" / "host-policy.toml").write_text(policy)
         fleet.serve()
         fleet.install()
     seen_by(one, host_of(two))
