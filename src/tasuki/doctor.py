@@ -185,7 +185,7 @@ def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
         problems=(
             *_find_own_problems(get_data_folder()),
             *_find_settings_problems(),
-            *(_find_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
+            *(_find_fleet_problems(fleet, tmux.result(), examined, own_settings) if fleet else ()),
             *(DiagnosedProblem(*failure) for failure in list_failures(kept)),
         ),
         kept=kept,
@@ -463,7 +463,10 @@ def _inspect_fleet(examined: Sequence[HarnessReport]) -> FleetReadiness | None:
 
 
 def _find_fleet_problems(
-    fleet: FleetReadiness, tmux: str, examined: Sequence[HarnessReport]
+    fleet: FleetReadiness,
+    tmux: str,
+    examined: Sequence[HarnessReport],
+    own_settings: settings.Settings | None,
 ) -> Iterator[DiagnosedProblem]:
     if hooked := [harness.name for harness in examined if has_any_part(harness.fleet)]:
         mend = f"tasuki install {' '.join(hooked)} --fleet"
@@ -484,8 +487,7 @@ def _find_fleet_problems(
         what = f"this is {tmux}" if tmux else "there is none"
         yield DiagnosedProblem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
                       "Install tmux, for example: apt install tmux; or brew install tmux")  # fmt: skip
-    own = _load_settings()
-    obstacle, mend = Tmux(own.fleet_tmux if own else "").find_obstacle()
+    obstacle, mend = Tmux(own_settings.fleet_tmux if own_settings else "").find_obstacle()
     if obstacle:
         yield DiagnosedProblem(obstacle, mend)
 

@@ -269,7 +269,8 @@ class AgentLifecycle:
             row = dict(connection.execute(query).mappings().one())
             if states.has_ended(row):
                 return
-            states.end_agent(row, state, time.time(), row["end_reason"] or reason)
+            reason = row["end_reason"] or reason  # its program told it before it was gone
+            states.end_agent(row, state, time.time(), reason)
             update_row(connection, tables.agents, agent_id, **row)
             log.note(connection, "agent", f"Agent {agent_id} {state}: {reason}", agent_id=agent_id)
             if state == "lost" and not queries.is_handed_off(connection, agent_id):

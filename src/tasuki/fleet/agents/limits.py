@@ -15,21 +15,22 @@ GO_ON = "Go on."
 """What is typed to an agent whose limit has reset."""
 
 
-def describe_failure(failure: TurnFailure) -> str:
-    """Describe an error in its program's words, with the time at which a limit resets."""
+def build_failure_alert(before: TurnFailure | None, failure: TurnFailure) -> tuple[str, str] | None:
+    """Build the alert of an error, its kind as `raise_agent_alert` takes it, and its text.
+
+    None where the turn `before` failed for the same kind of reason: that was told.
+    """
+    if before is not None and before.kind == failure.kind:
+        return None
     until = describe_reset(failure.resets_at)
-    return f"{failure.text.rstrip('.')}.{f' It resets at {until}.' if until else ''}"
+    text = f"{failure.text.rstrip('.')}.{f' It resets at {until}.' if until else ''}"
+    return "limited" if failure.kind == "limit" else "turn_failed", text
 
 
 def can_answer(agent: FleetAgent) -> bool:
     """Whether an agent could write now, as far as the error of its last turn tells."""
     is_over = agent.failure is not None and agent.failure.kind != "other"
     return not (agent.state == "limited" or (agent.state == "failed" and is_over))
-
-
-def name_alert(failure: TurnFailure) -> str:
-    """Name the alert that an error raises, as `raise_agent_alert` does."""
-    return "limited" if failure.kind == "limit" else "turn_failed"
 
 
 def check_target(data: Path, name: str) -> None:

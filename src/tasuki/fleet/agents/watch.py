@@ -171,8 +171,9 @@ class AgentSignals:
                 if state == "waiting":
                     text = describe_question(question) if question else last_words or sentence
                     alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
-                if failure and (not agent.failure or agent.failure.kind != failure.kind):
-                    kind, text = limits.name_alert(failure), limits.describe_failure(failure)
+                alert = limits.build_failure_alert(agent.failure, failure) if failure else None
+                if alert:
+                    kind, text = alert
                     alerts.raise_agent_alert(connection, kind, row, values["state_at"], text)
         self.changes.notify([agent.id])
         if failure:
@@ -357,7 +358,6 @@ class FleetWatch(BackgroundWork):
             except LaunchFailed:
                 pass
         ended = bool(agent.end_reason) or "status 0" in why
-        why = agent.end_reason or why
         reason = f"{why}; it said: {last_words}" if last_words and not ended else why
         self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
         self.intake.changes.notify([agent.id])

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
-from tasuki.fleet.agents.limits import describe_failure, name_alert
+from tasuki.fleet.agents.limits import build_failure_alert
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
 from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
@@ -342,9 +342,9 @@ class _EventBatch:
             self.alerts.append(("threshold", agent, received.at, crossing))
         if event.kind == "idle" and (failure := states.load_failure(agent["failure"])):
             self.failed.add(agent["id"])
-            if not failed_before or failed_before.kind != failure.kind:
-                text = describe_failure(failure)
-                self.alerts.append((name_alert(failure), agent, received.at, text))
+            if alert := build_failure_alert(failed_before, failure):
+                kind, text = alert
+                self.alerts.append((kind, agent, received.at, text))
         question = load_question(agent["question"])
         is_late = before[0] == "waiting" and asked is None and event.question is None
         if agent["state"] == "waiting" and question and agent["question"] != asked and not is_late:
