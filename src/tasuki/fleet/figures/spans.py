@@ -5,6 +5,8 @@ prompt ── busy ── waiting ── busy ── idle      a line begins a s
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 import sqlalchemy as sa
@@ -28,6 +30,7 @@ _BEFORE: dict[str, SpanState] = {
     "stuck": "busy", "compacting": "busy", "compacted": "busy", "ended": "idle",
 }  # fmt: skip
 """The state before a line, where no earlier one is known."""
+_get_handoff = attrgetter("handoff_id")
 FAILED = ("failed", "uncertain")
 """The states of a handoff that waits for the operator."""
 _NOW: dict[str, SpanState] = {
@@ -152,23 +155,30 @@ def _load_handoffs(
     table, steps = tables.handoffs, tables.steps
     of_agents = table.c.agent_id.in_(sa.bindparam("ids", expanding=True))
     is_late = table.c.finished_at.is_(None) | (table.c.finished_at >= begin)
-    query = sa.select(table).where(of_agents, ~table.c.fork, is_late | table.c.state.in_(FAILED))
+    names = ("id", "agent_id", "state", "created_at", "finished_at")
+    query = sa.select(*(table.c[name] for name in names)).where(
+        of_agents, ~table.c.fork, is_late | table.c.state.in_(FAILED)
+    )
     spans: dict[int, list[StateSpan]] = defaultdict(list)
     with database.read() as connection:
         handoffs = connection.execute(query.order_by(table.c.created_at), {"ids": list(ids)}).all()
         of_handoffs = steps.c.handoff_id.in_([one.id for one in handoffs])
         runs = connection.execute(sa.select(steps).where(of_handoffs)).all()
+    runs_of = {id: list(own) for id, own in groupby(sorted(runs, key=_get_handoff), _get_handoff)}
+    following: dict[str, float] = {}
+    next_at: dict[int, float] = {}
+    for one in reversed(handoffs):
+        following[one.id] = next_at.get(one.agent_id, float("inf"))
+        next_at[one.agent_id] = one.created_at
     for one in handoffs:
-        later = [other.created_at for other in handoffs
-                 if other.agent_id == one.agent_id and other.created_at > one.created_at]  # fmt: skip
-        ends = min(later, default=float("inf")) if one.state in FAILED else one.finished_at
+        ends = following[one.id] if one.state in FAILED else one.finished_at
         spans[one.agent_id].append(
             StateSpan("handoff", one.created_at, one.finished_at or float("inf"))
         )
-        for run in runs:
-            if run.handoff_id == one.id and run.outcome == "failed" and run.ended_at is not None:
-                again = [other.started_at for other in runs
-                         if other.handoff_id == one.id and other.attempt > run.attempt]  # fmt: skip
+        own_runs = runs_of.get(one.id, [])
+        for run in own_runs:
+            if run.outcome == "failed" and run.ended_at is not None:
+                again = [other.started_at for other in own_runs if other.attempt > run.attempt]
                 until = min(again, default=ends or float("inf"))
                 spans[one.agent_id].append(StateSpan("waiting", run.ended_at, until))
     return spans
