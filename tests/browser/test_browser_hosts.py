@@ -103,7 +103,7 @@ def test_the_other_host_is_shown_and_ordered(fleet: Machines, browsing: Browsing
     expect(page.locator("#terminal .xterm-rows")).to_contain_text("the answer 42", timeout=15_000)
     page.get_by_role("button", name="Escape").click()
     retry_until(lambda: "The key Escape was pressed" in str(one.log()))
-    page.locator("#terminal .xterm-screen").click()
+    page.locator("#terminal .xterm-screen").click(position={"x": 40, "y": 20})
     page.keyboard.type("typed from afar")
     expect(page.locator("#terminal .xterm-rows")).to_contain_text("typed from afar", timeout=15_000)
     found += portray(page, "agent")

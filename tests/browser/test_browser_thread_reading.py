@@ -21,11 +21,11 @@ SCROLLED = "window.scrollY + window.innerHeight >= document.getElementById('thre
 class Talk:
     """A thread that an agent goes on writing."""
 
-    def __init__(self, reader: Reader, count: int) -> None:
+    def __init__(self, reader: Reader, count: int, begin: float = 0.0) -> None:
         self.reader = reader
         self.builder = ThreadBuilder("claude")
-        self.said = 0
-        self.begin = time.time() - 30 * 3600
+        self.said = self.written = 0
+        self.begin = begin or time.time() - 30 * 3600
         self.say(count)
 
     @property
@@ -38,12 +38,13 @@ class Talk:
         for _ in range(count):
             self.builder.assistant(f"Step {self.said} is done.\n\nThe `retry` loop\n\nwaits.")
             self.said += 1
-        path = self.builder.write(self.reader.projects)
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [json.loads(unit) for unit in self.builder.units()]
         for number, line in enumerate(lines):
             moment = datetime.fromtimestamp(self.begin + number * 60).astimezone()
             line["timestamp"] = moment.isoformat()
-        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        with (self.reader.projects / self.builder.file_name()).open("a") as file:
+            file.write("".join(f"{json.dumps(line)}\n" for line in lines[self.written :]))
+        self.written = len(lines)
 
 
 @pytest.fixture
@@ -223,9 +224,7 @@ def test_the_page_of_a_thread(reader: Reader, page: Page) -> None:
 
 def test_days_are_those_of_the_reader(browsing: Browsing, reader: Reader) -> None:
     """In Tokyo a new day begins in the middle of a thread that has one day in UTC; a time that is asked for is the reader's own."""
-    talk = Talk(reader, 1)
-    talk.begin = datetime(2026, 3, 4, 14, 0, tzinfo=UTC).timestamp()
-    talk.say(90)
+    talk = Talk(reader, 91, datetime(2026, 3, 4, 14, 0, tzinfo=UTC).timestamp())
     page = operator(browsing.page(reader.served.origin, zone="Asia/Tokyo"), reader.served.link)
     page.goto(talk.address)
     days = page.locator("#entries > .day h3")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,19 +97,11 @@ def test_the_question_whether_to_trust_a_folder_is_answered_from_the_other_host(
     hosts: tuple[RealFleet, RealFleet],
 ) -> None:
     """Claude Code asks it where nobody said so yet: the move fails without undoing, and goes on after the answer."""
-    one, two = hosts
-    trust(two.home, two.work, given=False)
-    two.kill(15)
-    two.serve(limits=json.dumps({"register": 12.0, "prompt": 30.0, "acknowledge": 60.0}))
-    seen_by(one, host_of(two))
-    agent = one.worked(one.started())
-    one.writes(tooled("Write"))
-    id = one.hand_off(agent, to_host="build2", to_cwd=str(two.work))
+    one, agent, id = move_to_a_folder_nobody_trusts(hosts, register=12.0, idle=12.0)
     failed = one.ends(id, "failed", seconds=2 * SECONDS)
     successor = failed["successor_id"]
     retry_until(lambda: TRUST in screen(one, successor), SECONDS)
-    for key in ("Down", "Enter"):
-        one.api("POST", f"/api/agents/{successor}/keys", {"key": key})
+    answer_trust(one, successor)
     one.idle(successor)
     one.api("POST", f"/api/handoffs/{id}/retry")
     done = one.ends(id, seconds=2 * SECONDS)
@@ -117,6 +110,42 @@ def test_the_question_whether_to_trust_a_folder_is_answered_from_the_other_host(
     assert successor == done["successor_id"]
     assert 1 == len(one.asked(INJECTED))
     assert "ended" == one.agent(agent)["state"]
+
+
+def test_a_move_waits_for_the_answer_to_the_question_whether_to_trust_a_folder(
+    hosts: tuple[RealFleet, RealFleet],
+) -> None:
+    """Nobody has to try it again: it waits longer than for a program that shows nothing."""
+    one, agent, id = move_to_a_folder_nobody_trusts(hosts, register=5.0)
+    successor = retry_until(lambda: one.handoff(id)["successor_id"], SECONDS)
+    retry_until(lambda: one.agent(successor)["state"] == "waiting", SECONDS)
+    time.sleep(6.0)  # longer than it waits for a program that shows no question
+    answer_trust(one, successor)
+    done = one.ends(id, seconds=2 * SECONDS)
+
+    assert successor == done["successor_id"]
+    assert 1 == len(one.asked(INJECTED))
+    assert "ended" == one.agent(agent)["state"]
+
+
+def move_to_a_folder_nobody_trusts(
+    hosts: tuple[RealFleet, RealFleet], **limits: float
+) -> tuple[RealFleet, int, str]:
+    """Order a move to a host whose steps have these limits; return the first host, agent and handoff."""
+    one, two = hosts
+    trust(two.home, two.work, given=False)
+    two.kill(15)
+    two.serve(limits=json.dumps({"prompt": 30.0, "acknowledge": 60.0, **limits}))
+    seen_by(one, host_of(two))
+    agent = one.worked(one.started())
+    one.writes(tooled("Write"))
+    return one, agent, one.hand_off(agent, to_host="build2", to_cwd=str(two.work))
+
+
+def answer_trust(fleet: RealFleet, agent: int) -> None:
+    """Say yes in its pane."""
+    for key in ("Down", "Enter"):
+        fleet.api("POST", f"/api/agents/{agent}/keys", {"key": key})
 
 
 def screen(fleet: RealFleet, agent: int) -> str:

@@ -1,6 +1,7 @@
 """The command that an agent runs is its own, never the one with which it reports to tasuki."""
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -52,3 +53,17 @@ def test_a_hook_alone_is_nothing(program: subprocess.Popen[bytes]) -> None:
     time.sleep(0.3)
 
     assert "api/hooks" not in command_of(program.pid)
+
+
+def test_a_process_that_is_not_yet_its_own_program_is_nothing() -> None:
+    """Forked, and before it runs another program, it has its parent's command line."""
+    script = "import os, time\nos.fork()\ntime.sleep(30)"
+    with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as program:
+        try:
+            tree = read_process_tree()
+            assert tree
+            retry_until(lambda: (read_process_tree() or tree).list_below(program.pid), 10)
+
+            assert "" == command_of(program.pid)
+        finally:
+            subprocess.run(["pkill", "-s", str(program.pid)], check=False)

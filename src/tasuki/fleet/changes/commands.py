@@ -35,7 +35,11 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     for one, _ in begun:  # The oldest first: what a hook started is a part of it.
         if one.parent in hooks:
             hooks.add(one.pid)
-    commands = [command for one, command in begun if command and one.pid not in hooks]
+    commands = [
+        command for one, command in begun
+        # A process that has yet to become its own program has its parent's words.
+        if command and one.pid not in hooks and command != read_command(one.parent)
+    ]  # fmt: skip
     chosen = next((command for command in commands if not _is_shell(command)), "")
     chosen = chosen or (commands[-1] if commands else "")
     return Redactor().redact_line(chosen, COMMAND_CHARACTERS)
