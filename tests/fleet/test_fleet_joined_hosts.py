@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from databases import Postgres, make_tables
 from fleets import TASUKI, World, once, refusal, world_at
-from joins import connected, join_at, rows, token_for
+from joins import connected, join_at, printed_command, rows, token_for, two_hosts
 from waiting import retry_until
 
 from tasuki import __version__
@@ -24,22 +24,12 @@ from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, normali
 # -- whole hosts --------------------------------------------------------------------
 
 
-def printed_command(world: World, *options: str) -> list[str]:
-    """The command that `tasuki host add` prints."""
-    said = world.tasuki("host", "add", *options)
-    (line,) = [line for line in said.splitlines() if line.startswith("tasuki host join")]
-    return shlex.split(line)[1:]
-
-
 def test_two_hosts_of_which_one_joined(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
     """The second host's role is enough for a server: each hands an agent of its own off."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
-    two = world_at(worlds, tmp_path / "two", name="second")
-    one.serve()
-    place = f"127.0.0.1:{guarded.port}"
-    said = two.tasuki(*printed_command(one, "--database-host", place, "--label", "build2"))
+    one, two = two_hosts(worlds, tmp_path, owner_url)
+    said = two.tasuki(*printed_command(one, guarded, "--label", "build2"))
     two.serve()
     agents = []
     for number, world in enumerate((one, two)):
@@ -65,11 +55,8 @@ def test_retiring_a_host(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
     """Refused while agents live there; then its server does not start until it joins again."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
-    two = world_at(worlds, tmp_path / "two", name="second")
-    one.serve()
-    add = ("--database-host", f"127.0.0.1:{guarded.port}")
-    two.tasuki(*printed_command(one, *add))
+    one, two = two_hosts(worlds, tmp_path, owner_url)
+    two.tasuki(*printed_command(one, guarded))
     two.serve()
     two.install()
     agent = two.started(persona="", harness="claude")
@@ -83,7 +70,7 @@ def test_retiring_a_host(
     two.database_url = owner_url
     with_the_owners_role = two.refused()
     two.database_url = ""
-    two.tasuki(*printed_command(one, *add))
+    two.tasuki(*printed_command(one, guarded))
     two.serve()
 
     assert "1 agent of second has not ended" in while_it_lives
@@ -99,11 +86,9 @@ def test_a_server_of_a_retired_host_ends(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
     """It says why, with exit code 1; a server that runs while its host joins is told of."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
-    two = world_at(worlds, tmp_path / "two", name="second")
-    one.serve()
+    one, two = two_hosts(worlds, tmp_path, owner_url)
     two.serve()
-    command = printed_command(one, "--database-host", f"127.0.0.1:{guarded.port}")
+    command = printed_command(one, guarded)
     said = two.tasuki(*command)
     two.kill(15)
     two.serve()
@@ -120,10 +105,8 @@ def test_a_host_whose_tasuki_is_newer_than_the_tables_says_where_to_start_first(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
     """Its role may not change them: one sentence with the other host's name, and no traceback."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
-    two = world_at(worlds, tmp_path / "two", name="second")
-    one.serve()
-    two.tasuki(*printed_command(one, "--database-host", f"127.0.0.1:{guarded.port}"))
+    one, two = two_hosts(worlds, tmp_path, owner_url)
+    two.tasuki(*printed_command(one, guarded))
     one.sql("UPDATE tasuki_workflows.dbos_migrations SET version = version - 1")
     engine = two.refused()
     one.sql("UPDATE tasuki_workflows.dbos_migrations SET version = version + 1")

@@ -13,8 +13,7 @@ import pytest
 import sqlalchemy as sa
 from databases import Postgres
 from fleets import World, once, world_at
-from joins import connected
-from test_fleet_joined_hosts import printed_command
+from joins import connected, printed_command, two_hosts
 from waiting import retry_until
 
 from tasuki.fleet.membership.urls import read_url
@@ -80,10 +79,8 @@ def test_a_pickled_row_of_another_host_runs_nothing(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
     """PostgreSQL does not take it; where that rule is gone, the server does not read it."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
-    two = world_at(worlds, tmp_path / "two", name="second")
-    one.serve()
-    two.tasuki(*printed_command(one, "--database-host", f"127.0.0.1:{guarded.port}"))
+    one, two = two_hosts(worlds, tmp_path, owner_url)
+    two.tasuki(*printed_command(one, guarded))
     (host,) = one.sql("SELECT id FROM hosts WHERE label = 'first'")
     made = tmp_path / "made"
     row = build_row(host["id"], made)
