@@ -164,8 +164,14 @@ def explain_error(error: OSError | ValueError | RecursionError) -> str:
 
 
 def read_regular_file(path: str | Path, most: int = -1) -> bytes:
-    """Read a file, at most so many bytes. A pipe or a device, which could block, is an OSError."""
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    """Read a file, at most so many bytes.
+
+    A pipe or a device, which could block, is an OSError, and so is a name that no file can have.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
     with open(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))

@@ -82,6 +82,20 @@ def test_words_survive_a_sign_out_elsewhere(served: Served, page: Page, browsing
     expect(page.locator("#text")).to_have_value("Mind the tests")
 
 
+def test_a_form_kept_back_learns_of_the_sign_out(
+    served: Served, page: Page, browsing: Browsing
+) -> None:
+    """Pressed while the page does not know yet why nothing comes, it says so once it does."""
+    browsing.expect("401")
+    page.evaluate("document.body.dataset.away = ''")
+    send(page)
+    expect(page.locator("#send").get_by_role("alert")).to_contain_text("Not sent: the server")
+    served.sessions.end_all()
+
+    expect(page.locator("#send").get_by_role("alert")).to_contain_text("Signed out")
+    expect(page.locator("#text")).to_have_value("Mind the tests")
+
+
 def test_words_of_a_form_over_the_page_survive_it_too(
     served: Served, page: Page, browsing: Browsing
 ) -> None:

@@ -80,7 +80,11 @@
     else if (event.detail.elt.matches("form")) { event.preventDefault(); noteSignedOut(event.detail.elt); } // else the page is loaded again
   });
   document.addEventListener("tasuki:connected", () => { if ($("[data-signed-out]")) forgetSignedOut(); });
-  document.addEventListener("tasuki:signed-out", keepWords);
+  document.addEventListener("tasuki:signed-out", () => { // also of what was kept back while nothing came
+    delete body.dataset.away;
+    keepWords();
+    for (const note of $$("[data-said]")) if (note.textContent === NOT_SENT) noteSignedOut(note.closest("form"));
+  });
   document.addEventListener("htmx:sendError", (event) => { if (!event.detail.elt.matches("[hx-trigger^=every]")) warn(event.detail.requestConfig.verb === "get" ? "The server does not answer. Try it again." : AWAY); });
 
   // -- the button of a form that is sent says what happens ---------------------------------------

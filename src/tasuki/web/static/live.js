@@ -299,7 +299,7 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away" || state === "refused") { wasAway = true; if (state === "away") body.dataset.away = ""; else delete body.dataset.away; if (!isSignedOut) say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; if (state === "away" && !isSignedOut) body.dataset.away = ""; else delete body.dataset.away; if (!isSignedOut) say("Reconnecting", true); }
     if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       delete body.dataset.away;
