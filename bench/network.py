@@ -30,6 +30,7 @@ import psycopg
 from dbos import DBOSClient
 
 from fleets import Refused  # isort: skip
+from tasuki.fleet.handoff.engine import JSON  # isort: skip
 from networks import Network, NetworkWorld, lacking, networked  # isort: skip
 
 AGENTS = 2
@@ -76,6 +77,7 @@ class Trial:
         self.url = network.postgres.url(network.database)
         self.client = DBOSClient(
             system_database_url=self.url, dbos_system_schema="tasuki_workflows", application_name="tasuki",
+            serializer=JSON,
         )  # fmt: skip
         self.ids = dict(self.ask("SELECT label, id FROM hosts"))
 
@@ -110,6 +112,7 @@ class Trial:
     def _take_turn(self) -> bool:
         with self._lock:
             is_enough = self.begun >= self.wanted and len(self.faults) >= self.wanted_faults
+            is_enough |= self.ended.is_set()  # what watches them failed
             self.begun += not is_enough
             return not is_enough
 
@@ -365,6 +368,8 @@ def run_trial(network: Network, worlds: list[NetworkWorld], options: argparse.Na
         watching = pool.submit(trial.watch)
         agents = [pool.submit(trial.run_agent, number) for number in range(AGENTS * len(worlds))]
         faults = pool.submit(trial.run_faults)
+        for one in (faults, watching):
+            one.add_done_callback(lambda _: trial.ended.set())
         for agent in agents:
             if error := agent.exception():
                 trial.remark(f"an agent's thread ended: {error!r}")
