@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from waiting import retry_until
 
-from tasuki.fleet.changes.commands import find_command
+from tasuki.fleet.changes.commands import EARLY_SECONDS, find_command
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.process_tree import read_process_tree
 
@@ -28,11 +28,10 @@ def program(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
         subprocess.run(["pkill", "-s", str(made.pid)], check=False)
 
 
-def command_of(pid: int) -> str:
-    """The command of an agent whose program has this process."""
-    agent = FleetAgent(
-        1, "claude", "busy", 0.0, "/", "h", 0.0, process=pid, turn_at=time.time() - 5
-    )
+def command_of(pid: int, turn_at: float | None = None) -> str:
+    """The command of an agent whose program has this process, and whose turn began 5 s ago or then."""
+    began = turn_at or time.time() - 5
+    agent = FleetAgent(1, "claude", "busy", 0.0, "/", "h", 0.0, process=pid, turn_at=began)
     return find_command(agent, read_process_tree())
 
 
@@ -53,6 +52,19 @@ def test_a_hook_alone_is_nothing(program: subprocess.Popen[bytes]) -> None:
     time.sleep(0.3)
 
     assert "api/hooks" not in command_of(program.pid)
+
+
+@pytest.mark.parametrize(
+    "program", [("exec -a /x/fleet/hook.sh bash -c 'sleep 1.5; sleep 30.7; :'",)], indirect=True
+)
+def test_what_a_hook_of_before_the_turn_starts_is_nothing(
+    program: subprocess.Popen[bytes],
+) -> None:
+    """A slow one still reports what came before it."""
+    turn_at = time.time() + EARLY_SECONDS + 0.7
+    time.sleep(2.5)
+
+    assert "" == command_of(program.pid, turn_at)
 
 
 def test_a_process_that_is_not_yet_its_own_program_is_nothing() -> None:

@@ -147,7 +147,8 @@ def test_the_command_line(world: World, repository: WorkFolder) -> None:
         ({"files": 6, "added": 120, "removed": 14, "commits": 2},
          "+120 −14 in 6 files, 2 commits"),
         ({"branch": "b", "commits": 1}, "b: 1 commit"),
-        ({"problem": "No."}, ""),
+        ({"problem": "No."}, "No."),
+        ({}, "nothing changed"),
     ],
 )  # fmt: skip
 def test_a_line_for_a_summary(values: dict[str, Any], text: str) -> None:

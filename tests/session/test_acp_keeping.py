@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acp_client import HELLO, WRITES, Client, Setting, outcome, setting
 from fakes.acp_agent import AcpRule, AcpStep
+from waiting import retry_until
 
 from tasuki.session.acp import recorder
 from tasuki.session.acp.conversation import AcpConversation
@@ -152,8 +154,9 @@ async def test_a_thread_that_the_agent_writes_late_takes_the_place_of_ours(
     assert conversation.message_count == 2
 
 
+@pytest.mark.parametrize("is_written", [False, True])
 async def test_a_thread_that_is_found_while_ours_is_written_leaves_no_second_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     """A handoff may find the agent's thread at any moment."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
@@ -161,6 +164,9 @@ async def test_a_thread_that_is_found_while_ours_is_written_leaves_no_second_one
     kept = RecordedThread("s1", "/tmp", conversation, has_own_thread=False)
     conversation.record_prompt([{"type": "text", "text": WORDS}])
     await asyncio.sleep(0)  # The thread that writes is begun.
+    if is_written:  # and has ended before anything else happens here
+        retry_until(lambda: list(tmp_path.rglob("*.jsonl")), 10)
+        time.sleep(0.2)
     kept.discard()
     await kept.finish()
 

@@ -52,7 +52,7 @@ def test_a_chain_is_told_by_its_agents_and_their_handoffs(fleet: Fleet) -> None:
     assert ("context limit", None) == (second.why, second.state)
     assert ("", "not due") == (last.handoff, last.acknowledged)
     assert ["3", "2", "1"] == [row.place for row in story.rows]
-    assert story.summary.startswith("3 agents, 2 handoffs since ")
+    assert story.summary.startswith("3 agents, 2 handoffs in ")
 
 
 def test_the_entries_are_those_of_the_thread(fleet: Fleet, tmp_path: Path) -> None:

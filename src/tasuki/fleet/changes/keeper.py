@@ -134,7 +134,7 @@ def describe_work(summary: WorkSummary) -> str:
         parts.append(f"+{summary.added:,} −{summary.removed:,} in {files}")
     if summary.commits:
         parts.append(f"{summary.commits:,} commit{'s' if summary.commits != 1 else ''}")
-    work = ", ".join(parts) or ("nothing changed" if not summary.problem else "")
+    work = ", ".join(parts) or summary.problem or "nothing changed"
     return f"{summary.branch}: {work}" if summary.branch else work
 
 

@@ -79,9 +79,10 @@ class RecordedThread:
         """Write all messages and return the file; None where there is none."""
         if self._conversation.on_message == self._record_message:
             self._conversation.end_turn()
-        self._closing, self._is_unshared = True, False
+        self._closing = True
         self._turn.set()
         await asyncio.wait({self._task})
+        self._is_unshared = False  # The task may just have created it.
         return self._file.path if self._file else None
 
     def stop_listening(self) -> None:
