@@ -27,16 +27,17 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
     # In the ticks since boot by which a process says when it began.
     since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     since = (since_boot - (time.time() - agent.turn_at + EARLY_SECONDS)) * TICKS_PER_SECOND
-    below = [(one, read_command(one.pid)) for one in tree.list_below(program)]
+    below = tree.list_below(program)
+    words = {pid: read_command(pid) for pid in (program, *(one.pid for one in below))}
     own = (HOOKS_PATH, HOOK_SCRIPT)  # The script of the fleet's hooks, or the curl that it runs.
-    hooks = {one.pid for one, command in below if any(words in command for words in own)}
-    for one, _ in below:  # The oldest first: what a hook started is a part of it.
+    hooks = {one.pid for one in below if any(part in words[one.pid] for part in own)}
+    for one in below:  # The oldest first: what a hook started is a part of it.
         if one.parent in hooks:
             hooks.add(one.pid)
     commands = [
-        command for one, command in below
+        words[one.pid] for one in below
         # A process that has yet to become its own program has its parent's words.
-        if command and one.started >= since and one.pid not in hooks and command != read_command(one.parent)
+        if one.started >= since and one.pid not in hooks and words[one.pid] not in ("", words[one.parent])
     ]  # fmt: skip
     chosen = next((command for command in commands if not _is_shell(command)), "")
     chosen = chosen or (commands[-1] if commands else "")

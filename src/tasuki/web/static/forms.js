@@ -81,7 +81,6 @@
   });
   document.addEventListener("tasuki:connected", () => { if ($("[data-signed-out]")) forgetSignedOut(); });
   document.addEventListener("tasuki:signed-out", () => { // also of what was kept back while nothing came
-    delete body.dataset.away;
     keepWords();
     for (const note of $$("[data-said]")) if (note.textContent === NOT_SENT) noteSignedOut(note.closest("form"));
   });

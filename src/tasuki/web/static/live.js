@@ -83,7 +83,7 @@
       const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store", signal: AbortSignal.timeout(LONGEST_FETCH) });
       const wasSignedOut = isSignedOut;
       isSignedOut = answer.status === 401;
-      if (isSignedOut && isTyped()) { if (!wasSignedOut) document.dispatchEvent(new CustomEvent("tasuki:signed-out")); say("Signed out", true); return; } // what is typed can still be copied
+      if (isSignedOut && isTyped()) { delete body.dataset.away; if (!wasSignedOut) document.dispatchEvent(new CustomEvent("tasuki:signed-out")); say("Signed out", true); return; } // what is typed can still be copied
       if (isSignedOut || answer.redirected) { window.location.reload(); return; }
       if (answer.status === 200) show(await answer.text(), version);
       else if (answer.status === 404) say("No longer there", true);
