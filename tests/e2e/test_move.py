@@ -116,10 +116,10 @@ def test_a_move_waits_for_the_answer_to_the_question_whether_to_trust_a_folder(
     hosts: tuple[RealFleet, RealFleet],
 ) -> None:
     """Nobody has to try it again: it waits longer than for a program that shows nothing."""
-    one, agent, id = move_to_a_folder_nobody_trusts(hosts, register=5.0)
+    one, agent, id = move_to_a_folder_nobody_trusts(hosts, register=12.0)
     successor = retry_until(lambda: one.handoff(id)["successor_id"], SECONDS)
     retry_until(lambda: one.agent(successor)["state"] == "waiting", SECONDS)
-    time.sleep(6.0)  # longer than it waits for a program that shows no question
+    time.sleep(13.0)  # longer than it waits for a program that shows no question
     answer_trust(one, successor)
     done = one.ends(id, seconds=2 * SECONDS)
 

@@ -3,15 +3,21 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fleet_records as records
 import pytest
 import sqlalchemy as sa
 from terminals import Terminal
 from tree import FIXTURES
 
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.fleet.agents.watch import AgentSignals
+from tasuki.fleet.handoff.successor_steps import await_registration
+from tasuki.fleet.handoff.workflow import StepLimits
+from tasuki.fleet.service import open_fleet
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
@@ -141,6 +147,13 @@ def test_the_log_tells_of_it(fleet: Fleet) -> None:
 
 def begins(fleet: Fleet, harness: str, screen: str, seconds: float) -> FleetAgent:
     """An agent that was started so long ago, with the screen of a real program, after two looks."""
+    show(fleet, harness, screen, seconds)
+    fleet.looked()
+    return queries.list_agents(fleet.database)[0]
+
+
+def show(fleet: Fleet, harness: str, screen: str, seconds: float) -> None:
+    """An agent that was started so long ago has the screen of a real program."""
     terminal = fleet.panes.tmux
     assert isinstance(terminal, Terminal)
     file = FIXTURES / f"{screen}.txt"
@@ -148,8 +161,6 @@ def begins(fleet: Fleet, harness: str, screen: str, seconds: float) -> FleetAgen
     terminal.shows(pane, file.read_text().split("\n")[-3].strip())
     fleet.agent("starting", harness=harness, pane=pane, session="", process=None,
                 started_at=time.time() - seconds)  # fmt: skip
-    fleet.looked()
-    return queries.list_agents(fleet.database)[0]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +186,29 @@ def test_a_dialog_before_the_first_hook_is_a_question(
     assert agent.question
     assert agent.question.text.startswith(text)
     assert [choice.label for choice in agent.question.choices] == choices
+
+
+def test_a_successor_that_asks_at_the_last_moment_is_waited_for(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """Its time to register is over, and nobody has noted the question yet that its screen shows."""
+    opened = open_fleet(tmp_path / "fleet", fleet.database.url, LoadedSettings(Settings()))
+    context = opened.step_runner.context
+    context.limits = StepLimits(register=0.05, idle=30.0)
+    context.delivery.panes = fleet.panes
+    records.persona(fleet.database)
+    show(fleet, "claude", "questions/claude-trust", 3.0)
+    records.handoff(fleet.database, "ab" * 16, 1, successor_id=1, step="register")
+    handoff = queries.load_handoff(fleet.database, "ab" * 16)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(await_registration, context, handoff)
+        time.sleep(0.5)
+        with fleet.database.write() as connection:
+            connection.execute(sa.update(tables.agents).values(registered_at=time.time()))
+        note = waiting.result(30)
+    opened.close()
+
+    assert note == "once its question was answered"
 
 
 @pytest.mark.parametrize(

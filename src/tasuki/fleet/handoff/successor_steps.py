@@ -71,7 +71,7 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     if context.wait_for(handoff, agents, has_registered, seconds):
         return ""
     agent = _load_successor(context, handoff)
-    if agent.state == "waiting" and context.wait_for(
+    if _is_asking(context, agent) and context.wait_for(
         handoff, agents, has_registered, context.limits.idle
     ):
         return "once its question was answered"
@@ -80,6 +80,17 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
         f"Agent {agent.id} did not register within {seconds:.0f} s. "
         f"Its screen shows: {_read_last_words(context, agent)}",
     )
+
+
+def _is_asking(context: StepContext, agent: FleetAgent) -> bool:
+    """Whether it waits for an answer, or shows a question that nobody has noted yet."""
+    if agent.state == "waiting":
+        return True
+    try:
+        screenshot = context.delivery.panes.capture_screen(agent.pane)
+    except LaunchFailed:
+        return False
+    return get_control(agent).read_question(screenshot) is not None
 
 
 def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
