@@ -19,6 +19,7 @@ from tasuki.errors import (
 )
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
+from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.fork_steps import build_fork_request
@@ -71,7 +72,10 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     if context.wait_for(handoff, agents, has_registered, seconds):
         return ""
     agent = _load_successor(context, handoff)
-    if _is_asking(context, agent) and context.wait_for(
+    questions = QuestionReader(context.database, context.delivery.panes, context.changes)
+    # Its screen may show a question that nobody has noted yet.
+    shown = questions.find_question(agent, is_waiting=True)
+    if (shown or agent.state == "waiting") and context.wait_for(
         handoff, agents, has_registered, context.limits.idle
     ):
         return "once its question was answered"
@@ -80,17 +84,6 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
         f"Agent {agent.id} did not register within {seconds:.0f} s. "
         f"Its screen shows: {_read_last_words(context, agent)}",
     )
-
-
-def _is_asking(context: StepContext, agent: FleetAgent) -> bool:
-    """Whether it waits for an answer, or shows a question that nobody has noted yet."""
-    if agent.state == "waiting":
-        return True
-    try:
-        screenshot = context.delivery.panes.capture_screen(agent.pane)
-    except LaunchFailed:
-        return False
-    return get_control(agent).read_question(screenshot) is not None
 
 
 def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
