@@ -35,8 +35,8 @@ _REFUSES = compile_pattern(
 )
 _FIGURE = compile_pattern(r"\d[\d.,]*")
 _TOKEN = compile_pattern(r"[^\W_]{3,}")
-_MEASURE = compile_pattern(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})")
-"""A figure and the words after it, which say what it counts: `60 requests a second`."""
+_MEASURE = compile_pattern(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})?")
+"""A figure and the words after it, if any, which say what it counts: `60 requests a second`."""
 _INSTEAD = compile_pattern(
     r"\b(?:instead|rather|make it|make that|raise|lower|change|no longer|now|after all|statt|lieber|mejor)\b",
     re.IGNORECASE,
@@ -111,7 +111,7 @@ class _UserStatement:
         self.measures = {
             (m[1], word)
             for m in _MEASURE.finditer(statement.text)
-            for word in _TOKEN.findall(m[2].lower())
+            for word in _TOKEN.findall((m[2] or "").lower())
         }
         self.units = {unit for _, unit in self.measures}
         self.named = {

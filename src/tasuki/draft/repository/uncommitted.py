@@ -35,7 +35,7 @@ _IGNORED = compile_pattern(
 )
 _MATCHED_IGNORE = compile_pattern(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", re.MULTILINE)
 """What `git check-ignore -v` prints for a path: the file, line and pattern that ignore it."""
-_IGNORE_LINE = compile_pattern(r"(?m)^(?:\s*\d+[\t→:])?/?([\w.][\w./-]*?)/?$")
+_IGNORE_LINE = compile_pattern(r"(?m)^(?:[^\S\n]*\d+[\t→:])?/?([\w.][\w./-]*?)/?$")
 
 
 def is_changed(file: FileFact) -> bool:

@@ -278,7 +278,7 @@ def _judge_code(step: LineStep, code: int, nothing: str) -> Judgement:
 # -- starts and ends ----------------------------------------------------------------------
 
 _NO_PROGRAM = compile_pattern(
-    r"(?m)^(?:.*[:/ ])?(?P<a>[\w.@/-]+): (?:command )?not found$|command not found: (?P<b>\S+)|(?:^|: )(?P<c>[\w./-]+): (?:No such file or directory|Permission denied|Operation not permitted)$"
+    r"(?m)^(?=.*not found$)(?:.*[:/ ])?(?P<a>[\w.@/-]+): (?:command )?not found$|command not found: (?P<b>\S+)|(?:^|: )(?P<c>[\w./-]+): (?:No such file or directory|Permission denied|Operation not permitted)$"
     r"|'(?P<d>[^'\n]+)' is not recognized as an internal|[Tt]he term '(?P<e>[^'\n]+)' is not recognized|No module named '?(?P<f>[\w.]+)'?$"
     r"|Cannot find (?:module|package) '(?P<g>[^'\n]+)'|Failed to spawn: `(?P<h>[^`\n]+)`|Command not found: (?P<i>\S+)"
 )

@@ -301,11 +301,11 @@ def is_other_part(line: str) -> bool:
 
 _MARKS = {
     "test": compile_pattern(
-        r"(?m)^\s*(?:--- FAIL: |FAILED \S+(?:::| -)|ERROR \S+(?:::\S+)?(?: - |$)|not ok \d+(?!.*# (?:TODO|SKIP|todo|skip))|FAIL\s+\S+\.\w+|"
+        r"(?m)^[^\S\n]*(?:--- FAIL: |FAILED \S+(?:::| -)|ERROR \S+(?:::\S+)?(?: - |$)|not ok \d+(?!.*# (?:TODO|SKIP|todo|skip))|FAIL\s+\S+\.\w+|"
         r"test \S+ \.\.\. FAILED|(?:FAIL|ERROR): \w+ \(|[✕✗✖×] \S|E   \S)|<<< (?:FAILURE|ERROR)!"
     ),
     "lint": compile_pattern(
-        r"(?m)^(?:vet: )?[\w./@+-]+\.[a-z]{1,4}:\d+(?::\d+)?: (?!warning|note|info|debug)\S|^error(?:\[E\d+\])?: |^\s*\d+:\d+\s+error\s"
+        r"(?m)^(?:vet: )?[\w./@+-]+\.[a-z]{1,4}:\d+(?::\d+)?: (?!warning|note|info|debug)\S|^error(?:\[E\d+\])?: |^[^\S\n]*\d+:\d+\s+error\s"
     ),
     "build": compile_pattern(
         r"(?m)^[\w./@+-]+\.[a-z]{1,4}:\d+:\d+: (?!warning|note|info)\S|^error(?:\[E\d+\])?: |\berror (?:TS|CS|MSB)\d+: "
@@ -324,14 +324,14 @@ def find_marked_line(kind: CheckKind, output: str) -> str:
 
 
 _WRAPPER_FAILED = compile_pattern(
-    r"(?m)^(?:npm (?:ERR!|error) (?:Test failed|code ELIFECYCLE|Lifecycle script .* failed|command failed)|\s*ELIFECYCLE\b.*|error Command failed with exit code \d+"
+    r"(?m)^(?:npm (?:ERR!|error) (?:Test failed|code ELIFECYCLE|Lifecycle script .* failed|command failed)|[^\S\n]*ELIFECYCLE\b.*|error Command failed with exit code \d+"
     r"|error: script \"\S+\" exited with code \d+|make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+|make(?:\[\d+\])?: .*Error \d+ \(ignored\)|error: Recipe `.*` failed.*|task: Failed to run task .*|(?:\[\S+\] )?ERROR task failed)"
 )
 """Marks that a wrapper's script failed."""
 
 
 _COVERAGE = compile_pattern(
-    r"(?m)^.*\b(?:[Cc]overage threshold .* not met|FAIL Required test coverage|Coverage failure: total|ERROR: Coverage for .* does not meet|below the expected minimum coverage|SimpleCov failed with exit|Coverage test failed, threshold not met|ESLint found too many warnings|error: \d+ targets? failed:).*|^\s*[1-9]\d* did not run$"
+    r"(?m)^.*\b(?:[Cc]overage threshold .* not met|FAIL Required test coverage|Coverage failure: total|ERROR: Coverage for .* does not meet|below the expected minimum coverage|SimpleCov failed with exit|Coverage test failed, threshold not met|ESLint found too many warnings|error: \d+ targets? failed:).*|^[^\S\n]*[1-9]\d* did not run$"
 )
 
 
@@ -396,7 +396,7 @@ def list_failed_tests(output: str) -> tuple[str, ...]:
 
 
 _NAMED_FILE = compile_pattern(
-    r"(?m)^\s*(?:-->\s+|error: )?((?:[\w.@+-]*/)*[\w.@+-]+\.[a-z]{1,5})(?:[:(]\d+|$)"
+    r"(?m)^[^\S\n]*(?:-->\s+|error: )?((?:[\w.@+-]*/)*[\w.@+-]+\.[a-z]{1,5})(?:[:(]\d+|$)"
 )
 
 

@@ -9,8 +9,8 @@ _FILE = compile_pattern(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
 _OLD = compile_pattern(r"\n-(.*)")
 _NEW = compile_pattern(r"\n(?:\+|@@ )(.*)")
 _MOVE = compile_pattern(r"\A\n\*\*\* Move to: (.+)")
-_ANCHOR = compile_pattern(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
-_ANCHORED = compile_pattern(r"^\s*\+(.*)$", re.MULTILINE)
+_ANCHOR = compile_pattern(r"^[^\S\n]*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
+_ANCHORED = compile_pattern(r"^[^\S\n]*\+(.*)$", re.MULTILINE)
 _HEREDOC = compile_pattern(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
 
 

@@ -77,7 +77,7 @@ _NAMESPACES = compile_pattern(
 _MCP = compile_pattern(r"\A(?:mcp_|[\w-]*-mcp-)|\A\w+__\w|\A[\w-]+\.\w+\Z")
 _VERSION = compile_pattern(r"_?v\d+\Z")
 _LINE_OPTION = compile_pattern(r"-\w*c|/c|-Command")
-_BOX = compile_pattern(r"^\s*[-*]\s*\[([ xX~/-])\]\s*(.+)$", re.MULTILINE)
+_BOX = compile_pattern(r"^[^\S\n]*[-*]\s*\[([ xX~/-])\]\s*(.+)$", re.MULTILINE)
 _BOX_STATES = {" ": "pending", "x": "done", "~": "in_progress", "/": "in_progress"}
 _TODO_STATUS: dict[str, TodoStatus] = {
     "pending": "pending", "in_progress": "in_progress", "active": "in_progress",
