@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from web_servers import serving
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries
 from tasuki.web.pages.agent import first_start
 from tasuki.web.pages.settings.hooks import HooksState
@@ -54,11 +54,11 @@ def test_a_start_that_fails_leaves_no_persona(
     wanted: list[str] = []
     with serving(tmp_path / "s") as made:
 
-        def refuse(request: StartRequest) -> None:
+        def refuse(_: object, request: NewAgent) -> None:
             wanted.append(request.cwd)
             raise NotPossible("tmux is not there. Install it, or omit --tmux to start the successor in this terminal.")  # fmt: skip
 
-        monkeypatch.setattr(made.fleet, "start_agent", refuse)
+        monkeypatch.setattr(first_start, "start_agent", refuse)
         monkeypatch.setattr(first_start, "check_hooks", lambda data, name: None)  # fmt: skip
         monkeypatch.setattr(first_start, "list_hooks", lambda fleet: [HooksState("claude", "Claude Code", "in place")])  # fmt: skip
         page = operator(browsing.page(made.origin), made.link)

@@ -19,6 +19,7 @@ from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.orders.agents import mute_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
 RECORD = """() => { const Shown = window.Notification;
@@ -137,7 +138,7 @@ def test_only_what_was_chosen(served: Served, page: Page) -> None:
     switch_on(page)
     look_away(page)
     served.fleet.notifier.configure("", "failed")
-    served.fleet.mute_agent(2, "1h")
+    mute_agent(served.fleet, 2, "1h")
     raised(served, "left out", "needs_you")
     raised(served, "muted", "failed", 2)
     raised(served, "told", "failed")

@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 from tree import ROOT
 from web_servers import Served, serving
 
+from tasuki.fleet.orders.agents import mute_agent
+
 LIGHT, DARK = "rgb(247, 247, 245)", "rgb(19, 19, 18)"
 GROUND = "() => getComputedStyle(document.body).backgroundColor"
 FIRST_GROUND = """addEventListener("DOMContentLoaded", () => {
@@ -72,7 +74,7 @@ def test_browsers_do_not_share_a_theme(served: Served, browsing: Browsing) -> No
     for page in (dark, light):
         page.goto("/")
         expect(page.locator("#live-word")).to_have_text("Live")
-    served.fleet.mute_agent(2, "1h")
+    mute_agent(served.fleet, 2, "1h")
     expect(tab.get_by_text("Muted until")).to_be_visible()
     expect(light.get_by_text("Muted until")).to_be_visible()
 
@@ -140,7 +142,7 @@ def test_an_agent_is_muted_on_its_page(served: Served, browsing: Browsing) -> No
     expect(page.locator("#now-2").get_by_role("link", name="Muted")).to_be_visible()
     page.goto("/?look=list")
     expect(page.locator("#agent-2 .is")).to_have_text(re.compile("muted"))
-    served.fleet.mute_agent(1, "tomorrow")
+    mute_agent(served.fleet, 1, "tomorrow")
     for path in ("/", "/?look=list", "/agents/2", "/agents/2/mute", "/settings/browser"):
         page.goto(path)
         page.set_viewport_size({"width": 320, "height": 800})

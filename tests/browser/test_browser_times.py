@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
 from tasuki.fleet import alerts
+from tasuki.fleet.orders.agents import mute_agent
 
 AHEAD = """(() => { const real = Date.now, Own = Date;
   window.Date = class extends Own { constructor(...given) { if (given.length) super(...given); else super(Own.now()); } };
@@ -36,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         chain(database, (60, 20), host=made.fleet.host)
         records.agent(database, host=made.fleet.host, state="limited", state_at=now - 90, limit_text="You have hit your limit.",
                       limited_until=now + 7200, started_at=now - 200, pane="%7")  # fmt: skip
-        made.fleet.mute_agent(2, "2h")
+        mute_agent(made.fleet, 2, "2h")
         with database.write() as connection:
             alerts.raise_alert(connection, "needs_you", "k", "Con waits", "?", host="x", agent_id=1)
         yield made
@@ -84,7 +85,7 @@ def test_no_moment_is_left_in_the_servers_zone(served: Served, page: Page) -> No
             expect(one).to_have_attribute("data-server", re.compile("UTC"))
     page.goto("/")
     expect(page.locator("#live-word")).to_have_text("Live")
-    served.fleet.mute_agent(2, "1h")
+    mute_agent(served.fleet, 2, "1h")
     served.fleet.changes.notify([2])
     until = page.locator("#agent-2").get_by_text("Muted until").locator("time")
     expect(until).to_have_text(

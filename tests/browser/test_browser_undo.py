@@ -15,6 +15,7 @@ from web_servers import Served, serving
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import goal_queue, goal_templates
 from tasuki.fleet.agents.goal_templates import TemplateValues
+from tasuki.fleet.orders.agents import mute_agent
 from tasuki.fleet.store import queries, tables
 from tasuki.web.views import undo
 
@@ -33,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
                 database, persona=f"developer-con-{number}", cwd="/src/shop", session=f"s{number}", pane=f"%{number}",
                 adopted=True, started_at=time.time() - number, state="busy", state_at=time.time(),
             )  # fmt: skip
-        made.fleet.mute_agent(2, "2h")
+        mute_agent(made.fleet, 2, "2h")
         for text in ("First", "Second", "Third"):
             goal_queue.add_goal(database, SLUG, text)
         goal_templates.add_template(database, TemplateValues("Fix an issue", "Fix {issue}"))
@@ -201,7 +202,7 @@ def test_without_javascript_the_next_page_offers_it(served: Served, browsing: Br
     expect(page.locator("#notes")).to_have_text("")
     page.goto("/agents/1/mute")
     page.get_by_role("button", name="For 1 hour").click()
-    served.fleet.mute_agent(1, "2h")
+    mute_agent(served.fleet, 1, "2h")
     page.get_by_role("button", name="Undo").click()
 
     expect(page.locator("#notes")).to_contain_text("was muted or unmuted again since")
@@ -229,7 +230,7 @@ def test_notes_look_well(served: Served, seen: Page) -> None:
         for scheme in ("light", "dark"):
             seen.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             seen.set_viewport_size({"width": width, "height": 900})
-            served.fleet.mute_agent(1, "off")
+            mute_agent(served.fleet, 1, "off")
             seen.goto("/")
             mute(seen, 1, "For 1 hour")
             if scheme == "dark":

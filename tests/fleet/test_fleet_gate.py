@@ -15,14 +15,11 @@ from machines import JoinedMachines, Machines, host_of, machines
 from test_fleet_machines import move, pair, prepare_move
 from waiting import retry_until
 
-from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.errors import Refused, StoreFailed
-from tasuki.fleet.exchange.gate import DEEDS, KEY_FILE, POLICY_FILE, HostGate
+from tasuki.fleet.exchange.gate import KEY_FILE, POLICY_FILE, HostGate
 from tasuki.fleet.hosts import FleetHost, record_host
 from tasuki.fleet.membership.urls import read_url
-from tasuki.fleet.service import open_fleet
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.web.pages.threads.remote import answer_other_hosts
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
 
@@ -147,16 +144,6 @@ def test_a_damaged_policy_lets_nobody_do_anything(fleet: Machines) -> None:
     assert "proven" == two.api("POST", f"/api/agents/{agent}/send", {"text": "own"})["state"]
 
 
-def test_each_order_and_question_has_a_rule(tmp_path: Path, postgres: Postgres) -> None:
-    """Nothing that another host may ask for is without one."""
-    fleet = open_fleet(tmp_path, postgres.make(), LoadedSettings(Settings()))
-    answer_other_hosts(fleet)
-    known = {*fleet.requests.handlers, *fleet.local._orders}
-    fleet.close()
-
-    assert known | {"move"} == set(DEEDS)
-
-
 # -- signatures ------------------------------------------------------------------------
 
 
@@ -182,23 +169,23 @@ DATA = {"agent_id": 1, "text": "ä", "at": 0.1, "more": ["x", None, True]}
 def test_an_order_is_taken_once_from_who_signed_it(gates: tuple[HostGate, HostGate]) -> None:
     """What was ordered arrives as it was written; the same order again is refused."""
     one, two = gates
-    order = json.loads(json.dumps(one.sign("h00000000000b", "id", "send", DATA)))
-    taken = two.check("id", "send", order, 30)
+    order = json.loads(json.dumps(one.sign("h00000000000b", "id", "send_text", DATA)))
+    taken = two.check("id", "send_text", order, 30)
 
     assert DATA == taken
     with pytest.raises(Refused, match="was given this order before, or too long ago, so it does"):
         two.check(
-            "id", "send", order, 30
+            "id", "send_text", order, 30
         )  # whether the first one was carried out is not known here
 
 
 @pytest.mark.parametrize(
     ("id", "kind", "change"),
     [
-        ("other", "send", {}), ("id", "stop", {}), ("id", "send", {"text": "y"}), ("id", "send", {"more": []}),
-        ("id", "send", {"signed": None}), ("id", "send", {"signed": {"host": "h00000000000b"}}),
-        ("id", "send", {"signed": {"host": "h00000000000f", "at": 1.0, "proof": "00" * 64}}),
-        ("id", "send", {"signed": {"host": "h00000000000a", "at": 1.0, "proof": "zz"}}),
+        ("other", "send", {}), ("id", "stop", {}), ("id", "send_text", {"text": "y"}), ("id", "send_text", {"more": []}),
+        ("id", "send_text", {"signed": None}), ("id", "send_text", {"signed": {"host": "h00000000000b"}}),
+        ("id", "send_text", {"signed": {"host": "h00000000000f", "at": 1.0, "proof": "00" * 64}}),
+        ("id", "send_text", {"signed": {"host": "h00000000000a", "at": 1.0, "proof": "zz"}}),
     ],
 )  # fmt: skip
 def test_an_order_that_is_not_as_it_was_signed_is_refused(
@@ -206,7 +193,7 @@ def test_an_order_that_is_not_as_it_was_signed_is_refused(
 ) -> None:
     """Another id, kind or word, or no signature that is one."""
     one, two = gates
-    order = {**one.sign("h00000000000b", "id", "send", DATA), **change}
+    order = {**one.sign("h00000000000b", "id", "send_text", DATA), **change}
 
     with pytest.raises(Refused, match="takes no order that no host of the fleet has signed"):
         two.check(id, kind, order, 30)
@@ -217,17 +204,17 @@ def test_an_order_for_another_host_or_from_a_retired_one_is_refused(
 ) -> None:
     """A signature is for one receiver, and ends with its host's membership; an old one is refused."""
     one, two = gates
-    elsewhere = one.sign("h00000000000c", "a", "send", DATA)
-    order = one.sign("h00000000000b", "b", "send", DATA)
+    elsewhere = one.sign("h00000000000c", "a", "send_text", DATA)
+    order = one.sign("h00000000000b", "b", "send_text", DATA)
 
     with pytest.raises(Refused, match="no host of the fleet has signed"):
-        two.check("a", "send", elsewhere, 30)
+        two.check("a", "send_text", elsewhere, 30)
     with pytest.raises(Refused, match="was given this order before"):
-        two.check("b", "send", order, -1)
+        two.check("b", "send_text", order, -1)
     with two.database.write() as connection:
         connection.execute(sa.text("UPDATE hosts SET retired_at = 1 WHERE id = 'h00000000000a'"))
     with pytest.raises(Refused, match="no host of the fleet has signed"):
-        two.check("b", "send", order, 30)
+        two.check("b", "send_text", order, 30)
 
 
 def test_a_key_that_is_none_is_told(gates: tuple[HostGate, HostGate]) -> None:
@@ -236,7 +223,7 @@ def test_a_key_that_is_none_is_told(gates: tuple[HostGate, HostGate]) -> None:
     (one.folder / KEY_FILE).write_bytes(b"short")
 
     with pytest.raises(StoreFailed, match=f"{KEY_FILE} holds no key. Remove it"):
-        one.sign("h00000000000b", "id", "send", DATA)
+        one.sign("h00000000000b", "id", "send_text", DATA)
 
 
 # -- rows ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.mutes import describe_mute, parse_mute
 from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.orders.agents import mute_agent
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import MUTED_FOR_GOOD, OperatorAlert
 from tasuki.web.security import single_server
@@ -55,11 +56,11 @@ def told(served: Served) -> list[OperatorAlert]:
 def test_a_muted_agent_notifies_nobody(served: Served, inbox: Inbox) -> None:
     """Its alert is in the list at once, as quiet; those of others are sent, and its own after it is unmuted."""
     fleet = served.fleet
-    fleet.mute_agent(1, "1h")
+    mute_agent(fleet, 1, "1h")
     raised(served, "a")
     raised(served, "b", 2)
     raised(served, "c", None)
-    fleet.mute_agent(1, "off")
+    mute_agent(fleet, 1, "off")
     raised(served, "d")
     notifier = AlertNotifier(fleet.database, "h", inbox.where, "needs_you")
     notifier.start()
@@ -78,7 +79,7 @@ def test_a_muted_agent_notifies_nobody(served: Served, inbox: Inbox) -> None:
 
 def test_a_mute_ends_by_itself(served: Served) -> None:
     """After its time an agent notifies again, and nothing says that it is muted."""
-    served.fleet.mute_agent(2, "1m")
+    mute_agent(served.fleet, 2, "1m")
     agent = queries.load_agent(served.fleet.database, 2)
     assert agent.muted_until is not None
 

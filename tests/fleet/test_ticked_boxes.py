@@ -12,9 +12,10 @@ from terminals import Terminal
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.delivery import boxes
-from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
+from tasuki.fleet.delivery.answers import answer_question
 from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.orders.bodies import QuestionAnswer
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase
@@ -152,6 +153,6 @@ def test_a_question_whose_boxes_were_not_sent_is_open_again(
     delivery = PromptDelivery(database, TmuxPanes(terminal, tmp_path / "locks"), ChangeFeed())
 
     with pytest.raises(NotPossible, match="something else by now"):
-        answer_question(database, delivery, agent, AgentAnswer("m1", choices=("1",)))
+        answer_question(database, delivery, agent, QuestionAnswer("m1", choices=["1"]))
     assert "another page" in terminal.capture_screen(pane).text
     assert queries.load_agent(database, agent).question == question

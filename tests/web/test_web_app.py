@@ -10,9 +10,9 @@ import pytest
 from web_servers import Answer, Served, serving
 
 from tasuki.config.settings import Settings
+from tasuki.fleet.orders.bodies import NewAgent, QuestionAnswer
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.interpreter import PREPARED
-from tasuki.web.api.bodies import NewAgent, QuestionAnswer
 
 NAME = "fleet.example.com"
 ANN = "ann@example.com"

@@ -509,11 +509,12 @@ def test_what_a_host_answers_about_a_thread(served: Served, tmp_path: Path) -> N
     fleet = served.fleet
     with fleet.database.write() as connection:
         connection.execute(sa.update(tables.agents).values(session=builder.id, thread=str(path)))
-    handlers = fleet.requests.handlers
-    answer = msgspec.to_builtins(handlers[remote.PAGE]({"agent_id": 1, "entry": 0, "from": "k"}))
+    asked = {"id": 1, "query": {"entry": 0}, "from": "k"}
+    answer = fleet.requests.carry_out("", remote.read_thread_part.name, asked)
     view = msgspec.convert(answer, remote.ThreadView)
     last = view.part.items[-1]
-    entry = handlers[remote.ENTRY]({"agent_id": 1, "entry": last.ref, "from": "k"})
+    asked = {"id": 1, "entry": last.ref, "from": "k"}
+    entry = fleet.requests.carry_out("", remote.read_thread_entry.name, asked)
 
     assert str(path) == view.thread.path
     assert view.part.last == last.ref

@@ -13,7 +13,7 @@ from visitors import Visitor, words
 from web_servers import serving
 
 from tasuki.errors import UsageError
-from tasuki.web.api.bodies import fill_body
+from tasuki.web.api.forms import fill_body
 from tasuki.web.api.wrong_values import describe_wrong_value
 
 OF_THE_PROGRAM = re.compile(

@@ -1,66 +1,45 @@
 """The fleet, as the HTTP API, the command line and tests call it: one facade for its parts."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-from sqlalchemy.exc import DBAPIError
 
 from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet.agents.agent_ends import AgentShutdown
-from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.limit_handoffs import LimitHandoffs, LimitResumer
 from tasuki.fleet.agents.queue_runner import QueueRunner
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
-from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
-from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
-from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
-from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
 from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
-from tasuki.fleet.fleet_orders import FleetOrders
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.handoff.engine import HandoffEngine, build_queue_name, refused_rows
-from tasuki.fleet.handoff.moves import answer_target_question
-from tasuki.fleet.handoff.runner import StepRunner
-from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.handoff.engine import build_queue_name, refused_rows
 from tasuki.fleet.handoff.workflow import StepLimits
-from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
-from tasuki.fleet.hosts import identify_host, settle_hosts
-from tasuki.fleet.local_orders import LocalOrders
+from tasuki.fleet.hosts import settle_hosts
 from tasuki.fleet.membership import roles
 from tasuki.fleet.membership.retirement import check_retired
 from tasuki.fleet.membership.tokens import tidy_tokens
 from tasuki.fleet.membership.urls import describe_unverified
+from tasuki.fleet.orders.agents import resume_agent
+from tasuki.fleet.orders.bodies import NewHandoff, Resumption
+from tasuki.fleet.orders.handoffs import hand_off
+from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.server_locks import build_claim
-from tasuki.fleet.store import log, queries, schema
-from tasuki.fleet.store.database import (
-    FleetDatabase,
-    build_sqlite_url,
-    is_temporary,
-    make_shrinkable,
-    normalize_url,
-)
-from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store import queries, schema
+from tasuki.fleet.store.database import make_shrinkable
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.pruner import FleetPruner
 from tasuki.fleet.store.start_errors import check_file, explain_errors
 from tasuki.install.hook_script import get_script_path, write_hook_script
 from tasuki.interpreter import prepare_structs
-from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.launch.tmux.server import Tmux
 
 SWITCH_SECONDS = 0.001
 """How long one thread holds Python while another one waits: hooks wait for an answer."""
@@ -68,11 +47,10 @@ SWITCH_SECONDS = 0.001
 logger = logging.getLogger("tasuki.fleet")
 
 
-class Fleet(FleetOrders):
+class Fleet(FleetParts):
     """Personas, agents and their handoffs on this host.
 
-    `data` is the folder of the server's own files, `root` holds `data/personas/`. Nothing runs
-    before `launch`, which continues what was under way when the last server ended.
+    Nothing runs before `launch`, which continues what was under way when the last server ended.
     """
 
     def __init__(
@@ -85,43 +63,15 @@ class Fleet(FleetOrders):
         limits: StepLimits = StepLimits(),  # noqa: B008 a frozen struct
         moved: bool = False,
     ) -> None:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.data, self.root, self.loaded = data, root, loaded
-        self.host_record = identify_host(data)
-        self.host, self.moved = self.host_record.id, moved
-        for path in () if database_url else (data.parent / "fleet.db", data / "workflows.db"):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # readable by the owner alone
-        url = normalize_url(database_url or build_sqlite_url(data.parent / "fleet.db"))
-        self.database = FleetDatabase(url, self.host)
-        self.gate = HostGate(self.database, data)
-        self.claim = build_claim(url, self.host_record)
-        self.changes = ChangeFeed()
-        settings = loaded.settings
-        self.panes = TmuxPanes(Tmux(settings.fleet_tmux or "default"), data / "locks", stays=True)
-        self.lifecycle = AgentLifecycle(self.database, self.panes, data, root, self.host)
-        self.delivery = PromptDelivery(self.database, self.panes, self.changes)
-        self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
+        super().__init__(data, root, loaded, database_url, limits)
+        self.moved, settings = moved, loaded.settings
+        self.claim = build_claim(self.database.url, self.host_record)
         self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
-        self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self.hand_off)
+        self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self._hand_off)
         self.notifier = AlertNotifier(
             self.database, self.host, settings.notify, config.list_alerts(settings)
         )
-        context = StepContext(
-            self.lifecycle, self.delivery, self.shutdown, limits, self.gate,
-            load_settings=partial(config.load_with_sources, Path.cwd()),
-            has_waiting_events=lambda: self.intake.waiting > 0 or any(spool.list_waiting(data / "spool")),
-        )  # fmt: skip
-        self.step_runner = StepRunner(self.database, self.changes, context)
-        workflows = build_sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
-        self.local = LocalOrders(self)
-        self.engine = HandoffEngine(
-            workflows, self.host, self.step_runner.carry_out,
-            partial(carry_out_order, self.gate, self.local.carry_out, self.changes.closing.wait),
-        )  # fmt: skip
-        self.step_runner.begin = self.engine.begin_handoff
-        self.orders = HostOrders(self.database, self.engine, self.gate)
-        self.requests = HostRequests(self.database, self._build_handlers(), self.gate)
         self.heartbeat = HostHeartbeat(self.database, data, self._handle_loss)
         self.listener = HostListener(
             self.database, self.changes.notify_log, self.requests.look,
@@ -146,8 +96,6 @@ class Fleet(FleetOrders):
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
-        self._unstarted: set[str] = set()
-        """Handoffs that could not be passed to the engine yet."""
         self.lost = ""
         """Why this server must stop; empty while it may continue."""
         self._on_lost: list[Callable[[], None]] = []
@@ -252,12 +200,6 @@ class Fleet(FleetOrders):
             faults.append("The database of the engine takes no writes: handoffs wait.")
         return faults
 
-    def note(self, kind: str, text: str, **details: Any) -> None:
-        """Write a line into the log; `details` are those of `log.note`."""
-        with self.database.write() as connection:
-            log.note(connection, kind, text, **details)
-        self.changes.notify([details["agent_id"]] if "agent_id" in details else [])
-
     # -- settings ----------------------------------------------------------------------
 
     def configure(self, **changes: Any) -> None:
@@ -274,32 +216,6 @@ class Fleet(FleetOrders):
         self.note("settings", f"Settings were changed: {', '.join(names)}.", data={"names": names})
 
     # -- handoffs ----------------------------------------------------------------------
-
-    def pass_to_engine(self, handoff: FleetHandoff) -> None:
-        """Pass a handoff to the engine; if its database refuses, `_start_missing` passes it later.
-
-        The engine itself would wait for a locked file, and its caller with it.
-        """
-        self.changes.notify([handoff.agent_id])
-        why = "it is locked, or there is no room on its disk"
-        try:
-            if self.engine.is_usable():
-                self.engine.begin_handoff(commands.build_start(handoff))
-                return
-        except DBAPIError as error:
-            if not is_temporary(error):
-                raise
-            why = str(error.orig)
-        self._unstarted.add(handoff.id)
-        text = (
-            f"Handoff {handoff.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
-            f"({self.data}). It begins automatically once that is fixed."
-        )
-        logger.warning(text)
-        self.note(
-            "alarm", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
-            data={"code": "engine_waits"},
-        )  # fmt: skip
 
     def _start_missing(self) -> None:
         """Start recorded handoffs that the engine lacks; record a failure for those it gave up."""
@@ -318,22 +234,6 @@ class Fleet(FleetOrders):
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
         self._unstarted.clear()
 
-    # -- other hosts -------------------------------------------------------------------
-
-    def _build_handlers(self) -> dict[str, RequestHandler]:
-        """Build what this host answers to others, by the kind of the question."""
-        return {
-            "screen": self.local.read_screen, "terminal": self.local.read_terminal,
-            "press_key": self.local.press_key, "type_keys": self.local.type_keys,
-            "answer": self.local.answer_agent, "changes": self.local.read_changes,
-            "pull_request": self.local.find_pull_request, "preview_move": self.local.preview_move,
-            "check_move": lambda data: answer_target_question(self.database, self.data, data),
-        }  # fmt: skip
-
-    def answer(self, kind: str, handler: RequestHandler) -> None:
-        """Answer one more kind of question of other hosts."""
-        self.requests.handlers[kind] = handler
-
     # -- events ------------------------------------------------------------------------
 
     def _read_skill(self, slug: str) -> str:
@@ -351,7 +251,10 @@ class Fleet(FleetOrders):
         self.limit_handoffs.begin(failed)
 
     def _resume_agent(self, agent_id: int, key: str) -> dict[str, Any]:
-        return self.local.resume_agent("", {"agent_id": agent_id, "force": False, "key": key})
+        return resume_agent(self, agent_id, Resumption(), key)
+
+    def _hand_off(self, agent_id: int, data: NewHandoff) -> FleetHandoff:
+        return hand_off(self, agent_id, data, automatic=True)
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""
@@ -361,8 +264,7 @@ class Fleet(FleetOrders):
                 self.changes.notify([agent_id])
             if is_wanted:
                 try:
-                    request = commands.HandoffRequest("context_limit", automatic=True)
-                    self.hand_off(agent_id, request)
+                    self._hand_off(agent_id, NewHandoff("context_limit"))
                 except (NotPossible, AlreadyUnderWay) as error:
                     logger.info("Agent %s is not handed off automatically: %s", agent_id, error)
 

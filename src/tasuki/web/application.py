@@ -26,7 +26,7 @@ from tasuki.web.api import goal_templates as templates_api
 from tasuki.web.api import hosts as hosts_api
 from tasuki.web.api import operator
 from tasuki.web.api import queue as queue_api
-from tasuki.web.api.bodies import EXCEPTION_HANDLERS
+from tasuki.web.api.error_answers import EXCEPTION_HANDLERS
 from tasuki.web.api.hooks import (
     MOST_BODY_BYTES,
     FleetApplication,
@@ -40,7 +40,7 @@ from tasuki.web.page_news import PageStreams
 from tasuki.web.pages import host_news, routes
 from tasuki.web.pages import login as pages_login
 from tasuki.web.pages.fleet import live as pages_live
-from tasuki.web.pages.threads import remote, thread_news
+from tasuki.web.pages.threads import thread_news
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -77,7 +77,6 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     if not fleet.database.is_sqlite:
         source = host_news.HostNews(fleet, live_pages)
         watches.append(NewsWatch(live_pages, source, host_news.LOOK_SECONDS))
-    remote.answer_other_hosts(fleet)
 
     def on_event(event: FleetEvent) -> None:
         if event.kind in LOGGED_KINDS:

@@ -7,7 +7,7 @@ waiting ──claimed──▶ typing ──its turn began──▶ typed
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NoLongerPossible, NotPossible
 from tasuki.fleet.delivery.messages import MOST_CHARACTERS
+from tasuki.fleet.orders.bodies import GoalOrder
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import Persona, QueuedGoal
@@ -25,7 +26,6 @@ MOST_WAITING = 200
 """Goals that may wait for one persona."""
 MOST_TYPED = 20
 """Goals that are listed after they were typed."""
-GoalOrder = Literal["first", "up", "down", "last", "arrived", "again"]
 _GOALS = tables.queued_goals
 _COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
 

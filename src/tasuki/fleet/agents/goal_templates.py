@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.lifecycle import StartRequest, read_folder
+from tasuki.fleet.agents.lifecycle import read_folder
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.orders.bodies import NewAgent, NewTemplate, TemplateStart
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import GoalTemplate
@@ -23,19 +23,6 @@ _FIELD = compile_pattern(r"\{([A-Za-z][\w -]{0,39})\}")
 """A placeholder: letters, digits, blanks, hyphens; `{}` and `{"a": 1}` of code are none."""
 _TEMPLATES = tables.goal_templates
 _COLUMNS = [_TEMPLATES.c[name] for name in GoalTemplate.__struct_fields__]
-
-
-class TemplateValues(Struct, frozen=True):
-    """What a template is made of; see `GoalTemplate`."""
-
-    name: str
-    goal: str
-    persona: str = ""
-    role: str = ""
-    folder: str = ""
-    harness: str = ""
-    model: str = ""
-    permission: str = ""
 
 
 def list_templates(database: FleetDatabase) -> list[GoalTemplate]:
@@ -52,7 +39,7 @@ def load_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
         return _load(connection, template_id)
 
 
-def add_template(database: FleetDatabase, values: TemplateValues) -> GoalTemplate:
+def add_template(database: FleetDatabase, values: NewTemplate) -> GoalTemplate:
     """Add a template. Raises NotPossible, UsageError, PersonaNotFound."""
     row = {**_check_values(database, values), "created_at": time.time()}
     with database.write(alone=True) as connection:
@@ -64,9 +51,7 @@ def add_template(database: FleetDatabase, values: TemplateValues) -> GoalTemplat
     return template
 
 
-def edit_template(
-    database: FleetDatabase, template_id: int, values: TemplateValues
-) -> GoalTemplate:
+def edit_template(database: FleetDatabase, template_id: int, values: NewTemplate) -> GoalTemplate:
     """Replace what a template is made of. Raises NotPossible, UsageError, PersonaNotFound."""
     row = _check_values(database, values)
     with database.write(alone=True) as connection:
@@ -118,23 +103,23 @@ def is_ready(template: GoalTemplate) -> bool:
 
 
 def build_request(
-    database: FleetDatabase, template: GoalTemplate, fields: Mapping[str, str], folder: str = ""
-) -> StartRequest:
-    """Build the start of an agent from a template; `folder` takes the place of its own.
+    database: FleetDatabase, template: GoalTemplate, start: TemplateStart
+) -> NewAgent:
+    """Build the start of an agent from a template; a `cwd` takes the place of its own folder.
 
     Raises NotPossible where a field is empty or not of the template, or no persona of its role is
     free.
     """
-    wanted = list_fields(template)
+    wanted, fields = list_fields(template), start.fields
     if missing := [name for name in wanted if not fields.get(name, "").strip()]:
         raise NotPossible(f"Fill in: {', '.join(missing)}.")
     if unknown := sorted(set(fields) - set(wanted)):
         raise NotPossible(f"{shorten_to_line(unknown[0], 60)!r} is no field of {template.name}.")
-    cwd = read_folder(folder.strip() or _fill_in(template.folder, fields))
-    return StartRequest(
+    cwd = read_folder(start.cwd.strip() or _fill_in(template.folder, fields))
+    return NewAgent(
         harness=template.harness, persona=template.persona or _find_free(database, template.role),
         cwd=cwd, model=template.model, permission=template.permission,
-        goal=_fill_in(template.goal, fields),
+        goal=_fill_in(template.goal, fields), host=start.host,
     )  # fmt: skip
 
 
@@ -181,7 +166,7 @@ def _check_name(connection: sa.Connection, name: str, own_id: int) -> None:
         raise NotPossible(f"Template {id} is called {name} already. Choose another name.")
 
 
-def _check_values(database: FleetDatabase, values: TemplateValues) -> dict[str, Any]:
+def _check_values(database: FleetDatabase, values: NewTemplate) -> dict[str, Any]:
     row = {x: clean_text(getattr(values, x)).strip() for x in values.__struct_fields__}
     row["name"] = shorten_to_line(row["name"], 80)
     if not row["name"]:

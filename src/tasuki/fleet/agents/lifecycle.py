@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
 from tasuki.files import explain_error, replace_file
@@ -23,6 +22,7 @@ from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.changes.starts import build_start_values
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
+from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.prompts import render
 from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
@@ -44,18 +44,6 @@ from tasuki.launch.processes import (
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
-
-
-class StartRequest(Struct, frozen=True):
-    """A requested agent. An empty harness or model is that of the persona, if there is one."""
-
-    harness: str = ""
-    persona: str = ""
-    cwd: str = ""
-    model: str = ""
-    permission: str = ""
-    goal: str = ""
-    arguments: tuple[str, ...] = ()
 
 
 class AgentDied(LaunchFailed):
@@ -81,7 +69,7 @@ class AgentLifecycle:
         self.host = host
         self._folder_mark = hashlib.sha256(os.path.realpath(data).encode()).hexdigest()[:8]
 
-    def create_agent(self, request: StartRequest, order_id: str = "") -> FleetAgent:
+    def create_agent(self, request: NewAgent, order_id: str = "") -> FleetAgent:
         """Create and start an agent, with a persona or none; for one order of another host, once.
 
         Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
@@ -98,7 +86,7 @@ class AgentLifecycle:
     def insert_agent(
         self,
         connection: sa.Connection,
-        request: StartRequest,
+        request: NewAgent,
         previous_agent_id: int | None = None,
         forked_from: int | None = None,
         *,

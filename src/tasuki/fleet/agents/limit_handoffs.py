@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from tasuki.errors import TasukiError
 from tasuki.fleet.alerts import raise_alert
 from tasuki.fleet.automation import USAGE_LIMIT, AutomationGuard
-from tasuki.fleet.handoff.commands import HandoffRequest
+from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetHandoff
@@ -26,7 +26,7 @@ class LimitHandoffs:
         self,
         guard: AutomationGuard,
         changes: ChangeFeed,
-        hand_off: Callable[[int, HandoffRequest], FleetHandoff],
+        hand_off: Callable[[int, NewHandoff], FleetHandoff],
     ) -> None:
         self.guard = guard
         self.changes = changes
@@ -47,11 +47,8 @@ class LimitHandoffs:
         for agent_id in agent_ids:
             harness, why = self.guard.decide_limit_handoff(agent_id)
             if harness:
-                request = HandoffRequest(
-                    USAGE_LIMIT, from_thread=True, automatic=True, harness=harness
-                )
                 try:
-                    self.hand_off(agent_id, request)
+                    self.hand_off(agent_id, NewHandoff(USAGE_LIMIT, source="thread", to=harness))
                 except TasukiError as error:
                     why = f"Agent {agent_id} is not handed off to {harness}: {error}"
                     code = {"code": "on_limit_refused"}

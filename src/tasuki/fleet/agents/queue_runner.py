@@ -159,7 +159,7 @@ class QueueRunner(BackgroundWork):
             host = connection.execute(query).scalar() or self.host
         try:
             if host != self.host:
-                self.gate.check_rules(host, "send", {})
+                self.gate.check_rules(host, ("send",), {})
             result = self.delivery.deliver_text(
                 agent, intent, text, PROOF_SECONDS,
                 is_wanted=lambda: commands.find_running(self.database, agent.id) is None,

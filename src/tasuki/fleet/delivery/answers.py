@@ -24,6 +24,7 @@ from tasuki.fleet.delivery.boxes import (
 from tasuki.fleet.delivery.messages import check_managed
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.typed_input import NOT_IN_FRONT, get_control, is_in_front
+from tasuki.fleet.orders.bodies import QuestionAnswer
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
@@ -47,16 +48,6 @@ STILL_THERE = (
 )
 
 
-class AgentAnswer(Struct, frozen=True):
-    """The operator's answer: the mark of the question, and the keys of choices or a text."""
-
-    mark: str
-    choice: str = ""
-    text: str = ""
-    choices: tuple[str, ...] = ()
-    """Where several can be chosen."""
-
-
 class _PlannedAnswer(Struct, frozen=True):
     """What is typed: keys, then a text and Enter where there is one; `label` is for people.
 
@@ -70,7 +61,7 @@ class _PlannedAnswer(Struct, frozen=True):
 
 
 def answer_question(
-    database: FleetDatabase, delivery: PromptDelivery, agent_id: int, answer: AgentAnswer
+    database: FleetDatabase, delivery: PromptDelivery, agent_id: int, answer: QuestionAnswer
 ) -> dict[str, Any]:
     """Answer a question; return whether the agent took it: proven or uncertain, why, and what.
 
@@ -158,11 +149,11 @@ def _read_screen(
 
 
 def _plan_answer(
-    question: AgentQuestion, answer: AgentAnswer, seen: ScreenQuestion
+    question: AgentQuestion, answer: QuestionAnswer, seen: ScreenQuestion
 ) -> _PlannedAnswer:
     """Plan the keys of an answer. Raises NotPossible for one that the question does not take."""
     text = clean_text(answer.text).strip()
-    if chosen := answer.choices or tuple(filter(None, (answer.choice,))):
+    if chosen := answer.choices or list(filter(None, (answer.choice,))):
         return _plan_choices(question, chosen, seen)
     if not text and seen.takes_several:
         raise NotPossible("Choose at least one of its choices: there is nothing to answer.")

@@ -9,7 +9,7 @@ folder, where no database reaches it.
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 from tasuki.errors import Refused, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.exchange.host_list import build_database_clock, read_labels
+from tasuki.fleet.orders.order import Deed, list_deeds
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, MovePlan
@@ -29,17 +30,6 @@ ORDER_SECONDS = 86400.0
 """How old an order may be: one that was begun goes on after its host was off."""
 QUESTION_SECONDS = 30.0
 """How old a question may be; one that waited longer is deleted without an answer."""
-Deed = Literal["look", "send", "keys", "start", "stop", "hand_off", "move"]
-DEEDS: dict[str, tuple[Deed, ...]] = {
-    **dict.fromkeys(("screen", "terminal", "changes", "pull_request"), ("look",)),
-    **dict.fromkeys(("preview_move", "thread_page", "thread_entry"), ("look",)),
-    **dict.fromkeys(("press_key", "type_keys", "answer"), ("keys",)),
-    **dict.fromkeys(("send", "resume"), ("send",)),
-    **dict.fromkeys(("handoff", "fork", "order"), ("hand_off",)),
-    **dict.fromkeys(("check_move", "undo_move", "move"), ("move",)),
-    "start": ("start",), "adopt": ("start",), "stop": ("stop",),
-}  # fmt: skip
-"""What an order or a question of each kind is to this host."""
 
 
 class HostRules(Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +124,7 @@ class HostGate:
         Returns its data. Raises Refused with the rule.
         """
         sender, age = self.find_sender(self.database.host, id, kind, data)
-        self.check_rules(sender, kind, data)
+        self.check_rules(sender, list_deeds(kind, data), data.get("data") or {})
         now = time.monotonic()
         with self._lock:
             self._known = {known: end for known, end in self._known.items() if end > now}
@@ -145,14 +135,13 @@ class HostGate:
             self._known[id] = now + seconds
         return {name: value for name, value in data.items() if name != "signed"}
 
-    def check_rules(self, sender: str, kind: str, data: Mapping[str, Any]) -> None:
+    def check_rules(self, sender: str, deeds: Iterable[Deed], data: Mapping[str, Any]) -> None:
         """Raise Refused where the policy does not let a host do something."""
         may = self._find_rules(sender, "may")
-        for deed in (*DEEDS.get(kind, ()), *(("move",) if data.get("move") else ())):
+        for deed in deeds:
             if deed not in may:
                 self._refuse(f'refuses "{deed}" from', sender, "may", [*may, deed])
-        request = data.get("request") or data
-        self.check_permission(sender, request.get("permission") or "", request.get("arguments"))
+        self.check_permission(sender, data.get("permission") or "", data.get("arguments"))
 
     def check_permission(self, sender: str, permission: str, arguments: Any) -> None:
         """Raise Refused where another host may have no agent started with these rights."""
@@ -176,7 +165,7 @@ class HostGate:
         data = {"agent_id": handoff.agent_id, "signed": plan.signed}
         sender, _ = self.find_sender(handoff.target_host, handoff.id, "move", data)
         if sender != self.database.host:
-            self.check_rules(sender, "move", {})
+            self.check_rules(sender, ("move",), {})
 
     def _find_rules(self, sender: str, rule: Literal["may", "permissions"]) -> tuple[str, ...]:
         path, policy = self.folder / POLICY_FILE, HostPolicy()

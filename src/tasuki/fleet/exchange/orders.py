@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import HostAway, TasukiError
@@ -109,7 +108,7 @@ def carry_out_order(
         try:
             if checked is None:
                 checked = gate.check(id, name, arguments, seconds)
-            return {"value": msgspec.to_builtins(carry_out(id, name, checked))}
+            return {"value": carry_out(id, name, checked)}
         except TasukiError as error:
             return pack_error(error)
         except DBAPIError as error:

@@ -25,8 +25,6 @@ from tasuki.fleet.exchange.listener import build_host_channel, notify
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 
-ANSWER_SECONDS = 8.0
-"""How long an answer is waited for."""
 LOOK_SECONDS = 1.0
 """How often an answer is looked for that no notification announced."""
 ANSWERS_AT_ONCE = 16
@@ -35,18 +33,23 @@ MOST_BYTES = 8 << 20
 """Bytes of the largest answer."""
 
 logger = logging.getLogger("tasuki.fleet")
-RequestHandler = Callable[[Mapping[str, Any]], Any]
 
 
 class HostRequests:
-    """Asks other hosts, and answers them by `handlers`, whose answers are JSON values."""
+    """Asks other hosts, and answers them.
+
+    `carry_out` takes the id, the name and the arguments of an order, and returns a JSON value.
+    """
 
     def __init__(
-        self, database: FleetDatabase, handlers: dict[str, RequestHandler], gate: HostGate
+        self,
+        database: FleetDatabase,
+        gate: HostGate,
+        carry_out: Callable[[str, str, Mapping[str, Any]], Any],
     ) -> None:
         self.database = database
         self.gate = gate
-        self.handlers = handlers
+        self.carry_out = carry_out
         self._waiting: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(ANSWERS_AT_ONCE, thread_name_prefix="answers")
@@ -55,7 +58,7 @@ class HostRequests:
         """Answer nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def ask(self, host: str, kind: str, data: Mapping[str, Any], seconds: float = ANSWER_SECONDS) -> Any:  # fmt: skip
+    def ask(self, host: str, kind: str, data: Mapping[str, Any], seconds: float) -> Any:
         """Ask a host; return its answer.
 
         Raises HostAway where it does not answer in time, and what it raised itself.
@@ -151,14 +154,9 @@ class HostRequests:
             logger.warning("An answer to another host could not be written: the database is away.")
 
     def _build_answer(self, id: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        handler = self.handlers.get(kind)
-        if handler is None:
-            return pack_error(errors.NotPossible(
-                f"This host runs a tasuki that does not know {kind!r}. Upgrade it."
-            ))  # fmt: skip
         try:
             checked = self.gate.check(id, kind, data, QUESTION_SECONDS)
-            content = {"value": msgspec.to_builtins(handler(checked))}
+            content = {"value": self.carry_out(id, kind, checked)}
         except TasukiError as error:
             return pack_error(error)
         except Exception as error:

@@ -9,69 +9,46 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct
 
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.personas import UNFINISHED, check_available, find_later_agent
 from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
+from tasuki.fleet.handoff.moves import MovePreview
 from tasuki.fleet.handoff.workflow import HandoffShape
+from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.text_safety import clean_text
 
 MOST_CHARACTERS = 4000
 """Most characters of a reason, and of what the operator adds."""
 
 
-class HandoffRequest(Struct, frozen=True):
-    """A requested handoff: why, what the successor should know and do, and from what source."""
-
-    reason: str
-    context: str = ""
-    goal: str = ""
-    force: bool = False
-    from_thread: bool = False
-    automatic: bool = False
-    harness: str = ""
-    """That of the successor; empty for that of the agent."""
-    target_host: str = ""
-    """The host on which the work goes on; empty for that of the agent."""
-    move: MovePlan | None = None
-    """How it gets there."""
-
-    def build_columns(self) -> dict[str, Any]:
-        """Return the table columns of the request; PostgreSQL keeps no NUL."""
-        return {
-            "reason": clean_text(self.reason), "context": clean_text(self.context), "goal": clean_text(self.goal),
-            "force": self.force, "from_thread": self.from_thread, "harness": self.harness,
-            "target_host": self.target_host,
-            "move": msgspec.to_builtins(self.move) if self.move else None,
-        }  # fmt: skip
-
-    @property
-    def shape(self) -> HandoffShape:
-        """What decides which steps it has."""
-        return HandoffShape(self.from_thread, move=self.move.kind if self.move else "")
-
-
 def begin_handoff(
     database: FleetDatabase,
     agent_id: int,
-    request: HandoffRequest,
+    data: NewHandoff,
     *,
     host: str,
     queue: str,
     new_id: str,
+    move: MovePreview | None = None,
+    automatic: bool = False,
 ) -> FleetHandoff:
     """Record a handoff as under way; one with the id `new_id` was recorded by the same order.
 
     Raises AgentNotFound, NotPossible, AlreadyUnderWay.
     """
-    columns = request.build_columns()
-    first = request.shape.list_steps()[0]
+    plan = move.plan if move else None
+    columns = {  # PostgreSQL keeps no NUL
+        "reason": clean_text(data.reason), "context": clean_text(data.context), "goal": clean_text(data.goal),
+        "force": data.force, "from_thread": data.from_thread, "harness": data.to,
+        "target_host": move.host if move else "", "move": msgspec.to_builtins(plan),
+    }  # fmt: skip
+    first = HandoffShape(data.from_thread, move=plan.kind if plan else "").list_steps()[0]
     with database.write(alone=True) as connection:
         agent = queries.load_agent(connection, agent_id)
         if old := _find_open(connection, agent_id):
@@ -79,13 +56,13 @@ def begin_handoff(
                 return old
             place = {"queue": queue, "host": host}
             return _restart_handoff(connection, old, agent, first, {**columns, **place})
-        _check_agent(agent, from_thread=request.from_thread)
+        _check_agent(agent, from_thread=data.from_thread)
         _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
             check_available(connection, agent.persona, is_successor=True)
         values: dict[str, Any] = {
             **columns, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
-            "automatic": request.automatic, "state": "running", "step": first, "attempt": 1,
+            "automatic": automatic, "state": "running", "step": first, "attempt": 1,
             "created_at": database.read_clock(), "host": host, "queue": queue,
         }  # fmt: skip
         connection.execute(sa.insert(tables.handoffs).values(**values))

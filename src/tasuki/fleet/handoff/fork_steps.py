@@ -2,7 +2,6 @@
 
 import sqlalchemy as sa
 
-from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.worktrees import (
     WorktreePlan,
@@ -10,6 +9,7 @@ from tasuki.fleet.handoff.worktrees import (
     find_folder_inside,
     make_worktree,
 )
+from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 
@@ -47,14 +47,14 @@ def find_work_folder(handoff: FleetHandoff, agent: FleetAgent) -> str:
 
 def build_fork_request(
     connection: sa.Connection, handoff: FleetHandoff, agent: FleetAgent
-) -> StartRequest:
+) -> NewAgent:
     """Build the request for a fork: the harness is its persona's, the rest as the first agent's.
 
     Model, permission and arguments are the first agent's own if both run the same harness.
     """
     persona = queries.load_persona(connection, handoff.persona)
     is_same = persona.harness == agent.harness
-    return StartRequest(
+    return NewAgent(
         harness=persona.harness,
         persona=persona.slug,
         cwd=find_work_folder(handoff, agent),

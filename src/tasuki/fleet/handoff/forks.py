@@ -7,13 +7,13 @@ two agents work as one.
 from pathlib import Path
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.agents import personas
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.commands import note_state
 from tasuki.fleet.handoff.worktrees import WorktreePlan, plan_worktree
+from tasuki.fleet.orders.bodies import NewFork
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
@@ -21,20 +21,7 @@ from tasuki.text_safety import clean_text
 from tasuki.threads.catalog import is_readable
 
 
-class ForkRequest(Struct, frozen=True):
-    """A requested fork: what the second agent should do, as whom, and where.
-
-    Without a `persona` a new one is added, like that of the agent. `worktree` is a whole path,
-    empty for a folder next to the repository, None for no worktree.
-    """
-
-    goal: str
-    persona: str = ""
-    worktree: str | None = None
-    reason: str = "fork"
-
-
-def check_fork(database: FleetDatabase, agent: FleetAgent, request: ForkRequest) -> str:
+def check_fork(database: FleetDatabase, agent: FleetAgent, request: NewFork) -> str:
     """Check that an agent can be forked; return the name of the fork's harness.
 
     Raises NotPossible, PersonaNotFound, AlreadyUnderWay.
@@ -64,7 +51,7 @@ def begin_fork(
     database: FleetDatabase,
     root: Path,
     agent: FleetAgent,
-    request: ForkRequest,
+    request: NewFork,
     *,
     host: str,
     queue: str,
@@ -76,8 +63,9 @@ def begin_fork(
     """
     slug = request.persona or personas.find_next_slug(database, root, agent.persona or "")
     plan = WorktreePlan("", "")
-    if request.worktree is not None:
-        plan = plan_worktree(agent.cwd, request.worktree, slug)
+    if request.worktree is not False:
+        folder = request.worktree if isinstance(request.worktree, str) else ""
+        plan = plan_worktree(agent.cwd, folder, slug)
     if not request.persona:
         slug = _add_twin(database, root, agent).slug
     with database.write(alone=True) as connection:

@@ -6,11 +6,9 @@ here; a move that is begun has passed the same checks.
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,10 +16,10 @@ from tasuki.errors import HostAway, HostNotFound, NotPossible, Refused, TasukiEr
 from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
 from tasuki.fleet.exchange.logins import find_login
-from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.thread_copies import describe_unstored, load_stored
 from tasuki.fleet.handoff import bundles
 from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
+from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, MovePlan
@@ -29,7 +27,6 @@ from tasuki.harness import registry as harnesses
 
 MOST_FOLDERS = 40
 """Folders of agents that are looked at for a checkout of the same repository."""
-CHECK_SECONDS = 15.0
 
 
 class MoveObstacle(Struct, frozen=True):
@@ -39,22 +36,6 @@ class MoveObstacle(Struct, frozen=True):
     text: str
     blocks: bool = True
     """The move cannot begin; else it is only good to know."""
-
-
-class MoveRequest(Struct, frozen=True):
-    """A requested move. `host` is an id, a label or the beginning of one.
-
-    `cwd` is a folder on that host, whole path: a checkout of the agent's repository; empty for one
-    that is found. `worktree` is the folder of the worktree that may be made there, whole path.
-    """
-
-    host: str
-    cwd: str = ""
-    worktree: str = ""
-    harness: str = ""
-    with_secrets: bool = False
-    from_thread: bool = False
-    """The document is written from the thread, so the agent may have ended."""
 
 
 class MovePreview(Struct, frozen=True):
@@ -107,10 +88,16 @@ class TargetAnswer(Struct, frozen=True):
 
 
 def plan_move(
-    database: FleetDatabase, requests: HostRequests, agent: FleetAgent, request: MoveRequest
+    database: FleetDatabase,
+    agent: FleetAgent,
+    request: NewHandoff,
+    ask: Callable[[str, TargetQuestion], TargetAnswer],
 ) -> MovePreview:
-    """Plan a move of an agent of this host. Raises HostNotFound."""
-    target = find_host(database, request.host)
+    """Plan a move of an agent of this host; `ask` asks the other one by its id.
+
+    Raises HostNotFound.
+    """
+    target = find_host(database, request.to_host)
     preview = MovePreview(target.id, target.label, MovePlan(wanted=request.worktree, with_secrets=request.with_secrets))  # fmt: skip
     if obstacle := find_host_obstacle(target, database.host):
         return replace(preview, obstacles=(obstacle,))
@@ -121,12 +108,16 @@ def plan_move(
         inside=repository.inside,
     )  # fmt: skip
     question = TargetQuestion(
-        harness=request.harness or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
         origin=repository.origin, commit=repository.commit, branch=repository.branch,
-        inside=repository.inside, cwd=request.cwd, worktree=request.worktree,
+        inside=repository.inside, cwd=request.to_cwd, worktree=request.worktree,
     )  # fmt: skip
-    rights = {"permission": agent.permission, "arguments": agent.arguments}
-    answer = _ask_target(requests, target, question, rights)
+    try:
+        answer = ask(target.id, question)
+    except Refused as error:
+        answer = TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
+    except (HostAway, HostNotFound) as error:
+        answer = TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
     return replace(preview, plan=_add_place(plan, answer), obstacles=(*found, *answer.obstacles))
 
 
@@ -139,14 +130,14 @@ def _add_place(plan: MovePlan, answer: TargetAnswer) -> MovePlan:
 
 
 def plan_rescue(
-    database: FleetDatabase, data: Path, agent: FleetAgent, request: MoveRequest
+    database: FleetDatabase, data: Path, agent: FleetAgent, request: NewHandoff
 ) -> MovePreview:
     """Plan the handoff of an agent whose host is gone, on this host; nobody else can be asked."""
     own = find_host(database, database.host)
     plan = MovePlan(kind="rescue", wanted=request.worktree)
     question = TargetQuestion(
-        harness=request.harness or agent.harness, slug=agent.persona or "", folder=agent.cwd,
-        cwd=request.cwd, worktree=request.worktree,
+        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        cwd=request.to_cwd, worktree=request.worktree,
     )  # fmt: skip
     answer = check_target(database, data, question)
     left = f"What agent {agent.id} had not pushed stays on its old host: {agent.cwd} there is out of reach."
@@ -167,7 +158,7 @@ def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:
 
 
 def _find_source_obstacles(
-    agent: FleetAgent, repository: bundles.RepositoryState, request: MoveRequest
+    agent: FleetAgent, repository: bundles.RepositoryState, request: NewHandoff
 ) -> Iterator[MoveObstacle]:
     if agent.ended_at is not None and not request.from_thread:
         text = f"Agent {agent.id} has ended. Hand it off from its thread: --from-thread"
@@ -209,7 +200,7 @@ def _find_source_obstacles(
         yield from _look_into_work(agent, request)
 
 
-def _look_into_work(agent: FleetAgent, request: MoveRequest) -> Iterator[MoveObstacle]:
+def _look_into_work(agent: FleetAgent, request: NewHandoff) -> Iterator[MoveObstacle]:
     """Look for secrets in what would travel, and pack it as the move would; git forgets it again."""
     try:
         if not request.with_secrets:
@@ -229,27 +220,7 @@ def _look_into_work(agent: FleetAgent, request: MoveRequest) -> Iterator[MoveObs
         yield MoveObstacle("left_out", sentence, blocks=False)
 
 
-def _ask_target(
-    requests: HostRequests, target: FleetHostRow, question: TargetQuestion, rights: dict[str, Any]
-) -> TargetAnswer:
-    try:
-        data = {"question": msgspec.to_builtins(question), "request": rights}
-        answer = requests.ask(target.id, "check_move", data, CHECK_SECONDS)
-    except Refused as error:
-        return TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
-    except (HostAway, HostNotFound) as error:
-        return TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
-    return msgspec.convert(answer, TargetAnswer)
-
-
 # -- on the other host -----------------------------------------------------------------
-
-
-def answer_target_question(
-    database: FleetDatabase, data: Path, request: Mapping[str, Any]
-) -> TargetAnswer:
-    """Answer what another host asks about a move to this one."""
-    return check_target(database, data, msgspec.convert(request["question"], TargetQuestion))
 
 
 def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) -> TargetAnswer:

@@ -18,12 +18,13 @@ from tasuki.errors import (
     TasukiError,
 )
 from tasuki.fleet import prompts
-from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
+from tasuki.fleet.agents.lifecycle import AgentDied
 from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.fork_steps import build_fork_request
 from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
+from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
@@ -251,13 +252,13 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
 
 def _build_request(
     context: StepContext, connection: sa.Connection, handoff: FleetHandoff, old: FleetAgent
-) -> StartRequest:
+) -> NewAgent:
     """Build the order for a successor: as its predecessor, or as the last agent in another harness.
 
     Models, permissions and arguments mean something to their own harness alone. Those of an agent
     of another host are a wish of that host.
     """
-    request = StartRequest(
+    request = NewAgent(
         harness=handoff.harness or old.harness,
         persona=handoff.persona,
         cwd=handoff.move.folder if handoff.move else old.cwd,

@@ -6,38 +6,34 @@ import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.agents.agent_ends import clear_lost_agent, find_lost_agents
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.exchange.host_list import find_host, read_labels
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.hooks.correlator import find_caller
-from tasuki.fleet.local_orders import HandoffOrder
+from tasuki.fleet.orders import agents, handoffs
+from tasuki.fleet.orders.bodies import (
+    CallerClues,
+    LessonOrder,
+    MuteOrder,
+    NewHandoff,
+    NewPersona,
+    PersonaChange,
+    Recovery,
+)
+from tasuki.fleet.orders.handoffs import HandoffOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
-from tasuki.web.api.bodies import (
-    Adoption,
-    AgentMessage,
-    CallerClues,
-    KeyPress,
-    LessonOrder,
-    MuteOrder,
-    NewAgent,
-    NewFork,
-    NewHandoff,
-    NewPersona,
-    PersonaChange,
-    QuestionAnswer,
-    Recovery,
-    Resumption,
-)
+from tasuki.web.api import orders
+from tasuki.web.api.orders import show_result
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
@@ -61,13 +57,13 @@ def list_agents(
     null. `hosts` are the names of the hosts by their ids.
     """
     host_id = find_host(fleet.database, host).id if host else ""
-    agents = queries.list_agents(
+    listed = queries.list_agents(
         fleet.database, ended=ended, persona=persona, host=host_id, limit=limit + 1,
         before=before or 0,
     )  # fmt: skip
-    next_id = agents[limit - 1].id if len(agents) > limit else None
+    next_id = listed[limit - 1].id if len(listed) > limit else None
     return {
-        "agents": list(map(display.redact_agent, agents[:limit])),
+        "agents": list(map(display.redact_agent, listed[:limit])),
         "next": next_id,
         "hosts": read_labels(fleet.database),
     }
@@ -81,12 +77,12 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
     here.
     """
     agent = queries.load_agent(fleet.database, id)
-    handoffs = queries.list_handoffs(fleet.database, agent_id=id)
+    listed = queries.list_handoffs(fleet.database, agent_id=id)
     return {
         **display.redact_agent(agent),
-        "handoffs": list(map(display.redact_handoff, handoffs)),
+        "handoffs": list(map(display.redact_handoff, listed)),
         "tmux": fleet.panes.find_socket_path() if agent.pane else "",
-        "elsewhere": fleet.describe_other_host(id),
+        "elsewhere": agents.describe_other_host(fleet, agent),
         "host_label": read_labels(fleet.database, [agent.host]).get(agent.host, ""),
     }
 
@@ -103,7 +99,7 @@ def show_changes(
     `diff` is `all` for the differences of every file, or the `key` of a file for its own alone
     and whole. Where nothing can be read, `problem` is a sentence.
     """
-    return fleet.read_changes(id, since, diff)
+    return agents.read_changes(fleet, id, since, diff)
 
 
 @get("/agents/{id:int}/pull-request", sync_to_thread=True)
@@ -112,23 +108,7 @@ def show_pull_request(fleet: NamedDependency[Fleet], id: FromPath[int]) -> PullR
 
     `number` is 0 where there is none; `note` says why. Asked at most once a minute.
     """
-    return fleet.find_pull_request(id)
-
-
-@post("/agents", status_code=200, sync_to_thread=True)
-def start_agent(fleet: NamedDependency[Fleet], data: JSONBody[NewAgent]) -> dict[str, Any]:
-    """Start an agent in a tmux window, on any host; answers once its program runs."""
-    return display.redact_agent(fleet.start_agent(data.build_request(), data.host))
-
-
-@post("/agents/adopt", status_code=200, sync_to_thread=True)
-def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict[str, Any]:
-    """Adopt an agent that is already running in a pane."""
-    agent = fleet.adopt_agent(
-        pane=data.pane, harness=data.harness, persona=data.persona, session=data.session,
-        host=data.host,
-    )  # fmt: skip
-    return display.redact_agent(agent)
+    return agents.find_pull_request(fleet, id)
 
 
 @post("/agents/own", status_code=200, sync_to_thread=True)
@@ -138,67 +118,10 @@ def find_own_agent(fleet: NamedDependency[Fleet], data: JSONBody[CallerClues]) -
     return {"agent": display.redact_agent(agent) if agent else None}
 
 
-@post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
-def send_text(
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
-    data: JSONBody[AgentMessage],
-    key: Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)] = "",
-) -> dict[str, Any]:
-    """Type a text to an agent as a prompt; return whether its turn began.
-
-    The answer is `proven`, `uncertain` or `refused`. Sent again with the same
-    `Idempotency-Key`, it is not typed again; the answer is what is known then.
-    """
-    return fleet.send_text(id, data.text, key)
-
-
-@post("/agents/{id:int}/resume", status_code=200, sync_to_thread=True)
-def resume_agent(
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
-    data: JSONBody[Resumption],
-    key: Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)] = "",
-) -> dict[str, Any]:
-    """Tell an agent to go on once its usage limit has reset; the answer is that of `send`.
-
-    400 before that time, and where it is not known, unless `force` is given.
-    """
-    return fleet.resume_agent(id, key, force=data.force)
-
-
 @get("/agents/{id:int}/screen", sync_to_thread=True)
 def show_screen(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, str]:
     """Show what the pane of an agent shows now, without secrets."""
-    return {"screen": fleet.read_screen(id)}
-
-
-@post("/agents/{id:int}/keys", status_code=200, sync_to_thread=True)
-def press_key(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[KeyPress]
-) -> dict[str, Any]:
-    """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`."""
-    fleet.press_key(id, data.key)
-    return display.redact_agent(queries.load_agent(fleet.database, id))
-
-
-@post("/agents/{id:int}/answer", status_code=200, sync_to_thread=True)
-def answer_agent(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[QuestionAnswer]
-) -> dict[str, Any]:
-    """Answer the `question` of a waiting agent: by the key of a choice, or by a text.
-
-    Where it `takes_several`, `choices` are the keys of all that are chosen.
-    `mark` says which question is meant: 400, and nothing is typed, where the agent asks another
-    one by now, or its screen does not show it. The answer is `proven` or `uncertain`.
-    """
-    return fleet.answer_agent(id, data.build_answer())
-
-
-@post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
-def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
-    """End an agent by its own exit command; answers once it has ended."""
-    return display.redact_agent(fleet.stop_agent(id))
+    return {"screen": agents.read_screen(fleet, id)}
 
 
 @post("/agents/{id:int}/mute", status_code=200, sync_to_thread=True)
@@ -206,16 +129,14 @@ def mute_agent(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[MuteOrder]
 ) -> dict[str, Any]:
     """Mute an agent: its alerts are listed, and notify nobody. `muted` says until when, in words."""
-    fleet.mute_agent(id, data.span)
+    agents.mute_agent(fleet, id, data.span)
     return display.redact_agent(queries.load_agent(fleet.database, id))
 
 
 @post("/agents/{id:int}/clear", status_code=200, sync_to_thread=True)
 def clear_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
     """Clear a lost agent: it counts as ended, and is not to be recovered; its thread stays."""
-    cleared = clear_lost_agent(fleet.database, id)
-    fleet.changes.notify([id])
-    return display.redact_agent(cleared)
+    return display.redact_agent(agents.clear_agent(fleet, id))
 
 
 @get("/agents/lost", sync_to_thread=True)
@@ -232,11 +153,8 @@ def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 @post("/agents/recover", status_code=200, sync_to_thread=True)
 def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> dict[str, Any]:
     """Recover every lost agent from its thread, a few at once; answers at once with what begins."""
-    return {
-        "agents": [
-            display.redact_lost_agent(*one) for one in fleet.recover_lost_agents(data.reason)
-        ]
-    }
+    recovered = handoffs.recover_lost_agents(fleet, data.reason)
+    return {"agents": [display.redact_lost_agent(*one) for one in recovered]}
 
 
 @post("/agents/{id:int}/handoff", status_code=200, sync_to_thread=True)
@@ -249,24 +167,10 @@ def hand_off(
     again here; one that failed after it is continued by `/api/handoffs/{id}/retry`. With `to_host`
     the successor works on another host; with `dry_run` the answer says what that would do.
     """
-    move = data.build_move()
-    if data.dry_run and move:
-        preview = fleet.preview_move(id, move)
+    if data.dry_run:
+        preview = handoffs.preview_move(fleet, id, data)
         return {"status": "previewed", **msgspec.to_builtins(preview)}
-    handoff = fleet.hand_off(id, data.build_request(), move=move)
-    return {"status": "initiated", **display.redact_handoff(handoff)}
-
-
-@post("/agents/{id:int}/fork", status_code=200, sync_to_thread=True)
-def fork_agent(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewFork]
-) -> dict[str, Any]:
-    """Start a second agent from an agent's thread; the first goes on undisturbed.
-
-    Answers at once, while the fork continues like a handoff: `/api/handoffs/{id}` shows its steps.
-    """
-    handoff = fleet.fork_agent(id, data.build_request())
-    return {"status": "initiated", **display.redact_handoff(handoff)}
+    return show_result(handoffs.hand_off(fleet, id, data))
 
 
 @get("/handoffs", sync_to_thread=True)
@@ -283,14 +187,14 @@ def list_handoffs(
     Where there are more, `next` is the `before` of the next page, else null. `counts` are all
     that are kept, by state.
     """
-    handoffs = queries.list_handoffs(
+    listed = queries.list_handoffs(
         fleet.database, agent_id=agent, persona=persona, state=in_state or "", limit=limit + 1,
         before=before,
     )  # fmt: skip
-    more = len(handoffs) > limit
+    more = len(listed) > limit
     return {
-        "handoffs": list(map(display.redact_handoff, handoffs[:limit])),
-        "next": handoffs[limit - 1].id if more else None,
+        "handoffs": list(map(display.redact_handoff, listed[:limit])),
+        "next": listed[limit - 1].id if more else None,
         "counts": queries.count_handoffs(fleet.database),
     }
 
@@ -315,8 +219,7 @@ def order_handoff(
     `retry` continues a failed one; `cancel` ends it where it is; `finish` marks a failed one as
     done; `skip` does without the acknowledgement.
     """
-    whole = queries.load_handoff(fleet.database, id).id
-    return display.redact_handoff(fleet.order_handoff(whole, order))
+    return display.redact_handoff(handoffs.order_handoff(fleet, id, order))
 
 
 @get("/personas", sync_to_thread=True)
@@ -406,9 +309,8 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
-        list_agents, show_agent, show_changes, show_pull_request, start_agent, adopt_agent, find_own_agent, list_lost_agents,
-        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent, clear_agent, hand_off,
-        fork_agent, mute_agent,
+        *orders.HANDLERS, list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
+        recover_agents, show_screen, clear_agent, hand_off, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

@@ -9,10 +9,11 @@ from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, to_builtins
 
 from tasuki.fleet.agents import goal_templates
-from tasuki.fleet.agents.goal_templates import TemplateValues, list_fields
+from tasuki.fleet.agents.goal_templates import list_fields
+from tasuki.fleet.orders.agents import start_agent
+from tasuki.fleet.orders.bodies import NewTemplate, TemplateChange, TemplateStart
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import GoalTemplate
-from tasuki.web.api.bodies import NewTemplate, TemplateChange, TemplateStart
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
@@ -26,7 +27,7 @@ def list_templates(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 @post("/templates", status_code=200, sync_to_thread=True)
 def add_template(fleet: NamedDependency[Fleet], data: JSONBody[NewTemplate]) -> dict[str, Any]:
     """Add a template. Words in braces in its goal and folder become fields."""
-    return _notify(fleet, goal_templates.add_template(fleet.database, data.build_values()))
+    return _notify(fleet, goal_templates.add_template(fleet.database, data))
 
 
 @get("/templates/{id:int}", sync_to_thread=True)
@@ -45,9 +46,7 @@ def edit_template(
         name: getattr(old, name) if getattr(data, name) is UNSET else getattr(data, name)
         for name in data.__struct_fields__
     }
-    return _notify(
-        fleet, goal_templates.edit_template(fleet.database, id, TemplateValues(**values))
-    )
+    return _notify(fleet, goal_templates.edit_template(fleet.database, id, NewTemplate(**values)))
 
 
 @delete("/templates/{id:int}", status_code=200, sync_to_thread=True)
@@ -64,8 +63,8 @@ def start_template(
 ) -> dict[str, Any]:
     """Start an agent from a template, with its fields filled in."""
     template = goal_templates.load_template(fleet.database, id)
-    request = goal_templates.build_request(fleet.database, template, data.fields, data.cwd)
-    agent = fleet.start_agent(request, data.host)
+    request = goal_templates.build_request(fleet.database, template, data)
+    agent = start_agent(fleet, request)
     goal_templates.note_use(fleet.database, id)
     return display.redact_agent(agent)
 

@@ -10,9 +10,9 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from tasuki.fleet.exchange import giving_up, host_list
 from tasuki.fleet.membership import retirement, tokens
+from tasuki.fleet.orders.bodies import HostLabel, NewHostToken
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.api.bodies import HostLabel, NewHostToken
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 

@@ -17,10 +17,10 @@ from msgspec import UNSET
 
 from tasuki import notify
 from tasuki.fleet import alerts
+from tasuki.fleet.orders.bodies import SeenAlerts, SettingsChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.api.bodies import SeenAlerts, SettingsChange
 from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
 from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
 from tasuki.web.security.access import require_operator

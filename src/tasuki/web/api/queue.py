@@ -9,8 +9,8 @@ from msgspec import UNSET
 from tasuki.errors import UsageError
 from tasuki.fleet.agents import goal_queue
 from tasuki.fleet.agents.goal_queue import GoalQueue, redact_queue
+from tasuki.fleet.orders.bodies import GoalChange, NewGoal, QueueChange
 from tasuki.fleet.service import Fleet
-from tasuki.web.api.bodies import GoalChange, NewGoal, QueueChange
 from tasuki.web.security.access import require_operator
 
 

@@ -8,10 +8,10 @@ from tasuki.errors import TasukiError
 from tasuki.fleet.exchange import giving_up, host_list
 from tasuki.fleet.exchange.host_list import HostHarness
 from tasuki.fleet.membership import retirement
+from tasuki.fleet.orders.bodies import HostLabel
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import HostLabel
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.fleet.given_up import list_living_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import list_fleet_hosts, show_host
@@ -61,11 +61,11 @@ def label_host(
     """Give a host another name; an empty one is that of its machine."""
     host, typed = host_list.load_host(fleet.database, id), form.get("label", "")
     try:
-        body = bodies.fill_body(HostLabel, {"label": typed})
+        body = forms.fill_body(HostLabel, {"label": typed})
         host_list.label_host(fleet.database, host.id, body.label)
     except TasukiError as error:
         return _render_hosts(
-            request, fleet, at=host.id, refused=str(error), typed=typed, status=bodies.get_status(error)
+            request, fleet, at=host.id, refused=str(error), typed=typed, status=error_answers.get_status(error)
         )  # fmt: skip
     fleet.changes.notify()
     return templates.redirect(request, f"/hosts#{host.id}")
@@ -104,7 +104,7 @@ def give_host_up(
         given_up = giving_up.give_host_up(fleet.database, host.id)
     except TasukiError as error:
         return _render_give_up(
-            request, fleet, host.id, refused=str(error), status=bodies.get_status(error)
+            request, fleet, host.id, refused=str(error), status=error_answers.get_status(error)
         )
     fleet.changes.notify(agent.id for agent, _ in given_up.agents)
     return templates.redirect(request, "/agents/recover" if given_up.agents else "/hosts")
@@ -137,7 +137,7 @@ def retire_host(
         retirement.retire_host(fleet.database, host.id, fleet.host)
     except TasukiError as error:
         return _render_retire(
-            request, fleet, host.id, refused=str(error), status=bodies.get_status(error)
+            request, fleet, host.id, refused=str(error), status=error_answers.get_status(error)
         )
     fleet.changes.notify()
     return templates.redirect(request, "/hosts")

@@ -8,7 +8,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import FromQuery
 
 from tasuki.errors import TasukiError
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers
 from tasuki.web.security.access import API_PREFIX
 from tasuki.web.security.proxy import ProxyUser
 from tasuki.web.security.sessions import (
@@ -188,22 +188,22 @@ def find_page_of(path: str) -> str:
 
 def handle_anywhere(
     request: AnyRequest, error: HTTPException
-) -> PageResponse | bodies.JsonResponse:
+) -> PageResponse | error_answers.JsonResponse:
     """Handle what Litestar refuses before a route is known: a page for a browser, else data."""
     wants_page = "text/html" in request.headers.get("accept", "")
     if wants_page and not request.url.path.startswith(API_PREFIX):
         return render_error(request, error)
-    return bodies.handle_http_error(request, error)
+    return error_answers.handle_http_error(request, error)
 
 
-def _choose_answer(request: AnyRequest, error: Exception) -> bodies.JsonResponse:
+def _choose_answer(request: AnyRequest, error: Exception) -> error_answers.JsonResponse:
     if isinstance(error, TasukiError):
-        return bodies.handle_tasuki_error(request, error)
+        return error_answers.handle_tasuki_error(request, error)
     if isinstance(error, ValidationException):
-        return bodies.handle_invalid(request, error)
+        return error_answers.handle_invalid(request, error)
     if isinstance(error, HTTPException):
-        return bodies.handle_http_error(request, error)
-    return bodies.handle_unexpected(request, error)
+        return error_answers.handle_http_error(request, error)
+    return error_answers.handle_unexpected(request, error)
 
 
 PAGE_EXCEPTION_HANDLERS: dict[Any, Any] = dict.fromkeys(

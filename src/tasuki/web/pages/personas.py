@@ -16,12 +16,12 @@ from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import persona_files, personas
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons, reopen_lessons
 from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.orders.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, PersonaLesson
 from tasuki.text_safety import clean_text
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
@@ -75,7 +75,7 @@ def _render_list(
     listed = [one for one in all_personas if (one.retired_at is not None) == retired]
     return templates.render_page(
         request, "personas.html", status, lines=_build_lines(fleet, listed), retired=retired, counts=counts,
-        values=values, typed=_escape_for_form(values.get("skill", "")), refused=refused, harnesses=bodies.list_startable_harnesses(), threshold=fleet.threshold,
+        values=values, typed=_escape_for_form(values.get("skill", "")), refused=refused, harnesses=forms.list_startable_harnesses(), threshold=fleet.threshold,
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def add_persona(
 ) -> PageResponse:
     """Add a persona and show its page. A refusal is shown with the form."""
     try:
-        body = bodies.fill_body(NewPersona, {
+        body = forms.fill_body(NewPersona, {
             **{name: form.get(name, "").strip() for name in ("role", "name", "model", "harness")},
             "skill": form.get("skill", ""), "automatic": bool(form.get("automatic")),
             "threshold": form.get("threshold", "").strip() or None,
@@ -125,7 +125,7 @@ def add_persona(
         share_persona(fleet.database, fleet.root, added.slug)
     except TasukiError as error:
         return _render_list(
-            request, fleet, form, refused=str(error), status=bodies.get_status(error)
+            request, fleet, form, refused=str(error), status=error_answers.get_status(error)
         )
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{added.slug}")
@@ -163,7 +163,7 @@ def _render_persona(
     working = next((a for a in agents if a.ended_at is None), None)
     shapes = _find_shapes(fleet, agents)
     return templates.render_page(
-        request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=bodies.list_startable_harnesses(),
+        request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=forms.list_startable_harnesses(),
         threshold=fleet.threshold, values=values or _build_values(persona), refused=refused, at=section,
         skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
         typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
@@ -237,7 +237,7 @@ def edit_persona(
     """Change its settings. Stopped automatic handoffs resume only where the form says so."""
     old = queries.load_persona(fleet.database, slug)
     try:
-        body = bodies.fill_body(PersonaChange, {
+        body = forms.fill_body(PersonaChange, {
             "harness": form.get("harness", "").strip(), "model": form.get("model", "").strip(),
             "threshold": form.get("threshold", "").strip() or None,
             "automatic": bool(form.get("automatic")), "on_limit": form.get("on_limit", "").strip(),
@@ -249,7 +249,7 @@ def edit_persona(
             on_limit=str(body.on_limit) if body.on_limit != old.on_limit else None,
         )  # fmt: skip
     except TasukiError as error:
-        return _render_persona(request, fleet, slug, values=form, refused=str(error), section="settings", status=bodies.get_status(error))  # fmt: skip
+        return _render_persona(request, fleet, slug, values=form, refused=str(error), section="settings", status=error_answers.get_status(error))  # fmt: skip
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{slug}")
 
@@ -262,7 +262,7 @@ def edit_skill(
     queries.load_persona(fleet.database, slug)
     typed = form.get("skill", "")
     try:
-        body = bodies.fill_body(PersonaChange, {"skill": typed})
+        body = forms.fill_body(PersonaChange, {"skill": typed})
         share_persona(fleet.database, fleet.root, slug)
         now, _ = _read_skill(fleet, slug)
         if form.get("before") != _hash_text(now) and clean_text(typed).strip() != now:
@@ -273,7 +273,7 @@ def edit_skill(
         personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
         share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
-        return _render_persona(request, fleet, slug, typed=typed, refused=str(error), section="skill", status=bodies.get_status(error))  # fmt: skip
+        return _render_persona(request, fleet, slug, typed=typed, refused=str(error), section="skill", status=error_answers.get_status(error))  # fmt: skip
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{slug}#skill")
 
@@ -285,14 +285,14 @@ def decide_lesson(
     """Accept or drop one lesson that an agent proposed, or all of them."""
     id = form.get("id", "").strip()
     try:
-        body = bodies.fill_body(
+        body = forms.fill_body(
             LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
         )
         share_persona(fleet.database, fleet.root, slug)
         decided = decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
         share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
-        return _render_persona(request, fleet, slug, refused=str(error), section="lessons", status=bodies.get_status(error))  # fmt: skip
+        return _render_persona(request, fleet, slug, refused=str(error), section="lessons", status=error_answers.get_status(error))  # fmt: skip
     fleet.changes.notify()
     offer = _offer_dropped(slug, decided) if body.order == "drop" and decided else None
     return templates.redirect(request, f"/personas/{slug}#lessons", offer)
@@ -326,7 +326,11 @@ def retire_persona(
         personas.retire_persona(fleet.database, slug)
     except TasukiError as error:
         return templates.render_page(
-            request, "retire_form.html", bodies.get_status(error), of=persona, refused=str(error)
+            request,
+            "retire_form.html",
+            error_answers.get_status(error),
+            of=persona,
+            refused=str(error),
         )
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{slug}")

@@ -3,7 +3,7 @@
 from litestar import Router
 from litestar.di import Provide
 
-from tasuki.web.api import bodies
+from tasuki.web.api import forms
 from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
 from tasuki.web.pages.agent import first_start, goal_templates, mute, peek, queue, terminal
 from tasuki.web.pages.fleet import (
@@ -41,7 +41,7 @@ def build_router() -> Router:
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
             *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
-        dependencies={"form": Provide(bodies.read_fields), "fields": Provide(bodies.read_all_fields)},
+        dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,

@@ -1,16 +1,23 @@
 """The theme that a browser chose: a cookie, so that no page is drawn in another one first."""
 
-from typing import Any
+from typing import Any, Literal
 
 from litestar import Request, Response
 from litestar.datastructures import Cookie
 
-from tasuki.web.api.bodies import Theme
+from tasuki.fleet.orders.bodies import RequestBody
 from tasuki.web.security.sessions import get_cookie_name, is_secure_name
 
 THEMES = {"system": "As the system", "light": "Light", "dark": "Dark"}
 KEPT_SECONDS = 365 * 86400
 AnyRequest = Request[Any, Any, Any]
+Theme = Literal["system", "light", "dark"]
+
+
+class ThemeChoice(RequestBody, frozen=True):
+    """The theme of the pages in one browser."""
+
+    theme: Theme
 
 
 def read_theme(request: AnyRequest) -> str:

@@ -15,11 +15,12 @@ from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.lifecycle import check_folder, check_hooks, read_folder
 from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.orders.agents import start_agent
+from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import NewAgent
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.settings.hooks import list_hooks
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -83,21 +84,21 @@ def start_first_agent(
     """Add a persona where a role and a name are given, start its agent, and show it."""
     names, added = ("cwd", "harness", "goal", "persona"), ""
     try:
-        body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
         folder = read_folder(body.cwd)
         check_folder(folder)
         check_hooks(fleet.data, body.harness or "claude")
-        wanted = replace(body.build_request(), cwd=folder)
+        wanted = replace(body, cwd=folder)
         if not wanted.persona:
             added = _add_persona(fleet, form)
             wanted = replace(wanted, persona=added)
-        agent = fleet.start_agent(wanted)
+        agent = start_agent(fleet, wanted)
         if added:
             share_persona(fleet.database, fleet.root, added)
     except TasukiError as error:
         if added:
             personas.remove_unused_persona(fleet.database, fleet.root, added)
-        return _render(request, fleet, form, str(error), bodies.get_status(error))
+        return _render(request, fleet, form, str(error), error_answers.get_status(error))
     return templates.redirect(request, f"/agents/{agent.id}")
 
 

@@ -10,12 +10,13 @@ from litestar.params import FromPath, FromQuery
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents import goal_templates
-from tasuki.fleet.agents.goal_templates import TemplateValues, is_ready, list_fields
+from tasuki.fleet.agents.goal_templates import is_ready, list_fields
+from tasuki.fleet.orders.agents import start_agent
+from tasuki.fleet.orders.bodies import NewTemplate, TemplateStart
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import GoalTemplate
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import NewTemplate, TemplateStart
+from tasuki.web.api import error_answers, forms
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 from tasuki.web.views.undo import UndoOffer
@@ -23,7 +24,7 @@ from tasuki.web.views.undo import UndoOffer
 FormFields = NamedDependency[dict[str, str]]
 FIELD = "field-"
 """Begins the name of a form's field that fills in one of a template's."""
-NAMES = TemplateValues.__struct_fields__
+NAMES = NewTemplate.__struct_fields__
 
 
 def list_shown(fleet: Fleet) -> list[tuple[GoalTemplate, bool]]:
@@ -65,12 +66,12 @@ def start_template(
     template = goal_templates.load_template(fleet.database, id)
     fields = {name.removeprefix(FIELD): text for name, text in form.items() if name.startswith(FIELD)}  # fmt: skip
     try:
-        body = bodies.fill_body(TemplateStart, {"fields": fields, "cwd": form.get("cwd", "").strip()})  # fmt: skip
-        wanted = goal_templates.build_request(fleet.database, template, body.fields, body.cwd)
-        agent = fleet.start_agent(wanted)
+        body = forms.fill_body(TemplateStart, {"fields": fields, "cwd": form.get("cwd", "").strip()})  # fmt: skip
+        wanted = goal_templates.build_request(fleet.database, template, body)
+        agent = start_agent(fleet, wanted)
         goal_templates.note_use(fleet.database, id)
     except TasukiError as error:
-        return _render_start(request, template, form, str(error), bodies.get_status(error))
+        return _render_start(request, template, form, str(error), error_answers.get_status(error))
     return templates.redirect(request, f"/agents/{agent.id}")
 
 
@@ -82,7 +83,7 @@ def show_new_template(
     request: AnyRequest, fleet: NamedDependency[Fleet], agent: FromQuery[str] = ""
 ) -> PageResponse:
     """Show the form of a new template, filled in from an agent where one is named."""
-    values = _build_from_agent(fleet, bodies.parse_number(agent)) if agent else {}
+    values = _build_from_agent(fleet, forms.parse_number(agent)) if agent else {}
     return _render_form(request, fleet, 0, values)
 
 
@@ -109,7 +110,7 @@ def _render_form(
     personas = queries.list_personas(fleet.database)
     return templates.render_page(
         request, "template_form.html", status, id=id, values=values, refused=refused, personas=personas,
-        roles=sorted({one.role for one in personas}), harnesses=bodies.list_startable_harnesses(),
+        roles=sorted({one.role for one in personas}), harnesses=forms.list_startable_harnesses(),
     )  # fmt: skip
 
 
@@ -120,10 +121,10 @@ def add_template(
     """Add a template, from its own form or from that of an agent to start."""
     values = _read_values(form)
     try:
-        body = bodies.fill_body(NewTemplate, values)
-        goal_templates.add_template(fleet.database, body.build_values())
+        body = forms.fill_body(NewTemplate, values)
+        goal_templates.add_template(fleet.database, body)
     except TasukiError as error:
-        return _render_form(request, fleet, 0, values, str(error), bodies.get_status(error))
+        return _render_form(request, fleet, 0, values, str(error), error_answers.get_status(error))
     fleet.changes.notify()
     return templates.redirect(request, "/agents/new#templates")
 
@@ -138,10 +139,10 @@ def change_template(
         if form.get("do") == "remove":
             offer = _offer_removed(goal_templates.remove_template(fleet.database, id))
         else:
-            body = bodies.fill_body(NewTemplate, values)
-            goal_templates.edit_template(fleet.database, id, body.build_values())
+            body = forms.fill_body(NewTemplate, values)
+            goal_templates.edit_template(fleet.database, id, body)
     except TasukiError as error:
-        return _render_form(request, fleet, id, values, str(error), bodies.get_status(error))
+        return _render_form(request, fleet, id, values, str(error), error_answers.get_status(error))
     fleet.changes.notify()
     return templates.redirect(request, "/agents/new#templates", offer)
 

@@ -8,10 +8,11 @@ from litestar.params import FromPath
 from markupsafe import Markup
 
 from tasuki.fleet.agents.mutes import OFF, TOMORROW, MuteChange, parse_mute
+from tasuki.fleet.orders.agents import mute_agent, restore_mute
+from tasuki.fleet.orders.bodies import MuteOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import MuteOrder
+from tasuki.web.api import forms
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -31,15 +32,15 @@ def show_mute_form(
 
 
 @post("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
-def mute_agent(
+def mute_shown_agent(
     request: AnyRequest,
     fleet: NamedDependency[Fleet],
     id: FromPath[int],
     form: NamedDependency[dict[str, str]],
 ) -> PageResponse:
     """Mute it, or unmute it; go back to where that was asked for."""
-    order = bodies.fill_body(MuteOrder, {"for": form.get("for", "")})
-    change = fleet.mute_agent(id, order.span)
+    order = forms.fill_body(MuteOrder, {"for": form.get("for", "")})
+    change = mute_agent(fleet, id, order.span)
     default = f"/agents/{id}"
     back = templates.find_way_back(request, default)
     back = default if back.partition("?")[0] == f"{default}/mute" else back
@@ -53,11 +54,11 @@ def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
     name = display.format_agent_name(agent, templates.get_harness_title(agent.harness))
     return UndoOffer(
         Markup("{} is {}.").format(name, templates.format_mute(change.after) or "no longer muted"),
-        lambda fleet: fleet.restore_mute(change),
+        lambda fleet: restore_mute(fleet, change),
         Markup("{} is {}, as before.").format(
             name, templates.format_mute(change.before) or "not muted"
         ),
     )
 
 
-HANDLERS = (show_mute_form, mute_agent)
+HANDLERS = (show_mute_form, mute_shown_agent)

@@ -9,6 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
+from tasuki.fleet.orders.agents import find_agent_host
+from tasuki.fleet.orders.order import order
+from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
@@ -79,14 +82,11 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     """Read the last messages of an agent's thread, where its host is."""
     if not agent.session:
         return LastMessages(problem="Its session has not begun.")
-    is_here = agent.host == fleet.host or fleet.database.is_sqlite
+    is_here = find_agent_host(fleet, agent.id) == fleet.host
     if not is_here and (absence := find_absence(fleet.database, agent.host)):
         return LastMessages(problem=absence)
     try:
-        part = (
-            _read_part_here(agent) if is_here
-            else remote.ask_for_thread(fleet, agent, PartQuery(), ASK_SECONDS).part
-        )  # fmt: skip
+        part = read_last_part(fleet, agent.id)
     except TasukiError as error:
         return LastMessages(problem=str(error))
     messages = _choose_last(part)
@@ -94,9 +94,10 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     return LastMessages(messages, "Only tool calls lately." if is_calls_alone else "")
 
 
-def _read_part_here(agent: FleetAgent) -> ThreadPart:
+@order("look", find_agent_host, seconds=ASK_SECONDS)
+def read_last_part(fleet: FleetParts, id: int) -> ThreadPart:
     """Read the part that the thread's page shows: a secret is known where its name was read before it."""
-    adapter, file = remote.find_session_thread(agent)
+    adapter, file = remote.find_session_thread(queries.load_agent(fleet.database, id))
     return build_part(THREAD_CACHE.read_thread(adapter, file), PartQuery(), EntryCleaner())
 
 

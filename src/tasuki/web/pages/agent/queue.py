@@ -12,12 +12,12 @@ from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.agents import goal_queue
 from tasuki.fleet.agents.goal_queue import RemovedGoal
 from tasuki.fleet.agents.queue_runner import explain_wait
+from tasuki.fleet.orders.bodies import GoalChange, NewGoal
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, QueuedGoal
 from tasuki.text_safety import shorten_to_line
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import GoalChange, NewGoal
+from tasuki.web.api import forms
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 from tasuki.web.views.undo import UndoOffer
@@ -55,7 +55,7 @@ def change_queue(
     order = form.get("do", "add")
     try:
         if order == "add":
-            body = bodies.fill_body(NewGoal, {"text": form.get("text", "")})
+            body = forms.fill_body(NewGoal, {"text": form.get("text", "")})
             goal_queue.add_goal(fleet.database, slug, body.text)
         else:
             goal_queue.pause_queue(fleet.database, slug, paused=order == "pause")
@@ -89,9 +89,9 @@ def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) ->
         removed = goal_queue.remove_goal(fleet.database, slug, goal_id)
         return _offer_removed(removed) if removed else None
     if order == "edit":
-        body = bodies.fill_body(NewGoal, {"text": form.get("text", "")})
+        body = forms.fill_body(NewGoal, {"text": form.get("text", "")})
         return _offer_edited(*goal_queue.edit_goal(fleet.database, slug, goal_id, body.text))
-    change = bodies.fill_body(GoalChange, {"order": order})
+    change = forms.fill_body(GoalChange, {"order": order})
     if not isinstance(change.order, str):
         raise UsageError("Say what to do with the goal.")
     goal_queue.order_goal(fleet.database, slug, goal_id, change.order)

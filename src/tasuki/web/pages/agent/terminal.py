@@ -10,8 +10,11 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.delivery.terminals import KnownTerminal
 from tasuki.fleet.delivery.typed_keys import TypedKeys
+from tasuki.fleet.orders import agents
+from tasuki.fleet.orders.bodies import KeyPress
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
+from tasuki.web.api import forms
 from tasuki.web.views import templates
 from tasuki.web.views.hosts import find_absence
 from tasuki.web.views.notices import SEEN_SECONDS, TEXT_SECONDS
@@ -42,7 +45,7 @@ def show_terminal(
         return build_data_response(request, {"problem": absence, "pace": OTHER_PACE})
     known = KnownTerminal(epoch, tag.removeprefix("W/").strip('"'), above)
     try:
-        view = fleet.read_terminal(id, known)
+        view = agents.read_terminal(fleet, id, known)
     except TasukiError as error:
         return build_data_response(request, {"problem": str(error), "pace": OTHER_PACE})
     etag = f'"{view["tag"]}"'
@@ -57,7 +60,7 @@ def type_keys(
 ) -> Response[bytes]:
     """Type a batch of keys, the field `batch` as JSON; `problem` says why nothing was typed."""
     try:
-        fleet.type_keys(id, _read_batch(form.get("batch", "")))
+        agents.type_keys(fleet, id, _read_batch(form.get("batch", "")))
     except TasukiError as error:
         return build_data_response(request, {"problem": str(error)})
     return build_data_response(request, {})
@@ -81,7 +84,7 @@ def press_key(
     """Press one key in its pane; a script is answered by data, and its page stays as it is."""
     is_script = accept == "application/json"
     try:
-        fleet.press_key(id, form.get("key", ""))
+        agents.press_key(fleet, id, forms.fill_body(KeyPress, {"key": form.get("key", "")}))
     except TasukiError as error:
         if is_script:
             return build_data_response(request, {"problem": str(error)})

@@ -10,7 +10,7 @@ from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
 from tasuki.web.pages.threads.files import build_thread_address, find_thread_file
@@ -50,7 +50,7 @@ def show_thread(
         is_end = not any((entry, find, *times.values()))
         return templates.redirect(request, f"{address}#thread-end" if is_end else address)
     try:
-        found = remote.ask_for_thread(fleet, agent, wanted)
+        found = remote.read_thread_part(fleet, id, wanted)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
     links = ThreadLinks(here, query)
@@ -97,7 +97,7 @@ def _render_absence(
     stored = load_stored(fleet.database, agent.id)
     sentence = find_absence(fleet.database, agent.host) or str(error)
     return templates.render_page(
-        request, "thread_absent.html", bodies.get_status(error), agent=display.redact_row(agent), sentence=sentence,
+        request, "thread_absent.html", error_answers.get_status(error), agent=display.redact_row(agent), sentence=sentence,
         copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
         title_of=templates.get_harness_title(agent.harness), is_away=isinstance(error, HostAway),
     )  # fmt: skip
@@ -140,7 +140,7 @@ def show_whole_entry(
     if agent.host == fleet.host:
         text = remote.read_entry(*remote.find_agent_thread(fleet, id), ref)
     else:
-        text = remote.ask_for_entry(fleet, agent, ref)
+        text = remote.read_thread_entry(fleet, agent.id, ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 

@@ -11,14 +11,16 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.agent_ends import LostAgent, clear_lost_agent, find_lost_agents
+from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import read_folder
 from tasuki.fleet.delivery.messages import KEYS
+from tasuki.fleet.orders import agents
+from tasuki.fleet.orders.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.fleet.orders.handoffs import recover_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.agent.actions import list_actions
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
@@ -78,7 +80,7 @@ def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
             "problem": f"{absence} Keys and prompts are refused until it is back.",
         }
     try:
-        return {"screen": fleet.read_screen(id), "problem": ""}
+        return {"screen": agents.read_screen(fleet, id), "problem": ""}
     except TasukiError as error:
         return {"screen": "", "problem": str(error)}
 
@@ -94,8 +96,8 @@ def send_text(
     text, page = form.get("text", ""), form.get("page", "")
     key = f"{page} {hashlib.sha256(text.encode()).hexdigest()}" if page else ""
     try:
-        body = bodies.fill_body(AgentMessage, {"text": text})
-        result = fleet.send_text(id, body.text, key)
+        body = forms.fill_body(AgentMessage, {"text": text})
+        result = agents.send_text(fleet, id, body, key)
     except TasukiError as error:
         return redirect_with_result(
             request, id, SentMessage(refused=str(error), text=text), "#send"
@@ -121,10 +123,8 @@ def answer_agent(
     form = {name: values[-1] for name, values in fields.items()}
     try:
         given = {name: form.get(name, "") for name in ("mark", "choice", "text")}
-        answer = bodies.fill_body(
-            QuestionAnswer, {**given, "choices": fields.get("box", [])}
-        ).build_answer()
-        result = fleet.answer_agent(id, answer)
+        answer = forms.fill_body(QuestionAnswer, {**given, "choices": fields.get("box", [])})
+        result = agents.answer_agent(fleet, id, answer)
         if result["state"] != "proven":
             raise NotPossible(result["why"])
     except TasukiError as error:
@@ -151,7 +151,7 @@ def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> Pa
 @post("/agents/recover", sync_to_thread=True, include_in_schema=False)
 def recover_agents(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Recover lost agents; a page then shows what becomes of each."""
-    recoveries = tuple(fleet.recover_lost_agents("it was lost"))
+    recoveries = tuple(recover_lost_agents(fleet, "it was lost"))
     key = request.app.state.notices.add(recoveries)
     return templates.redirect(request, f"/agents/recover?said={key}")
 
@@ -194,11 +194,15 @@ def stop_agent(
 ) -> PageResponse:
     """End it by its own exit command."""
     try:
-        fleet.stop_agent(id)
+        agents.stop_agent(fleet, id)
     except TasukiError as error:
         agent = display.redact_row(queries.load_agent(fleet.database, id))
         return templates.render_page(
-            request, "stop_form.html", bodies.get_status(error), agent=agent, refused=str(error)
+            request,
+            "stop_form.html",
+            error_answers.get_status(error),
+            agent=agent,
+            refused=str(error),
         )
     return templates.redirect(request, f"/agents/{id}")
 
@@ -209,10 +213,9 @@ def clear_agent(
 ) -> PageResponse:
     """Clear a lost agent, and go back to where that was asked for."""
     try:
-        clear_lost_agent(fleet.database, id)
+        agents.clear_agent(fleet, id)
     except TasukiError as error:
         return redirect_with_result(request, id, SentMessage(refused=str(error)))
-    fleet.changes.notify([id])
     return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
 
 
@@ -240,7 +243,7 @@ def _render_new_agent(
         request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
         personas=queries.list_personas(fleet.database), hosts=hosts, labels=labels, own_host=fleet.host,
         folders=sorted({(agent.cwd, labels.get(agent.host, "")) for agent in recent if agent.cwd})[:50],
-        harnesses=bodies.list_startable_harnesses(), goal_templates=list_shown(fleet),
+        harnesses=forms.list_startable_harnesses(), goal_templates=list_shown(fleet),
         anonymous=[a for a in map(display.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
 
@@ -252,12 +255,11 @@ def start_agent(
     """Start an agent in a tmux window."""
     names = ("cwd", "host", "persona", "harness", "model", "permission", "goal")
     try:
-        body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
-        wanted = replace(body.build_request(), cwd=read_folder(body.cwd))
-        agent = fleet.start_agent(wanted, body.host)
+        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+        agent = agents.start_agent(fleet, replace(body, cwd=read_folder(body.cwd)))
     except TasukiError as error:
         return _render_new_agent(
-            request, fleet, form, refused=str(error), status=bodies.get_status(error)
+            request, fleet, form, refused=str(error), status=error_answers.get_status(error)
         )
     return templates.redirect(request, f"/agents/{agent.id}")
 
@@ -269,14 +271,16 @@ def adopt_agent(
     """Adopt an agent that is already running in a pane."""
     names = ("pane", "harness", "persona", "session", "host")
     try:
-        body = bodies.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
-        agent = fleet.adopt_agent(
-            pane=body.pane, harness=body.harness, persona=body.persona, session=body.session,
-            host=body.host,
-        )  # fmt: skip
+        body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
+        agent = agents.adopt_agent(fleet, body)
     except TasukiError as error:
         return _render_new_agent(
-            request, fleet, form, refused=str(error), adopting=True, status=bodies.get_status(error)
+            request,
+            fleet,
+            form,
+            refused=str(error),
+            adopting=True,
+            status=error_answers.get_status(error),
         )
     return templates.redirect(request, f"/agents/{agent.id}")
 

@@ -8,13 +8,13 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from tasuki.fleet import alerts
+from tasuki.fleet.orders.bodies import SeenAlerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.text_safety import format_plural
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import SeenAlerts
+from tasuki.web.api import forms
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -86,7 +86,7 @@ async def mark_seen(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
 ) -> PageResponse:
     """Mark alerts as seen by the operator."""
-    up_to = bodies.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
+    up_to = forms.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
     moment, count = await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)
     request.app.state.live_pages.take_topics({"alerts"})
     word = format_plural(count, "alert")

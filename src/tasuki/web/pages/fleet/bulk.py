@@ -15,9 +15,11 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from tasuki.errors import NotPossible, TasukiError
+from tasuki.fleet.orders import agents
+from tasuki.fleet.orders.bodies import AgentMessage, NewHandoff
+from tasuki.fleet.orders.handoffs import hand_off
 from tasuki.fleet.service import Fleet
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import AgentMessage, NewHandoff
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
@@ -141,7 +143,7 @@ async def give_bulk_order(
     problem = _check_form(order, form, chosen)
     if problem:
         return await asyncio.to_thread(
-            _render_form, request, order, chosen, form, problem, bodies.get_status(NotPossible(problem))
+            _render_form, request, order, chosen, form, problem, error_answers.get_status(NotPossible(problem))
         )  # fmt: skip
     results = BulkResults(order, tuple(chosen))
     key = _keep_results(state, results)
@@ -178,19 +180,19 @@ def _give_orders(fleet: Fleet, results: BulkResults, form: Mapping[str, str]) ->
 def _give_order(fleet: Fleet, order: str, card: AgentCard, form: Mapping[str, str]) -> BulkResult:
     """Give an order to one agent; a prompt of the same form only once. Raises TasukiError."""
     if order == "stop":
-        fleet.stop_agent(card.id)
+        agents.stop_agent(fleet, card.id)
         return BulkResult(card, True, "It was told to end.")
     if order == "send":
-        body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
+        body = forms.fill_body(AgentMessage, {"text": form.get("text", "")})
         page, text_hash = form.get("page", ""), hashlib.sha256(body.text.encode()).hexdigest()
-        sent = fleet.send_text(card.id, body.text, f"{page} {text_hash}" if page else "")
+        sent = agents.send_text(fleet, card.id, body, f"{page} {text_hash}" if page else "")
         said = display.describe_delivery(sent["state"], sent["why"])
         return BulkResult(card, sent["state"] != "refused", said)
     fields = {
         "reason": form.get("reason", "").strip(),
         "from": "thread" if card.can == "from thread" else "agent",
     }
-    handoff = fleet.hand_off(card.id, bodies.fill_body(NewHandoff, fields).build_request())
+    handoff = hand_off(fleet, card.id, forms.fill_body(NewHandoff, fields))
     return BulkResult(card, True, "Its handoff has begun.", handoff.id)
 
 

@@ -11,6 +11,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import ChangedFile, FileDiff, Since, WorkChanges
 from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.orders.agents import find_pull_request, read_changes
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
@@ -57,7 +58,7 @@ def show_pull_request(
 ) -> PageResponse:
     """Show the pull request of its branch, and the checks."""
     try:
-        found = fleet.find_pull_request(id)
+        found = find_pull_request(fleet, id)
     except TasukiError as error:
         found = PullRequest(note=str(error))
     return templates.render_page(request, "pull_request.html", of=found)
@@ -68,7 +69,7 @@ def _read(fleet: Fleet, agent: FleetAgent, since: Since, diff: str) -> WorkChang
     absence = find_absence(fleet.database, agent.host) if agent.host != fleet.host else ""
     try:
         if not absence:
-            return fleet.read_changes(agent.id, since, diff)
+            return read_changes(fleet, agent.id, since, diff)
     except TasukiError as error:
         absence = str(error)
     return replace(WorkChanges(agent.id, 0.0), since=since, problem=absence)

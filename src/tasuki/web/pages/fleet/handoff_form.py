@@ -10,11 +10,12 @@ from tasuki.errors import TasukiError
 from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.exchange.giving_up import GAVE_UP
 from tasuki.fleet.handoff.moves import MoveObstacle, MovePreview
+from tasuki.fleet.orders import handoffs
+from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import NewHandoff
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
@@ -84,7 +85,7 @@ def _render_form(
     return templates.render_page(
         request, "handoff_form.html", status, agent=display.redact_row(agent),
         card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values, refused=refused,
-        harnesses=bodies.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
+        harnesses=forms.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
         target=target, preview=preview, previewed=_join_choices(values), can_answer=can_answer(agent),
     )  # fmt: skip
 
@@ -109,10 +110,8 @@ def _preview_move(
     fleet: Fleet, agent: FleetAgent, values: dict[str, str], target: ShownHost
 ) -> ShownPreview:
     try:
-        move = _fill_body({**values, "reason": "move"}, agent).build_move()
-        if move is None:
-            return ShownPreview(target.label)
-        return _show_preview(fleet.preview_move(agent.id, move))
+        body = _fill_body({**values, "reason": "move"}, agent)
+        return _show_preview(handoffs.preview_move(fleet, agent.id, body))
     except TasukiError as error:
         return ShownPreview(target.label, problem=str(error))
 
@@ -142,7 +141,7 @@ def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:
             "to_host": host, "with_secrets": bool(form.get("with_secrets")),
             **{name: form.get(name, "").strip() for name in ("to_cwd", "worktree")},
         }  # fmt: skip
-    return bodies.fill_body(NewHandoff, body)
+    return forms.fill_body(NewHandoff, body)
 
 
 @post("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
@@ -158,9 +157,11 @@ def hand_off(
         body = _fill_body(form, agent)
         if body.to_host and form.get("previewed") != _join_choices(form):
             return _render_form(request, fleet, agent, form)
-        handoff = fleet.hand_off(id, body.build_request(), move=body.build_move())
+        handoff = handoffs.hand_off(fleet, id, body)
     except TasukiError as error:
-        return _render_form(request, fleet, agent, form, str(error), bodies.get_status(error))
+        return _render_form(
+            request, fleet, agent, form, str(error), error_answers.get_status(error)
+        )
     return templates.redirect(request, f"/handoffs/{handoff.id}")
 
 

@@ -15,7 +15,7 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.exchange.host_list import read_labels
 from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.handoff import documents, workflow
-from tasuki.fleet.local_orders import HandoffOrder
+from tasuki.fleet.orders import handoffs as orders
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure
@@ -359,9 +359,8 @@ def order_handoff(
     request: AnyRequest,
     fleet: NamedDependency[Fleet],
     id: FromPath[str],
-    order: FromPath[HandoffOrder],
+    order: FromPath[orders.HandoffOrder],
 ) -> PageResponse:
     """Retry, cancel, finish or skip; then show the handoff again."""
-    whole_id = queries.load_handoff(fleet.database, id).id
-    fleet.order_handoff(whole_id, order)
-    return templates.redirect(request, f"/handoffs/{whole_id}")
+    handoff = orders.order_handoff(fleet, id, order)
+    return templates.redirect(request, f"/handoffs/{handoff.id}")

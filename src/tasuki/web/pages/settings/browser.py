@@ -3,11 +3,11 @@
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import ThemeChoice
+from tasuki.web.api import forms
 from tasuki.web.pages.settings.frame import render_section
 from tasuki.web.views import templates, theme
 from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.theme import ThemeChoice
 
 FormFields = NamedDependency[dict[str, str]]
 
@@ -21,7 +21,7 @@ def show_browser(request: AnyRequest) -> PageResponse:
 @post("/settings/theme", sync_to_thread=False, include_in_schema=False)
 def choose_theme(request: AnyRequest, form: FormFields) -> PageResponse:
     """Let this browser keep a theme."""
-    choice = bodies.fill_body(ThemeChoice, {"theme": form.get("theme", "")})
+    choice = forms.fill_body(ThemeChoice, {"theme": form.get("theme", "")})
     answer = templates.redirect(request, "/settings/browser")
     theme.keep_theme(request, answer, choice.theme)
     return answer

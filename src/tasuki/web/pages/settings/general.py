@@ -8,10 +8,10 @@ from litestar.params import FromPath
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import SettingsChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.api import bodies
-from tasuki.web.api.bodies import SettingsChange
+from tasuki.web.api import error_answers, forms
 from tasuki.web.api.operator import collect_changes
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -41,13 +41,13 @@ def change_threshold(
         apply_changes(fleet, changes)
     except TasukiError as error:
         notice = SettingsNotice(str(error), is_success=False)
-        return _render_general(request, fleet, notice=notice, values=changes, status=bodies.get_status(error))  # fmt: skip
+        return _render_general(request, fleet, notice=notice, values=changes, status=error_answers.get_status(error))  # fmt: skip
     return say_in_section(request, "general", SAVED)
 
 
 def apply_changes(fleet: Fleet, changes: dict[str, Any]) -> None:
     """Apply the fields of a form to the user's own settings. Raises TasukiError."""
-    fleet.configure(**collect_changes(bodies.fill_body(SettingsChange, changes)))
+    fleet.configure(**collect_changes(forms.fill_body(SettingsChange, changes)))
 
 
 @get("/settings/automation", sync_to_thread=True, include_in_schema=False)
@@ -71,7 +71,9 @@ def switch_automation(
         personas.edit_persona(fleet.database, fleet.root, slug, automatic=is_on)
     except TasukiError as error:
         notice = SettingsNotice(str(error), is_success=False)
-        return _render_automation(request, fleet, notice=notice, status=bodies.get_status(error))
+        return _render_automation(
+            request, fleet, notice=notice, status=error_answers.get_status(error)
+        )
     fleet.changes.notify()
     word = "are on" if is_on else "are off"
     notice = SettingsNotice(f"Automatic handoffs of {slug} {word}.", place=slug)

@@ -10,7 +10,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.harness import registry as harnesses
 from tasuki.install.hook_script import get_script_path, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -37,7 +37,7 @@ def show_hooks(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageRespon
 
 def list_hooks(fleet: Fleet) -> list[HooksState]:
     """List the harnesses whose agents can be started, with the state of their hooks."""
-    return [_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()]
+    return [_check_hooks(fleet, *found) for found in forms.list_startable_harnesses()]
 
 
 def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
@@ -80,7 +80,7 @@ def add_hooks(
         additions = control.list_additions(str(get_script_path(fleet.data)))
         Installer(fleet.data.parent).apply_plan(f"{name}/fleet", additions, plan, remove=False)
     except (TasukiError, OSError) as error:
-        status = bodies.get_status(error) if isinstance(error, TasukiError) else 507
+        status = error_answers.get_status(error) if isinstance(error, TasukiError) else 507
         return templates.render_page(
             request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error), back=form.get("back", "")
         )  # fmt: skip

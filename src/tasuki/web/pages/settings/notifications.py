@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from tasuki import notify
 from tasuki.errors import TasukiError
 from tasuki.fleet.service import Fleet
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.pages.settings.general import SAVED, apply_changes
 from tasuki.web.views import display
@@ -55,7 +55,7 @@ def change_notifications(
         apply_changes(fleet, changes)
     except TasukiError as error:
         notice = SettingsNotice(str(error), is_success=False)
-        return _render_notifications(request, fleet, notice=notice, values=changes, status=bodies.get_status(error))  # fmt: skip
+        return _render_notifications(request, fleet, notice=notice, values=changes, status=error_answers.get_status(error))  # fmt: skip
     return say_in_section(request, "notifications", SAVED)
 
 

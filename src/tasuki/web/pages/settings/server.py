@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from tasuki import __version__
 from tasuki.errors import TasukiError
 from tasuki.fleet.service import Fleet
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers, forms
 from tasuki.web.pages import login
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.security.sessions import (
@@ -63,10 +63,10 @@ def end_session(request: AnyRequest, form: FormFields) -> PageResponse:
         message = login.describe_signed_out(request, "Every browser is signed out.")
         return login.render_sign_in(request, message, status=200)
     try:
-        sessions.end_session(bodies.parse_number(form.get("id", "")))
+        sessions.end_session(forms.parse_number(form.get("id", "")))
     except TasukiError as error:
         notice = SettingsNotice(str(error), is_success=False)
-        return _render_browsers(request, notice=notice, status=bodies.get_status(error))
+        return _render_browsers(request, notice=notice, status=error_answers.get_status(error))
     if not is_signed_in(request):
         return login.render_sign_in(request, "You are signed out.", status=200)
     return say_in_section(request, "browsers", SettingsNotice("That browser is signed out."))

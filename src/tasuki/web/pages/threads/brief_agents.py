@@ -7,6 +7,8 @@ import sqlalchemy as sa
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.orders.agents import adopt_agent
+from tasuki.fleet.orders.bodies import Adoption
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.models import FleetAgent, Persona
@@ -61,10 +63,9 @@ def take_into_fleet(
     """
     handoff, name = prepared.handoff, prepared.successor.name
     try:
-        agent = fleet.adopt_agent(
-            pane=launched.pane, harness=name, persona=_add_wanted_persona(fleet, name, form),
-            session=_find_session(prepared), brief=handoff.id, goal=handoff.goal.text,
-        )  # fmt: skip
+        persona = _add_wanted_persona(fleet, name, form)
+        adoption = Adoption(launched.pane, name, persona, _find_session(prepared))
+        agent = adopt_agent(fleet, adoption, handoff.id, handoff.goal.text)
     except TasukiError as error:
         yield f"It runs, but is no agent of the fleet: {error}"
         return

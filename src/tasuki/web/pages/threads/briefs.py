@@ -28,7 +28,7 @@ from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers
 from tasuki.web.pages.threads import brief_agents, brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
@@ -339,7 +339,7 @@ def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageR
         prepared.revise(text)
     except TasukiError as error:
         return _render_edit_form(
-            request, handoff, escape(form.get("brief", "")), str(error), bodies.get_status(error),
+            request, handoff, escape(form.get("brief", "")), str(error), error_answers.get_status(error),
             force=bool(form.get("force")),
         )  # fmt: skip
     return templates.redirect(request, f"/briefs/{prepared.handoff.id}")
@@ -367,7 +367,7 @@ def start_successor(
     except TasukiError as error:
         message = redact(clean_for_display(str(error)))[0]
         return _render_brief(
-            request, fleet, id, status=bodies.get_status(error), refused=message, values=form
+            request, fleet, id, status=error_answers.get_status(error), refused=message, values=form
         )
 
 

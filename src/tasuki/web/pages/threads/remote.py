@@ -4,15 +4,14 @@ That host reads the thread and removes secrets; what comes over is what a page s
 stored here.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.service import Fleet
+from tasuki.fleet.orders.agents import find_agent_host
+from tasuki.fleet.orders.order import order
+from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
@@ -24,8 +23,6 @@ from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, find_thread_file
 from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, build_part
 
-PAGE, ENTRY = "thread_page", "thread_entry"
-"""Kinds of questions."""
 READ_SECONDS = 20.0
 """How long an answer is waited for: a long thread is read first."""
 MOST_ENTRY_CHARACTERS = 1_000_000
@@ -82,54 +79,26 @@ def clean_entry_alone(opened_thread: references.OpenedThread, ref: int) -> str:
     return cleaner.clean_text(reading.text)
 
 
-# -- asking ----------------------------------------------------------------------------
+@order("look", find_agent_host, seconds=READ_SECONDS)
+def read_thread_part(fleet: FleetParts, id: int, query: PartQuery) -> ThreadView:
+    """Read a part of an agent's thread on its host. Raises HostAway, ThreadNotFound, NotPossible."""
+    adapter, file = find_agent_thread(fleet, id)
+    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+    part = build_part(thread, query, cleaner)
+    return ThreadView(describe_thread(thread, cleaner), part, catalog.describe_copy(adapter, file))
 
 
-def ask_for_thread(
-    fleet: Fleet, agent: FleetAgent, query: PartQuery, seconds: float = READ_SECONDS
-) -> ThreadView:
-    """Ask an agent's host for a part of its thread, and wait for so many seconds.
-
-    Raises HostAway, ThreadNotFound, NotPossible.
-    """
-    data = {"agent_id": agent.id, **msgspec.to_builtins(query)}
-    answer = fleet.requests.ask(agent.host, PAGE, data, seconds)
-    return msgspec.convert(answer, ThreadView)
+@order("look", find_agent_host, seconds=READ_SECONDS)
+def read_thread_entry(fleet: FleetParts, id: int, entry: int) -> str:
+    """Read one entry of an agent's thread in full on its host. Raises as `read_thread_part`."""
+    text = read_entry(*find_agent_thread(fleet, id), entry)
+    if len(text) > MOST_ENTRY_CHARACTERS:
+        left = len(text) - MOST_ENTRY_CHARACTERS
+        text = f"{text[:MOST_ENTRY_CHARACTERS]}\n… {left:,} more characters: read it on its host."
+    return text
 
 
-def ask_for_entry(fleet: Fleet, agent: FleetAgent, ref: int) -> str:
-    """Ask an agent's host for one entry of its thread in full. Raises as `ask_for_thread`."""
-    data = {"agent_id": agent.id, "entry": ref}
-    return str(fleet.requests.ask(agent.host, ENTRY, data, READ_SECONDS))
-
-
-# -- answering -------------------------------------------------------------------------
-
-
-def answer_other_hosts(fleet: Fleet) -> None:
-    """Answer what other hosts ask about threads of this one."""
-
-    def answer_page(data: Mapping[str, Any]) -> ThreadView:
-        adapter, file = find_agent_thread(fleet, data["agent_id"])
-        thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
-        part = build_part(thread, msgspec.convert(data, PartQuery), cleaner)
-        kept = catalog.describe_copy(adapter, file)
-        return ThreadView(describe_thread(thread, cleaner), part, kept)
-
-    def answer_entry(data: Mapping[str, Any]) -> str:
-        text = read_entry(*find_agent_thread(fleet, data["agent_id"]), int(data["entry"]))
-        if len(text) > MOST_ENTRY_CHARACTERS:
-            left = len(text) - MOST_ENTRY_CHARACTERS
-            text = (
-                f"{text[:MOST_ENTRY_CHARACTERS]}\n… {left:,} more characters: read it on its host."
-            )
-        return text
-
-    fleet.answer(PAGE, answer_page)
-    fleet.answer(ENTRY, answer_entry)
-
-
-def find_agent_thread(fleet: Fleet, agent_id: int) -> tuple[Harness, Path]:
+def find_agent_thread(fleet: FleetParts, agent_id: int) -> tuple[Harness, Path]:
     """Find the thread of an agent of this host. Raises AgentNotFound, NotPossible, ThreadNotFound."""
     agent = queries.load_agent(fleet.database, agent_id)
     if agent.host != fleet.host:

@@ -22,7 +22,7 @@ from tasuki.threads import catalog, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
-from tasuki.web.api import bodies
+from tasuki.web.api import error_answers
 from tasuki.web.pages.threads import drafts, page_query, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
 from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQuery
@@ -312,7 +312,7 @@ def start_draft(
         job = _begin_job(adapter, file, form, build_thread_address(harness, id, path))
     except TasukiError as error:
         return render_thread(
-            request, adapter, file, values=form, refused=str(error), status=bodies.get_status(error)
+            request, adapter, file, values=form, refused=str(error), status=error_answers.get_status(error)
         )  # fmt: skip
     return templates.redirect(request, f"/drafts/{job.id}")
 

@@ -1,0 +1,130 @@
+"""What an order is: one function, carried out by the host that it concerns.
+
+Whoever calls it need not know which host that is. Here it is a call; on another host it is a signed
+message. A durable order waits there until the host takes it, and is carried out again after a crash,
+with the same id; any other is answered within seconds or not at all. An order with an address is a
+route of the HTTP API too, and a form of the dashboard may be sent there.
+"""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from tasuki.errors import NotPossible
+
+Deed = Literal["look", "send", "keys", "start", "stop", "hand_off", "move"]
+"""What an order is to the policy of the host that carries it out."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class OrderGiver(Protocol):
+    """What gives orders to other hosts."""
+
+    @property
+    def host(self) -> str:
+        """The id of this host."""
+
+    def give_order(
+        self, host: str, name: str, message: dict[str, Any], seconds: float, alone: str
+    ) -> Any:
+        """Give an order to another host and return its result, a JSON value."""
+
+
+F = TypeVar("F", bound=OrderGiver)
+
+
+class HostOrder(Generic[F, P, R]):
+    """An order: a call gives it to its host and returns the result."""
+
+    def __init__(
+        self,
+        function: Callable[Concatenate[F, P], R],
+        deed: Deed,
+        choose_host: Callable[..., str],
+        at: str,
+        seconds: float,
+        *,
+        is_alone: bool,
+    ) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.deed = deed
+        self.choose_host = choose_host
+        self.at = at
+        self.seconds = seconds
+        self.is_alone = is_alone
+
+    def __call__(self, fleet: F, /, *args: P.args, **words: P.kwargs) -> R:
+        """Give the order to its host; return its result. Raises HostAway, and what it raises."""
+        given = dict(self.signature.bind(fleet, *args, **words).arguments)
+        del given["fleet"]
+        host = self.choose_host(fleet, **given)
+        if host == fleet.host:
+            return self.function(fleet, *args, **words)
+        alone = f"{self.name}-{given['id']}" if self.is_alone else ""
+        message = msgspec.to_builtins(given)
+        result = fleet.give_order(host, self.name, message, self.seconds, alone)
+        converted: R = msgspec.convert(result, self.types["return"])
+        return converted
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The function's parameters; the first one is called `fleet`."""
+        return inspect.signature(self.function)
+
+    @cached_property
+    def types(self) -> dict[str, Any]:
+        """The types of the parameters, and of what is returned."""
+        return typing.get_type_hints(self.function)
+
+
+ORDERS: dict[str, HostOrder[Any, ..., Any]] = {}
+"""Every order by its name."""
+
+
+def order(
+    deed: Deed,
+    choose_host: Callable[..., str],
+    *,
+    at: str = "",
+    seconds: float = 0.0,
+    is_alone: bool = False,
+) -> Callable[[Callable[Concatenate[F, P], R]], HostOrder[F, P, R]]:
+    """Make a function an order.
+
+    `choose_host` takes its arguments by name, and returns the id of the host that carries it out.
+    `at` is its address below `/api`. `seconds` is how long an answer is waited for; a durable order
+    has none. While one that `is_alone` is open for an agent, that one is waited for. The parameter
+    `order_id` is filled in with the id of an order of another host.
+    """
+
+    def register(function: Callable[Concatenate[F, P], R]) -> HostOrder[F, P, R]:
+        made = HostOrder(function, deed, choose_host, at, seconds, is_alone=is_alone)
+        ORDERS[made.name] = made
+        return made
+
+    return register
+
+
+def carry_out(fleet: Any, order_id: str, name: str, message: Mapping[str, Any]) -> Any:
+    """Carry out an order of another host; return its result, a JSON value. Raises TasukiError."""
+    if name not in ORDERS:
+        raise NotPossible(f"This host runs a tasuki that does not know {name!r}. Upgrade it.")
+    wanted = ORDERS[name]
+    words = {
+        n: msgspec.convert(v, wanted.types[n]) for n, v in message.items() if n in wanted.types
+    }
+    if "order_id" in wanted.types:
+        words["order_id"] = order_id
+    return msgspec.to_builtins(wanted.function(fleet, **words))
+
+
+def list_deeds(name: str, message: Mapping[str, Any]) -> Iterable[Deed]:
+    """List what an order is to a host's policy: a handoff to another host is a move as well."""
+    is_move = name == "hand_off" and bool((message.get("data") or {}).get("to_host"))
+    return (*((ORDERS[name].deed,) if name in ORDERS else ()), *(("move",) if is_move else ()))

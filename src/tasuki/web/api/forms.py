@@ -1,0 +1,62 @@
+"""Forms of the pages, and the bodies of the API that they fill in."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tasuki.errors import UsageError
+from tasuki.harness import registry as harnesses
+from tasuki.web.api.error_answers import AnyRequest
+from tasuki.web.api.wrong_values import describe_wrong_value
+
+MOST_FIELDS = 400
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+async def read_fields(request: AnyRequest) -> dict[str, str]:
+    """Read the fields of a form, the last of each name; line ends are newlines.
+
+    Raises UsageError.
+    """
+    return {name: values[-1] for name, values in (await read_all_fields(request)).items()}
+
+
+async def read_all_fields(request: AnyRequest) -> dict[str, list[str]]:
+    """Read the fields of a form with every value, in order. Raises UsageError."""
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise UsageError("The form cannot be read: it has too many fields.") from error
+    fields_found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields_found.setdefault(name, []).append(
+            value.replace("\r\n", "\n").replace("\0", "\ufffd")
+        )
+    return fields_found
+
+
+def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
+    """Fill a body of the API with the fields of a form. Raises UsageError naming the field."""
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        sentence = describe_wrong_value("", str(error), kind)
+        label = re.sub(
+            r"\A`([^`]+)`", lambda name: name[1].replace("_", " ").capitalize(), sentence
+        )
+        raise UsageError(label) from error
+
+
+def list_startable_harnesses() -> list[tuple[str, str]]:
+    """List the harnesses whose agents can be run, each with its title."""
+    adapters = map(harnesses.get_harness, harnesses.list_names())
+    return [(h.name, h.title) for h in adapters if harnesses.get_control(h) is not None]
+
+
+def parse_number(text: str) -> int:
+    """Parse a whole number of at most nine digits from a field; 0 where there is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
