@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, folder: Path, terminal: Terminal) -> None:
         self.terminal = terminal
         self.database = FleetDatabase(build_sqlite_url(folder / "fleet.db"))
-        schema.upgrade_tables(self.database)
+        schema.create_tables(self.database)
         self.panes = TmuxPanes(terminal, folder / "locks")
         self.bridge = PromptDelivery(self.database, self.panes, ChangeFeed())
         lifecycle = AgentLifecycle(self.database, self.panes, folder, folder, "h")

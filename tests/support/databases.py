@@ -113,7 +113,7 @@ class Postgres:
 def make_tables(url: str) -> None:
     """Make the fleet's tables in an empty database: a template, since that takes longer than a copy."""
     database = FleetDatabase(url)
-    schema.upgrade_tables(database)
+    schema.create_tables(database)
     database.close()
 
 

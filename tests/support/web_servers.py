@@ -129,7 +129,7 @@ def serving(
     """A fleet whose tables are there and whose hooks are taken in; no handoff is carried out."""
     be_host(folder / "fleet")
     fleet = open_fleet(folder / "fleet", url, LoadedSettings(settings or Settings()))
-    schema.upgrade_tables(fleet.database)
+    schema.create_tables(fleet.database)
     fleet.intake.start()
     secrets = load_tokens(folder / "fleet")
     app = create_application(fleet, secrets, host)

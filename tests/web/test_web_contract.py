@@ -27,7 +27,7 @@ METHODS = ("get", "post", "patch", "delete", "put")
 def described(tmp_path: Path) -> list[str]:
     """A line for every operation of the API, and one for every other route."""
     fleet = open_fleet(tmp_path / "fleet", "", LoadedSettings(Settings()))
-    schema.upgrade_tables(fleet.database)
+    schema.create_tables(fleet.database)
     app = create_application(fleet, load_tokens(tmp_path / "fleet"))
     document = app.openapi_schema.to_schema()
     lines = [

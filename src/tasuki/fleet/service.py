@@ -114,7 +114,7 @@ class Fleet(FleetParts):
             check_file(self.database.engine)
             make_shrinkable(self.database.engine)
             with self.claim.hold_start_lock(), roles.explain_missing_rights(self.database):
-                schema.upgrade_tables(self.database)
+                schema.create_tables(self.database)
                 schema.settle_log(self.database)
                 check_retired(self.database, self.host)
                 former_hosts = settle_hosts(

@@ -28,7 +28,7 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
     """A fleet with tables and one persona, on each kind of database; nothing of it runs."""
     url = "" if database_url.startswith("sqlite") else database_url
     made = open_fleet(tmp_path / "fleet", url, LoadedSettings(Settings()))
-    schema.upgrade_tables(made.database)
+    schema.create_tables(made.database)
     fleet_records.persona(made.database)
     yield made
     made.database.close()

@@ -246,6 +246,7 @@ def restore_mute(fleet: FleetParts, change: MuteChange) -> None:
     fleet.changes.notify([change.agent_id])
 
 
+@order("stop", lambda fleet, **_: fleet.host, at="/agents/{id:int}/clear")
 def clear_agent(fleet: FleetParts, id: int) -> FleetAgent:
     """Clear a lost agent: it counts as ended, and is not to be recovered; its thread stays."""
     cleared = agent_ends.clear_lost_agent(fleet.database, id)

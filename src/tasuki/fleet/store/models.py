@@ -326,10 +326,10 @@ class FleetHandoff(Struct, frozen=True):
     state: HandoffState
     step: str
     """Its current step, or the one in which it ended."""
-    attempt: int
     created_at: float
     host: str
     queue: str
+    attempt: int = 1
     context: str = ""
     """What the operator added for the successor."""
     goal: str = ""

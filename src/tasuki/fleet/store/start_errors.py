@@ -44,8 +44,8 @@ _REMEDIES = {
     "held": "Another program holds it. End that, then start again.",
 }
 _DAMAGED_REMEDIES = {
-    "fleet": "It is damaged. Put a copy of it back ({path}.before-* are tasuki's own, from before its tables were changed); "
-    "or move it away, {path}-wal and {path}-shm with it, and the fleet begins without agents and personas. "
+    "fleet": "It is damaged. Put a copy of it back, or move it away, {path}-wal and {path}-shm with it, and the fleet begins without "
+    "agents and personas. "
     "`sqlite3 FILE .recover` may still read it.",
     "workflows": "It is damaged. Move it away, {path}-wal and {path}-shm with it, and start again: no agent and no document "
     "is in it, and handoffs under way continue at the step that they were at.",

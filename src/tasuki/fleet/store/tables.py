@@ -1,12 +1,32 @@
-"""The tables of the fleet. Times are seconds since 1970, UTC."""
+"""The tables of the fleet, most of them the structs of `models.py`. Times are seconds since 1970, UTC."""
 
-from typing import Any
+import json
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import NODEFAULT, Struct
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.expression import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+from tasuki.fleet.store.models import (
+    FleetAgent,
+    FleetEvent,
+    FleetHandoff,
+    GoalTemplate,
+    OperatorAlert,
+    Persona,
+    PersonaLesson,
+    QueuedGoal,
+    StepRun,
+)
 
 metadata = sa.MetaData()
+NEVER_REUSED = ("events", "alerts")
+"""Tables whose ids are not given again after the newest row was deleted."""
 
 
 class CurrentTransaction(FunctionElement[int]):
@@ -22,140 +42,79 @@ def _compile_transaction(element: CurrentTransaction, compiler: Any, **_: Any) -
     return "((pg_current_xact_id())::text)::bigint" if is_postgres else "0"
 
 
-personas = sa.Table(
-    "personas",
-    metadata,
-    sa.Column("slug", sa.Text, primary_key=True),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("folder", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("harness", sa.Text, nullable=False, server_default="claude"),
-    sa.Column("model", sa.Text, nullable=False, server_default=""),
-    sa.Column("threshold", sa.Double),
-    sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("automation_stopped", sa.Text, nullable=False, server_default=""),
-    sa.Column("retired_at", sa.Double),
-    sa.Column("on_limit", sa.Text, nullable=False, server_default=""),
-    sa.Column("queue_paused", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("queue_stopped", sa.Text, nullable=False, server_default=""),
-    sa.UniqueConstraint("role", "name", "number", name="one_slug"),
+_TYPES: dict[Any, type[TypeEngine[Any]]] = {
+    int: sa.Integer, float: sa.Double, str: sa.Text, bool: sa.Boolean,
+}  # fmt: skip
+
+
+def build_table(
+    name: str, row: type[Struct], *more: SchemaItem, key: str = "id", **references: str
+) -> sa.Table:
+    """Build a table: a column for each field of a struct, and what else it has.
+
+    `key` is the field that is its primary key; `references` are the columns of other tables that
+    fields hold.
+    """
+    columns = []
+    for field in msgspec.structs.fields(row):
+        kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
+        kind: TypeEngine[Any] = sa.JSON(none_as_null=True)
+        if kinds[0] in _TYPES or get_origin(kinds[0]) is Literal:
+            kind = _TYPES.get(kinds[0], sa.Text)()
+        default = field.default if field.default is not NODEFAULT else None
+        if field.default_factory is not NODEFAULT:
+            default = field.default_factory()
+        reference = references.get(field.name)
+        columns.append(sa.Column(
+            field.name, kind, *(() if reference is None else (sa.ForeignKey(reference),)),
+            primary_key=field.name == key, nullable=NoneType in kinds,
+            server_default=None if default is None else _write_default(default),
+        ))  # fmt: skip
+    return sa.Table(name, metadata, *columns, *more, sqlite_autoincrement=name in NEVER_REUSED)
+
+
+def _write_default(value: Any) -> Any:
+    if isinstance(value, bool):
+        return sa.true() if value else sa.false()
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+personas = build_table(
+    "personas", Persona, sa.UniqueConstraint("role", "name", "number", name="one_slug"), key="slug"
 )
 
-agents = sa.Table(
+agents = build_table(
     "agents",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("harness", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("state_at", sa.Double, nullable=False),
-    sa.Column("cwd", sa.Text, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("started_at", sa.Double, nullable=False),
-    sa.Column("session", sa.Text, nullable=False, server_default=""),
-    sa.Column("thread", sa.Text, nullable=False, server_default=""),
-    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug")),
-    sa.Column("previous_agent_id", sa.Integer, sa.ForeignKey("agents.id")),
-    sa.Column("pane", sa.Text, nullable=False, server_default=""),
-    sa.Column("window", sa.Text, nullable=False, server_default=""),
-    sa.Column("pid", sa.Integer),
-    sa.Column("process", sa.Integer),  # the harness itself, which may be below the pane's process
-    sa.Column("process_began", sa.Text, nullable=False, server_default=""),
-    sa.Column("ordered_at", sa.Double),  # when its order file had been written
-    sa.Column("vetoed_at", sa.Double),  # when a compaction of it was vetoed
-    sa.Column("model", sa.Text, nullable=False, server_default=""),
-    sa.Column("permission", sa.Text, nullable=False, server_default=""),
-    sa.Column("arguments", sa.JSON, nullable=False, server_default="[]"),
-    sa.Column("goal", sa.Text, nullable=False, server_default=""),
-    sa.Column("adopted", sa.Boolean, nullable=False, server_default=sa.false()),
+    FleetAgent,
     sa.Column("token_hash", sa.Text, nullable=False, server_default=""),
-    sa.Column("registered_at", sa.Double),
-    sa.Column("skill_at", sa.Double),
-    sa.Column("ended_at", sa.Double),
-    sa.Column("end_reason", sa.Text, nullable=False, server_default=""),
-    sa.Column("children", sa.JSON, nullable=False, server_default="[]"),
-    sa.Column("turn_at", sa.Double),  # when the turn began whose end was not reported yet
-    sa.Column("context_used", sa.Double),
-    sa.Column("context_tokens", sa.Integer),
-    sa.Column("context_window", sa.Integer),
-    sa.Column("context_at", sa.Double),
-    sa.Column("context_source", sa.Text, nullable=False, server_default=""),
-    sa.Column("over_threshold", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("waiting_for", sa.Text, nullable=False, server_default=""),
-    sa.Column("last_words", sa.Text, nullable=False, server_default=""),
-    sa.Column("limit_text", sa.Text, nullable=False, server_default=""),
-    sa.Column("limited_until", sa.Double),
-    sa.Column("stuck_at", sa.Double),
-    sa.Column("stuck_with", sa.Text, nullable=False, server_default=""),
-    sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
-    sa.Column("question", sa.JSON(none_as_null=True)),  # what it asks its user
-    sa.Column("begun_commit", sa.Text),  # empty: there was none; None: nobody looked
-    sa.Column("begun_branch", sa.Text, nullable=False, server_default=""),
-    sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
-    sa.Column("muted_until", sa.Double),  # its alerts are only listed
-    sa.Column("brief", sa.Text, nullable=False, server_default=""),  # id of a stored handoff
-    sa.Column("failure", sa.JSON(none_as_null=True)),  # of its last turn
+    persona="personas.slug",
+    previous_agent_id="agents.id",
+    forked_from="agents.id",
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
 sa.Index("agents_by_pane", agents.c.pane)
 sa.Index("agents_by_persona", agents.c.persona)
 
-events = sa.Table(
+events = build_table(
     "events",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    FleetEvent,
     sa.Column("event_id", sa.Text, unique=True),  # of a hook's event; None for tasuki's own
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("received_at", sa.Double, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
-    sa.Column("handoff_id", sa.Text),
-    sa.Column("text", sa.Text, nullable=False, server_default=""),
-    sa.Column("data", sa.JSON, nullable=False, server_default="{}"),
     # the transaction that wrote it: lines of several hosts are read in this order
     sa.Column("xid", sa.BigInteger, nullable=False, server_default=CurrentTransaction()),
-    sqlite_autoincrement=True,
+    agent_id="agents.id",
 )
 sa.Index("events_in_order", events.c.xid, events.c.id)
 sa.Index("events_by_agent", events.c.agent_id, events.c.id)
 sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
 
-handoffs = sa.Table(
+handoffs = build_table(
     "handoffs",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
-    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("context", sa.Text, nullable=False, server_default=""),
-    sa.Column("force", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("from_thread", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("step", sa.Text, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("queue", sa.Text, nullable=False),
-    sa.Column("file_path", sa.Text, nullable=False, server_default=""),
-    sa.Column("author", sa.Text, nullable=False, server_default=""),
-    sa.Column("recorded_at", sa.Double),
-    sa.Column("injection_prompt", sa.Text, nullable=False, server_default=""),
-    sa.Column("successor_id", sa.Integer, sa.ForeignKey("agents.id")),
-    sa.Column("acknowledged_at", sa.Double),
-    sa.Column("finished_at", sa.Double),
-    sa.Column("failure", sa.JSON(none_as_null=True)),
-    sa.Column("notes", sa.JSON, nullable=False, server_default="[]"),
-    sa.Column("goal", sa.Text, nullable=False, server_default=""),
-    sa.Column("harness", sa.Text, nullable=False, server_default=""),
-    sa.Column("fork", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("worktree", sa.Text, nullable=False, server_default=""),
-    sa.Column("branch", sa.Text, nullable=False, server_default=""),
-    sa.Column("target_host", sa.Text, nullable=False, server_default=""),  # of a move
-    sa.Column("move", sa.JSON(none_as_null=True)),  # its plan, and what is done of it
+    FleetHandoff,
+    agent_id="agents.id",
+    persona="personas.slug",
+    successor_id="agents.id",
 )
 sa.Index(
     "one_handoff_per_agent",
@@ -166,30 +125,21 @@ sa.Index(
 )
 sa.Index("handoffs_by_state", handoffs.c.state)
 
-lessons = sa.Table(
+lessons = build_table(
     "lessons",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
-    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), nullable=False),
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),  # proposed, accepted, dropped
-    sa.Column("proposed_at", sa.Double, nullable=False),
-    sa.Column("decided_at", sa.Double),
+    PersonaLesson,
+    persona="personas.slug",
+    handoff_id="handoffs.id",
+    agent_id="agents.id",
 )
 sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
 
-steps = sa.Table(
+steps = build_table(
     "steps",
-    metadata,
-    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
-    sa.Column("attempt", sa.Integer, primary_key=True),
-    sa.Column("step", sa.Text, primary_key=True),
-    sa.Column("started_at", sa.Double, nullable=False),
-    sa.Column("ended_at", sa.Double),
-    sa.Column("outcome", sa.Text, nullable=False, server_default=""),
-    sa.Column("note", sa.Text, nullable=False, server_default=""),
+    StepRun,
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id")),
+    sa.PrimaryKeyConstraint("handoff_id", "attempt", "step"),
+    key="",
 )
 
 intents = sa.Table(
@@ -213,24 +163,7 @@ intents = sa.Table(
 )
 sa.Index("intents_by_agent", intents.c.agent_id)
 
-alerts = sa.Table(
-    "alerts",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("key", sa.Text, nullable=False, unique=True),  # what makes it one event
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),  # whose server sends it
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
-    sa.Column("handoff_id", sa.Text),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False, server_default="due"),
-    sa.Column("problem", sa.Text, nullable=False, server_default=""),
-    sa.Column("seen_at", sa.Double),
-    sa.Column("muted", sa.Boolean, nullable=False, server_default=sa.false()),  # as its agent was
-    sqlite_autoincrement=True,
-)
+alerts = build_table("alerts", OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id")
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
 
 browser_sessions = sa.Table(
@@ -284,36 +217,16 @@ documents = sa.Table(
     sa.Column("changed_at", sa.Double, nullable=False),
 )
 
-goal_templates = sa.Table(
-    "goal_templates",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("name", sa.Text, nullable=False, unique=True),
-    sa.Column("goal", sa.Text, nullable=False),
-    sa.Column("persona", sa.Text, nullable=False, server_default=""),
-    sa.Column("role", sa.Text, nullable=False, server_default=""),
-    sa.Column("folder", sa.Text, nullable=False, server_default=""),
-    sa.Column("harness", sa.Text, nullable=False, server_default=""),
-    sa.Column("model", sa.Text, nullable=False, server_default=""),
-    sa.Column("permission", sa.Text, nullable=False, server_default=""),
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("used_at", sa.Double),
-)
+goal_templates = build_table("goal_templates", GoalTemplate, sa.UniqueConstraint("name"))
 
-queued_goals = sa.Table(
+queued_goals = build_table(
     "queued_goals",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
-    sa.Column("place", sa.Integer, nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),  # waiting, typing, typed, uncertain
-    sa.Column("created_at", sa.Double, nullable=False),
+    QueuedGoal,
     sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),  # to which it was typed
-    sa.Column("typed_at", sa.Double),
     # which wrote its text, by its role of PostgreSQL; empty for one that owns the tables
     sa.Column("host", sa.Text, nullable=False, server_default=""),
+    persona="personas.slug",
+    agent_id="agents.id",
 )
 sa.Index("queued_goals_by_persona", queued_goals.c.persona, queued_goals.c.place)
 

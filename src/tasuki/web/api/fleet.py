@@ -133,12 +133,6 @@ def mute_agent(
     return display.redact_agent(queries.load_agent(fleet.database, id))
 
 
-@post("/agents/{id:int}/clear", status_code=200, sync_to_thread=True)
-def clear_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
-    """Clear a lost agent: it counts as ended, and is not to be recovered; its thread stays."""
-    return display.redact_agent(agents.clear_agent(fleet, id))
-
-
 @get("/agents/lost", sync_to_thread=True)
 def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
     """List lost agents without a successor, oldest first; why one cannot be recovered."""
@@ -310,7 +304,7 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         *orders.HANDLERS, list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
-        recover_agents, show_screen, clear_agent, hand_off, mute_agent,
+        recover_agents, show_screen, hand_off, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

@@ -5,7 +5,15 @@ from litestar.di import Provide
 
 from tasuki.web.api import forms
 from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
-from tasuki.web.pages.agent import first_start, goal_templates, mute, peek, queue, terminal
+from tasuki.web.pages.agent import (
+    first_start,
+    goal_templates,
+    mute,
+    order_forms,
+    peek,
+    queue,
+    terminal,
+)
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -33,16 +41,22 @@ def build_public_router() -> Router:
 
 
 def build_router() -> Router:
-    """Build the routes of the pages."""
+    """Build the routes of the pages, and those of the forms of orders without a page of their own."""
+    pages = [
+        *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news,
+        *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *peek.HANDLERS, *queue.HANDLERS,
+        *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS,
+        *undo.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS,
+        handoffs.show_handoffs, handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff,
+        *lineage.HANDLERS, *personas.HANDLERS, *settings.HANDLERS, *threads.HANDLERS,
+        *drafts.HANDLERS, *briefs.HANDLERS,
+    ]  # fmt: skip
+    taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
     return Router(
         "/",
-        route_handlers=[
-            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *peek.HANDLERS, *queue.HANDLERS, *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *undo.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
-            handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
-            *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
-        ],
+        route_handlers=[*pages, *order_forms.build_routes(taken)],
         dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,
-    )  # fmt: skip
+    )

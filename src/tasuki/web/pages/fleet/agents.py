@@ -207,18 +207,6 @@ def stop_agent(
     return templates.redirect(request, f"/agents/{id}")
 
 
-@post("/agents/{id:int}/clear", sync_to_thread=True, include_in_schema=False)
-def clear_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
-    """Clear a lost agent, and go back to where that was asked for."""
-    try:
-        agents.clear_agent(fleet, id)
-    except TasukiError as error:
-        return redirect_with_result(request, id, SentMessage(refused=str(error)))
-    return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
-
-
 @get("/agents/new", sync_to_thread=True, include_in_schema=False)
 def show_new_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], persona: FromQuery[str] = ""
@@ -286,6 +274,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, clear_agent, show_new_agent,
+    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip
