@@ -9,7 +9,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.datastructures import State
-from litestar.di import NamedDependency, Provide
+from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -34,6 +34,7 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
+from tasuki.web.handlers import TheFleet
 from tasuki.web.live import LogStreams
 from tasuki.web.news_watch import NewsWatch
 from tasuki.web.page_news import PageStreams
@@ -55,7 +56,7 @@ logger = logging.getLogger("tasuki.web")
 
 
 @get("/health")
-async def show_health(fleet: NamedDependency[Fleet]) -> Response[dict[str, Any]]:
+async def show_health(fleet: TheFleet) -> Response[dict[str, Any]]:
     """Show whether the server works. Needs no token, and reveals nothing about the agents."""
     look = fleet.list_faults  # of PostgreSQL it asks nothing: no thread waits for that
     faults = await asyncio.to_thread(look) if fleet.database.is_sqlite else look()

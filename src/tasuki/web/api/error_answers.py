@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import Request, Response
+from litestar import Response
 from litestar.exceptions import HTTPException, SerializationException, ValidationException
 from sqlalchemy.exc import DBAPIError
 
@@ -15,6 +15,7 @@ from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.web.api.wrong_values import describe_wrong_value
+from tasuki.web.handlers import AnyRequest
 
 logger = logging.getLogger("tasuki.web")
 
@@ -43,7 +44,6 @@ STATUS_BY_ERROR: Mapping[type[errors.TasukiError], int] = {
 
 PARAMETER_NAMES = {"in_state": "state"}
 """Parameters whose own name would have another meaning for Litestar."""
-AnyRequest = Request[Any, Any, Any]
 JsonResponse = Response[dict[str, Any]]
 
 

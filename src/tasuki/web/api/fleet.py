@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Router, delete, get, patch, post
-from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET
@@ -28,12 +27,12 @@ from tasuki.fleet.orders.bodies import (
     Recovery,
 )
 from tasuki.fleet.orders.handoffs import HandoffOrder
-from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.web.api import orders
 from tasuki.web.api.orders import show_result
+from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
@@ -44,7 +43,7 @@ LimitQuery = Annotated[int, QueryParameter(ge=1, le=1000)]
 
 @get("/agents", sync_to_thread=True)
 def list_agents(
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     ended: FromQuery[bool | None] = None,
     persona: FromQuery[str] = "",
     host: FromQuery[str] = "",
@@ -70,7 +69,7 @@ def list_agents(
 
 
 @get("/agents/{id:int}", sync_to_thread=True)
-def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+def show_agent(fleet: TheFleet, id: PathId) -> dict[str, Any]:
     """Show an agent, its handoffs, and how to attach to it.
 
     That is the path of the socket of its tmux server, or why it cannot be attached to from
@@ -89,8 +88,8 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
 
 @get("/agents/{id:int}/changes", sync_to_thread=True)
 def show_changes(
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
+    fleet: TheFleet,
+    id: PathId,
     since: FromQuery[Since] = "start",
     diff: Annotated[str, QueryParameter(max_length=40)] = "",
 ) -> WorkChanges:
@@ -103,7 +102,7 @@ def show_changes(
 
 
 @get("/agents/{id:int}/pull-request", sync_to_thread=True)
-def show_pull_request(fleet: NamedDependency[Fleet], id: FromPath[int]) -> PullRequest:
+def show_pull_request(fleet: TheFleet, id: PathId) -> PullRequest:
     """Show the pull request of an agent's branch and its checks, as `gh` on its host says.
 
     `number` is 0 where there is none; `note` says why. Asked at most once a minute.
@@ -112,29 +111,27 @@ def show_pull_request(fleet: NamedDependency[Fleet], id: FromPath[int]) -> PullR
 
 
 @post("/agents/own", status_code=200, sync_to_thread=True)
-def find_own_agent(fleet: NamedDependency[Fleet], data: JSONBody[CallerClues]) -> dict[str, Any]:
+def find_own_agent(fleet: TheFleet, data: JSONBody[CallerClues]) -> dict[str, Any]:
     """Find the running agent that a caller on this machine is a part of; null for none."""
     agent = find_caller(fleet.database, fleet.host, data.token, data.sessions, data.processes)
     return {"agent": display.redact_agent(agent) if agent else None}
 
 
 @get("/agents/{id:int}/screen", sync_to_thread=True)
-def show_screen(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, str]:
+def show_screen(fleet: TheFleet, id: PathId) -> dict[str, str]:
     """Show what the pane of an agent shows now, without secrets."""
     return {"screen": agents.read_screen(fleet, id)}
 
 
 @post("/agents/{id:int}/mute", status_code=200, sync_to_thread=True)
-def mute_agent(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[MuteOrder]
-) -> dict[str, Any]:
+def mute_agent(fleet: TheFleet, id: PathId, data: JSONBody[MuteOrder]) -> dict[str, Any]:
     """Mute an agent: its alerts are listed, and notify nobody. `muted` says until when, in words."""
     agents.mute_agent(fleet, id, data.span)
     return display.redact_agent(queries.load_agent(fleet.database, id))
 
 
 @get("/agents/lost", sync_to_thread=True)
-def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
+def list_lost_agents(fleet: TheFleet) -> dict[str, Any]:
     """List lost agents without a successor, oldest first; why one cannot be recovered."""
     return {
         "agents": [
@@ -145,16 +142,14 @@ def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 
 
 @post("/agents/recover", status_code=200, sync_to_thread=True)
-def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> dict[str, Any]:
+def recover_agents(fleet: TheFleet, data: JSONBody[Recovery]) -> dict[str, Any]:
     """Recover every lost agent from its thread, a few at once; answers at once with what begins."""
     recovered = handoffs.recover_lost_agents(fleet, data.reason)
     return {"agents": [display.redact_lost_agent(*one) for one in recovered]}
 
 
 @post("/agents/{id:int}/handoff", status_code=200, sync_to_thread=True)
-def hand_off(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
-) -> dict[str, Any]:
+def hand_off(fleet: TheFleet, id: PathId, data: JSONBody[NewHandoff]) -> dict[str, Any]:
     """Hand an agent off to a fresh one of its persona; answers at once, while the handoff continues.
 
     409 while one is under way or recorded. One that failed before its record may be requested
@@ -169,7 +164,7 @@ def hand_off(
 
 @get("/handoffs", sync_to_thread=True)
 def list_handoffs(
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     agent: AgentIdQuery = None,
     persona: FromQuery[str] = "",
     in_state: Annotated[HandoffState | None, QueryParameter(name="state")] = None,
@@ -194,7 +189,7 @@ def list_handoffs(
 
 
 @get("/handoffs/{id:str}", sync_to_thread=True)
-def show_handoff(fleet: NamedDependency[Fleet], id: FromPath[str]) -> dict[str, Any]:
+def show_handoff(fleet: TheFleet, id: PathWord) -> dict[str, Any]:
     """Show a handoff by the beginning of its id: its steps, and its document if there is one."""
     handoff = queries.load_handoff(fleet.database, id)
     return {
@@ -205,9 +200,7 @@ def show_handoff(fleet: NamedDependency[Fleet], id: FromPath[str]) -> dict[str, 
 
 
 @post("/handoffs/{id:str}/{order:str}", status_code=200, sync_to_thread=True)
-def order_handoff(
-    fleet: NamedDependency[Fleet], id: FromPath[str], order: FromPath[HandoffOrder]
-) -> dict[str, Any]:
+def order_handoff(fleet: TheFleet, id: PathWord, order: FromPath[HandoffOrder]) -> dict[str, Any]:
     """Carry out an operator's order for a handoff.
 
     `retry` continues a failed one; `cancel` ends it where it is; `finish` marks a failed one as
@@ -218,14 +211,14 @@ def order_handoff(
 
 @get("/personas", sync_to_thread=True)
 def list_personas(
-    fleet: NamedDependency[Fleet], retired: FromQuery[bool | None] = False
+    fleet: TheFleet, retired: FromQuery[bool | None] = False
 ) -> dict[str, list[Persona]]:
     """List every persona by its slug; `retired=true` for those that are retired."""
     return {"personas": queries.list_personas(fleet.database, retired=retired)}
 
 
 @get("/personas/{slug:str}", sync_to_thread=True)
-def show_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
+def show_persona(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
     """Show a persona, its skill, and the agents that work as it."""
     persona = queries.load_persona(fleet.database, slug)
     share_persona(fleet.database, fleet.root, slug)
@@ -238,7 +231,7 @@ def show_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 
 
 @post("/personas", status_code=200, sync_to_thread=True)
-def add_persona(fleet: NamedDependency[Fleet], data: JSONBody[NewPersona]) -> Persona:
+def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
     """Add a persona and its folder."""
     persona = personas.add_persona(
         fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
@@ -251,9 +244,7 @@ def add_persona(fleet: NamedDependency[Fleet], data: JSONBody[NewPersona]) -> Pe
 
 
 @patch("/personas/{slug:str}", sync_to_thread=True)
-def edit_persona(
-    fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[PersonaChange]
-) -> Persona:
+def edit_persona(fleet: TheFleet, slug: PathWord, data: JSONBody[PersonaChange]) -> Persona:
     """Change the given settings of a persona."""
     changes = {
         name: value
@@ -268,7 +259,7 @@ def edit_persona(
 
 
 @delete("/personas/{slug:str}", status_code=200, sync_to_thread=True)
-def retire_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Persona:
+def retire_persona(fleet: TheFleet, slug: PathWord) -> Persona:
     """Start no more agents of a persona; its folder and its history stay."""
     retired = personas.retire_persona(fleet.database, slug)
     fleet.changes.notify()
@@ -276,16 +267,14 @@ def retire_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Person
 
 
 @get("/personas/{slug:str}/lessons", sync_to_thread=True)
-def list_persona_lessons(
-    fleet: NamedDependency[Fleet], slug: FromPath[str]
-) -> dict[str, list[PersonaLesson]]:
+def list_persona_lessons(fleet: TheFleet, slug: PathWord) -> dict[str, list[PersonaLesson]]:
     """List what agents of a persona proposed that later ones should know, oldest first."""
     return {"lessons": list_lessons(fleet.database, slug)}
 
 
 @post("/personas/{slug:str}/lessons", status_code=200, sync_to_thread=True)
 def decide_persona_lessons(
-    fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[LessonOrder]
+    fleet: TheFleet, slug: PathWord, data: JSONBody[LessonOrder]
 ) -> dict[str, list[PersonaLesson]]:
     """Accept proposed lessons, which adds them to `experience.md`, or drop them."""
     share_persona(fleet.database, fleet.root, slug)
@@ -296,7 +285,7 @@ def decide_persona_lessons(
 
 
 @get("/lineage/{slug:str}", sync_to_thread=True)
-def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
+def show_lineage(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
     """Show the chains of a persona's agents, with the handoffs between them; oldest first."""
     return {"chains": list(map(display.redact_chain, queries.build_lineage(fleet.database, slug)))}
 

@@ -9,8 +9,8 @@ import msgspec
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.web.api.error_answers import AnyRequest
 from tasuki.web.api.wrong_values import describe_wrong_value
+from tasuki.web.handlers import AnyRequest
 
 MOST_FIELDS = 400
 B = TypeVar("B", bound=msgspec.Struct)

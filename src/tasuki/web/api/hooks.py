@@ -13,7 +13,6 @@ from litestar.datastructures import State
 from litestar.di import NamedDependency
 from litestar.enums import ScopeType
 from litestar.exceptions import NotFoundException
-from litestar.params import FromPath
 from litestar.types import (
     HTTPReceiveMessage,
     HTTPResponseBodyEvent,
@@ -33,6 +32,7 @@ from tasuki.fleet.hooks import spool
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
 from tasuki.harness import registry as harnesses
+from tasuki.web.handlers import PathWord
 from tasuki.web.live import LogStreams
 from tasuki.web.security.access import (
     HOOKS_PREFIX,
@@ -116,7 +116,7 @@ MOST_BODY_BYTES = 1 << 20
     status_code=200,
     request_max_body_size=MOST_BODY_BYTES,
 )
-async def receive_hook(harness: FromPath[str], request: Request[Any, Any, Any]) -> Response[str]:
+async def receive_hook(harness: PathWord, request: Request[Any, Any, Any]) -> Response[str]:
     """Take an event of a hook.
 
     The body is the payload of the harness's hook, at most 1 MiB. Headers: `X-Tasuki-Agent` (the

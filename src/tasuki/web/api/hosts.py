@@ -4,21 +4,20 @@ from typing import Any
 
 import msgspec
 from litestar import Router, get, patch, post
-from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromQuery, JSONBody
 
 from tasuki.fleet.exchange import giving_up, host_list
 from tasuki.fleet.membership import retirement, tokens
 from tasuki.fleet.orders.bodies import HostLabel, NewHostToken
-from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
+from tasuki.web.handlers import PathWord, TheFleet
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
 
 @get("/hosts", sync_to_thread=True)
-def list_hosts(fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False) -> dict[str, Any]:
+def list_hosts(fleet: TheFleet, retired: FromQuery[bool] = False) -> dict[str, Any]:
     """List the hosts of the fleet by label, with their state and what they report of themselves.
 
     `here` is the host that answers; `alive` was seen within a minute, `away` was not; `off`: its
@@ -31,7 +30,7 @@ def list_hosts(fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False) 
 
 
 @get("/hosts/{name:str}", sync_to_thread=True)
-def show_host(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, Any]:
+def show_host(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     """Show a host, by its id, its label or the beginning of either, and its agents."""
     host = host_list.find_host(fleet.database, name)
     agents = queries.list_agents(fleet.database, ended=False, host=host.id)
@@ -40,9 +39,7 @@ def show_host(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, A
 
 
 @patch("/hosts/{name:str}", sync_to_thread=True)
-def label_host(
-    fleet: NamedDependency[Fleet], name: FromPath[str], data: JSONBody[HostLabel]
-) -> dict[str, Any]:
+def label_host(fleet: TheFleet, name: PathWord, data: JSONBody[HostLabel]) -> dict[str, Any]:
     """Give a host a name, which it keeps; an empty one is that of its machine."""
     host = host_list.find_host(fleet.database, name)
     labelled = host_list.label_host(fleet.database, host.id, data.label)
@@ -52,7 +49,7 @@ def label_host(
 
 
 @post("/hosts/{name:str}/give-up", status_code=200, sync_to_thread=True)
-def give_host_up(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, Any]:
+def give_host_up(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     """Give a host up that is away for good: its agents are lost, and can be handed off elsewhere.
 
     400 while it is alive. `agents` are those that were lost by it, each with whether its thread is
@@ -70,7 +67,7 @@ def give_host_up(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str
 
 
 @post("/hosts/tokens", status_code=200, sync_to_thread=True, after_request=display.keep_answer)
-def create_token(fleet: NamedDependency[Fleet], data: JSONBody[NewHostToken]) -> dict[str, Any]:
+def create_token(fleet: TheFleet, data: JSONBody[NewHostToken]) -> dict[str, Any]:
     """Create a token with which another host joins, once, within `seconds`.
 
     `url` holds its password: it is what `tasuki host join` takes. `certificates` is PEM of the
@@ -88,7 +85,7 @@ def create_token(fleet: NamedDependency[Fleet], data: JSONBody[NewHostToken]) ->
 
 
 @post("/hosts/{name:str}/retire", status_code=200, sync_to_thread=True)
-def retire_host(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, Any]:
+def retire_host(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     """Retire a host, by its id, its label or the beginning of either.
 
     400 while agents of it have not ended. `role` tells what became of its role of PostgreSQL:

@@ -11,7 +11,7 @@ from litestar import Request, Router, get, patch, post
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec import UNSET
 
@@ -22,6 +22,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
+from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
 from tasuki.web.security.access import require_operator
 from tasuki.web.security.sessions import (
@@ -39,36 +40,34 @@ AfterQuery = Annotated[int, QueryParameter(ge=0)]
 
 
 @get("/alerts", sync_to_thread=True)
-def list_alerts(fleet: NamedDependency[Fleet], limit: LimitQuery = 200) -> dict[str, Any]:
+def list_alerts(fleet: TheFleet, limit: LimitQuery = 200) -> dict[str, Any]:
     """List alerts, newest first, and how many of them were not seen."""
     listed = alerts.list_newest_alerts(fleet.database, limit)
     return {"alerts": msgspec.to_builtins(listed), "unseen": alerts.count_unseen(fleet.database)}
 
 
 @post("/alerts/seen", status_code=200, sync_to_thread=True)
-def see_alerts(fleet: NamedDependency[Fleet], data: JSONBody[SeenAlerts]) -> dict[str, Any]:
+def see_alerts(fleet: TheFleet, data: JSONBody[SeenAlerts]) -> dict[str, Any]:
     """Mark the alerts up to one as seen by the operator."""
     alerts.mark_seen(fleet.database, data.up_to)
     return {"unseen": alerts.count_unseen(fleet.database)}
 
 
 @get("/settings", sync_to_thread=True)
-def show_settings(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
+def show_settings(fleet: TheFleet) -> dict[str, Any]:
     """Show the settings of the fleet that can be changed here; of addresses only their kinds."""
     return describe_settings(fleet)
 
 
 @patch("/settings", sync_to_thread=True)
-def change_settings(
-    fleet: NamedDependency[Fleet], data: JSONBody[SettingsChange]
-) -> dict[str, Any]:
+def change_settings(fleet: TheFleet, data: JSONBody[SettingsChange]) -> dict[str, Any]:
     """Change settings in the user's own file; they apply at once."""
     fleet.configure(**collect_changes(data))
     return describe_settings(fleet)
 
 
 @post("/settings/test-notification", status_code=200, sync_to_thread=True)
-def try_notifications(fleet: NamedDependency[Fleet]) -> dict[str, list[str]]:
+def try_notifications(fleet: TheFleet) -> dict[str, list[str]]:
     """Send a test notification; return what went wrong, as sentences."""
     return {"problems": fleet.notifier.test()}
 
@@ -110,7 +109,7 @@ def make_link(request: Request[Any, Any, Any], state: State) -> dict[str, Any]:
 
 
 @get("/login/{id:str}", sync_to_thread=False)
-def show_link(state: State, id: FromPath[str]) -> dict[str, str]:
+def show_link(state: State, id: PathWord) -> dict[str, str]:
     """Show the state of a link: `unused`, `used` or `over`."""
     return {"state": state.sessions.keys.get_key_state(id)}
 
@@ -122,7 +121,7 @@ def list_sessions(state: State) -> dict[str, Any]:
 
 
 @post("/sessions/{id:int}/end", status_code=200, sync_to_thread=True)
-def end_session(state: State, id: FromPath[int]) -> dict[str, Any]:
+def end_session(state: State, id: PathId) -> dict[str, Any]:
     """Sign a browser out."""
     state.sessions.end_session(id)
     return {"ended": 1}
@@ -155,7 +154,7 @@ async def stream_events(
 
 @get("/log", sync_to_thread=True)
 def log(
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     after: AfterQuery = 0,
     limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 200,
     agent: AgentIdQuery = None,

@@ -6,14 +6,14 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from litestar import post
-from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, HeaderParameter, JSONBody
+from litestar.params import HeaderParameter, JSONBody
 
 from tasuki.fleet.orders import agents, handoffs
 from tasuki.fleet.orders.order import ORDERS, HostOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.web.handlers import PathId, TheFleet
 from tasuki.web.views import display
 
 __all__ = ["HANDLERS", "agents", "handoffs"]
@@ -26,7 +26,7 @@ def build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
     def give_order(fleet: Fleet, **words: Any) -> dict[str, Any]:
         return show_result(order(fleet, **words))
 
-    kinds: dict[str, Any] = {"fleet": NamedDependency[Fleet], "id": FromPath[int], "key": KeyHeader}
+    kinds: dict[str, Any] = {"fleet": TheFleet, "id": PathId, "key": KeyHeader}
     if "data" in order.types:
         kinds["data"] = operator.getitem(JSONBody, order.types["data"])
     taken = {name: kinds[name] for name in order.signature.parameters if name in kinds}

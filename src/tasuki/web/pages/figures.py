@@ -4,9 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from litestar import get
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromQuery
 from markupsafe import Markup
 from msgspec import Struct
 
@@ -16,8 +14,9 @@ from tasuki.fleet.figures.spans import AgentTimeline, SpanState, build_timelines
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
+from tasuki.web.handlers import AnyRequest, PathId, TheFleet, show_page
 from tasuki.web.views import display, templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 Period = Literal["hour", "day", "week"]
 SECONDS: dict[Period, float] = {"hour": 3600.0, "day": 86400.0, "week": 604800.0}
@@ -66,9 +65,9 @@ class ContextChart(Struct, frozen=True):
     last: float
 
 
-@get("/figures", sync_to_thread=True, include_in_schema=False)
+@show_page("/figures")
 def show_figures(
-    request: AnyRequest, fleet: NamedDependency[Fleet], period: FromQuery[Period] = "day"
+    request: AnyRequest, fleet: TheFleet, period: FromQuery[Period] = "day"
 ) -> PageResponse:
     """Show the timeline of the fleet, and tokens and cost per day and persona."""
     end = time.time()
@@ -128,10 +127,8 @@ def _list_spending(fleet: Fleet, now: float) -> list[DaySpending]:
 # -- one agent -------------------------------------------------------------------------
 
 
-@get("/agents/{id:int}/context", sync_to_thread=True, include_in_schema=False)
-def show_context(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/context")
+def show_context(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the context use of an agent over its life, as a piece of its page."""
     agent = queries.load_agent(fleet.database, id)
     samples = list_samples(fleet.database, agent_id=id)

@@ -1,9 +1,5 @@
 """The page of the hosts: what each reports of itself, and how one is named, given up, retired."""
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
-
 from tasuki.errors import TasukiError
 from tasuki.fleet.exchange import giving_up, host_list
 from tasuki.fleet.exchange.host_list import HostHarness
@@ -12,17 +8,17 @@ from tasuki.fleet.orders.bodies import HostLabel
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
 from tasuki.web.pages.fleet.given_up import list_living_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import list_fleet_hosts, show_host
-from tasuki.web.views.templates import AnyRequest, PageResponse, get_harness_title
+from tasuki.web.views.templates import PageResponse, get_harness_title
 
-FormFields = NamedDependency[dict[str, str]]
 MOST_AGENTS = 100
 
 
-@get("/hosts", sync_to_thread=True, include_in_schema=False)
-def show_hosts(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/hosts")
+def show_hosts(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the hosts of the fleet."""
     return _render_hosts(request, fleet)
 
@@ -54,9 +50,9 @@ def _list_agents(fleet: Fleet, host_id: str) -> list[tuple[int, str]]:
     ]
 
 
-@post("/hosts/{id:str}/label", sync_to_thread=True, include_in_schema=False)
+@take_form("/hosts/{id:str}/label")
 def label_host(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, id: PathWord, form: FormFields
 ) -> PageResponse:
     """Give a host another name; an empty one is that of its machine."""
     host, typed = host_list.load_host(fleet.database, id), form.get("label", "")
@@ -74,10 +70,8 @@ def label_host(
 # -- give up, retire -------------------------------------------------------------------
 
 
-@get("/hosts/{id:str}/give-up", sync_to_thread=True, include_in_schema=False)
-def show_give_up_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
-) -> PageResponse:
+@show_page("/hosts/{id:str}/give-up")
+def show_give_up_form(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Ask whether to give a host up, and show what would be lost."""
     return _render_give_up(request, fleet, id)
 
@@ -94,10 +88,8 @@ def _render_give_up(
     )  # fmt: skip
 
 
-@post("/hosts/{id:str}/give-up", sync_to_thread=True, include_in_schema=False)
-def give_host_up(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
-) -> PageResponse:
+@take_form("/hosts/{id:str}/give-up")
+def give_host_up(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Give a host up that is away for good; show which agents can be handed off."""
     host = host_list.load_host(fleet.database, id)
     try:
@@ -110,10 +102,8 @@ def give_host_up(
     return templates.redirect(request, "/agents/recover" if given_up.agents else "/hosts")
 
 
-@get("/hosts/{id:str}/retire", sync_to_thread=True, include_in_schema=False)
-def show_retire_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
-) -> PageResponse:
+@show_page("/hosts/{id:str}/retire")
+def show_retire_form(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Ask whether to retire a host."""
     return _render_retire(request, fleet, id)
 
@@ -127,10 +117,8 @@ def _render_retire(
     )
 
 
-@post("/hosts/{id:str}/retire", sync_to_thread=True, include_in_schema=False)
-def retire_host(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
-) -> PageResponse:
+@take_form("/hosts/{id:str}/retire")
+def retire_host(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Retire a host: its server starts no more, and its role of PostgreSQL is taken away."""
     host = host_list.load_host(fleet.database, id)
     try:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from litestar import get, post
+from litestar import post
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import FromQuery
 
 from tasuki.errors import TasukiError
 from tasuki.web.api import error_answers
+from tasuki.web.handlers import AnyRequest, show_page
 from tasuki.web.security.access import API_PREFIX
 from tasuki.web.security.proxy import ProxyUser
 from tasuki.web.security.sessions import (
@@ -21,13 +22,9 @@ from tasuki.web.security.sessions import (
     is_signed_in,
     require_session,
 )
-from tasuki.web.security.wanted_page import (
-    forget_wanted_page,
-    keep_wanted_page,
-    take_wanted_page,
-)
+from tasuki.web.security.wanted_page import forget_wanted_page, keep_wanted_page, take_wanted_page
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 USED_MESSAGE = "This link was used, or is older than a minute: each signs one browser in."
 OTHER_NAME_MESSAGE = (
@@ -41,7 +38,7 @@ STRANGER_MESSAGE = (
 PROXY_MESSAGE = "You are signed in as {name} by the proxy. Sign out there."
 
 
-@get("/login", sync_to_thread=True, include_in_schema=False)
+@show_page("/login")
 def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "") -> PageResponse:
     """Sign a browser in; it goes on to the page that it wanted, else to the fleet.
 
@@ -64,7 +61,7 @@ def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "")
     return answer
 
 
-@post("/logout", sync_to_thread=True, include_in_schema=False, guards=[require_session])
+@post("/logout", sync_to_thread=True, guards=[require_session])
 def sign_browser_out(request: AnyRequest, state: State) -> PageResponse:
     """End this browser's session."""
     if session := find_current_session(request):
@@ -100,12 +97,7 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
     if not request.app.state.hosts.has_pages(request.headers.get("host", "")):
         message, reload_path = OTHER_NAME_MESSAGE, ""
     answer = templates.render_page(
-        request,
-        "sign_in.html",
-        status,
-        bare=True,
-        said=message,
-        again=reload_path,
+        request, "sign_in.html", status, bare=True, said=message, again=reload_path
     )
     if reload_path:
         keep_wanted_page(request, answer, reload_path)

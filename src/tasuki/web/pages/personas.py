@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar import Response
+from litestar.params import FromQuery
 from markupsafe import Markup, escape
 from msgspec import Struct
 
@@ -22,14 +21,14 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, PersonaLesson
 from tasuki.text_safety import clean_text
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
+from tasuki.web.views.templates import PageResponse, format_reason, get_harness_title
 from tasuki.web.views.undo import UndoOffer
 
-FormFields = NamedDependency[dict[str, str]]
 MOST_HISTORY = 50
 """Most agents and handoffs that are listed of a persona; its chain shows all."""
 MOST_LISTED = 100
@@ -50,9 +49,9 @@ class PersonaLine(Struct, frozen=True):
 # -- the list --------------------------------------------------------------------------
 
 
-@get("/personas", sync_to_thread=True, include_in_schema=False)
+@show_page("/personas")
 def show_personas(
-    request: AnyRequest, fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False
+    request: AnyRequest, fleet: TheFleet, retired: FromQuery[bool] = False
 ) -> PageResponse:
     """Show every persona, and the form that adds one."""
     return _render_list(request, fleet, {"harness": "claude"}, retired=retired)
@@ -105,10 +104,8 @@ def _build_line(
     )  # fmt: skip
 
 
-@post("/personas", sync_to_thread=True, include_in_schema=False)
-def add_persona(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/personas")
+def add_persona(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Add a persona and show its page. A refusal is shown with the form."""
     try:
         body = forms.fill_body(NewPersona, {
@@ -134,10 +131,8 @@ def add_persona(
 # -- one -------------------------------------------------------------------------------
 
 
-@get("/personas/{slug:str}", sync_to_thread=True, include_in_schema=False)
-def show_persona(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
-) -> PageResponse:
+@show_page("/personas/{slug:str}")
+def show_persona(request: AnyRequest, fleet: TheFleet, slug: PathWord) -> PageResponse:
     """Show a persona: its settings, skill, experience, documents and history."""
     return _render_persona(request, fleet, slug)
 
@@ -230,9 +225,9 @@ def _hash_text(text: str) -> str:
 # -- changing one ----------------------------------------------------------------------
 
 
-@post("/personas/{slug:str}", sync_to_thread=True, include_in_schema=False)
+@take_form("/personas/{slug:str}")
 def edit_persona(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, form: FormFields
 ) -> PageResponse:
     """Change its settings. Stopped automatic handoffs resume only where the form says so."""
     old = queries.load_persona(fleet.database, slug)
@@ -254,9 +249,9 @@ def edit_persona(
     return templates.redirect(request, f"/personas/{slug}")
 
 
-@post("/personas/{slug:str}/skill", sync_to_thread=True, include_in_schema=False)
+@take_form("/personas/{slug:str}/skill")
 def edit_skill(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, form: FormFields
 ) -> PageResponse:
     """Change its skill, unless it was changed since it was shown."""
     queries.load_persona(fleet.database, slug)
@@ -278,9 +273,9 @@ def edit_skill(
     return templates.redirect(request, f"/personas/{slug}#skill")
 
 
-@post("/personas/{slug:str}/lessons", sync_to_thread=True, include_in_schema=False)
+@take_form("/personas/{slug:str}/lessons")
 def decide_lesson(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, form: FormFields
 ) -> PageResponse:
     """Accept or drop one lesson that an agent proposed, or all of them."""
     id = form.get("id", "").strip()
@@ -307,19 +302,15 @@ def _offer_dropped(slug: str, dropped: Sequence[PersonaLesson]) -> UndoOffer:
     )
 
 
-@get("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)
-def show_retire_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
-) -> PageResponse:
+@show_page("/personas/{slug:str}/retire")
+def show_retire_form(request: AnyRequest, fleet: TheFleet, slug: PathWord) -> PageResponse:
     """Ask whether to retire a persona."""
     persona = queries.load_persona(fleet.database, slug)
     return templates.render_page(request, "retire_form.html", of=persona, refused="")
 
 
-@post("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)
-def retire_persona(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
-) -> PageResponse:
+@take_form("/personas/{slug:str}/retire")
+def retire_persona(request: AnyRequest, fleet: TheFleet, slug: PathWord) -> PageResponse:
     """Retire it: no more agents of it start."""
     persona = queries.load_persona(fleet.database, slug)
     try:
@@ -339,9 +330,9 @@ def retire_persona(
 # -- documents -------------------------------------------------------------------------
 
 
-@get("/personas/{slug:str}/documents/{name:str}", sync_to_thread=True, include_in_schema=False)
+@show_page("/personas/{slug:str}/documents/{name:str}")
 def show_document(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], name: FromPath[str]
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, name: PathWord
 ) -> PageResponse:
     """Show one of its documents, rendered."""
     queries.load_persona(fleet.database, slug)
@@ -353,12 +344,9 @@ def show_document(
     )  # fmt: skip
 
 
-@get("/personas/{slug:str}/documents/{name:str}/raw", sync_to_thread=True, include_in_schema=False)
+@show_page("/personas/{slug:str}/documents/{name:str}/raw")
 def show_raw_document(
-    fleet: NamedDependency[Fleet],
-    slug: FromPath[str],
-    name: FromPath[str],
-    download: FromQuery[bool] = False,
+    fleet: TheFleet, slug: PathWord, name: PathWord, download: FromQuery[bool] = False
 ) -> Response[bytes]:
     """Show one of its documents unchanged, but without secrets."""
     queries.load_persona(fleet.database, slug)

@@ -37,7 +37,12 @@ from tasuki.web.views.templates import serve_asset
 def build_public_router() -> Router:
     """Build the routes for a browser that is not signed in."""
     handlers = [serve_asset, *web_app.HANDLERS, login.sign_browser_in, login.sign_browser_out]
-    return Router("/", route_handlers=handlers, exception_handlers=login.PAGE_EXCEPTION_HANDLERS)
+    return Router(
+        "/",
+        route_handlers=handlers,
+        exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
+        include_in_schema=False,
+    )
 
 
 def build_router() -> Router:

@@ -3,20 +3,18 @@
 import asyncio
 
 from litestar import post
-from litestar.di import NamedDependency
 
 from tasuki.errors import NoLongerPossible, TasukiError
 from tasuki.fleet.service import Fleet
+from tasuki.web.handlers import AnyRequest, FormFields, TheFleet
 from tasuki.web.views import templates
 from tasuki.web.views.notices import PageNotices
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UNDO_SECONDS, PageNote, UndoOffer
 
 
-@post("/undo", include_in_schema=False)
-async def undo_order(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
-) -> PageResponse:
+@post("/undo")
+async def undo_order(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Undo it, once; where that is refused for now, its key stays good. Go back to the page that offered it, which says what became of that."""
     back = templates.find_way_back(request, "/")
     notices, key = request.app.state.notices, form.get("key", "")

@@ -19,7 +19,7 @@ MANIFEST = msgspec.json.encode({
 })  # fmt: skip
 
 
-@get("/manifest.webmanifest", sync_to_thread=False, include_in_schema=False)
+@get("/manifest.webmanifest", sync_to_thread=False)
 def serve_manifest() -> Response[bytes]:
     """Serve what a browser needs to install the dashboard."""
     headers = {**HEADERS, "Cache-Control": "no-cache"}

@@ -102,12 +102,7 @@ def format_address_file(address: str, proof: str) -> str:
     each a word, `-` where the system does not say; the words that prove its answers to hooks.
     """
     began = find_start_time(os.getpid())
-    words = (
-        str(os.getpid()),
-        began if began.isdigit() else "-",
-        read_boot_id(),
-        _read_namespace(),
-    )
+    words = (str(os.getpid()), began if began.isdigit() else "-", read_boot_id(), _read_namespace())
     return f"{address}\n{' '.join(words)}\n{proof}\n"
 
 

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
-from litestar.params import FromPath
 from markupsafe import Markup, escape
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from tasuki.fleet.store.models import MUTED_FOR_GOOD
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
+from tasuki.web.handlers import AnyRequest, PathWord
 from tasuki.web.views import display, markdown, parts
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import PartHolder, RenderedPage, fill_times
@@ -75,7 +75,7 @@ def get_asset_address(name: str) -> str:
 
 
 @get("/static/{name:str}", sync_to_thread=False, include_in_schema=False)
-def serve_asset(name: FromPath[str], request: Request[Any, Any, Any]) -> Response[bytes]:
+def serve_asset(name: PathWord, request: Request[Any, Any, Any]) -> Response[bytes]:
     """Serve a file of the dashboard.
 
     It needs no session, because the page that explains how to sign in uses it.
@@ -91,7 +91,6 @@ def serve_asset(name: FromPath[str], request: Request[Any, Any, Any]) -> Respons
     return Response(body, media_type=static_asset.type, headers=headers)
 
 
-AnyRequest = Request[Any, Any, Any]
 PageResponse = Response[bytes]
 
 CONTENT_POLICY = "; ".join((

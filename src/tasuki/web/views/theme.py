@@ -2,15 +2,15 @@
 
 from typing import Any, Literal
 
-from litestar import Request, Response
+from litestar import Response
 from litestar.datastructures import Cookie
 
 from tasuki.fleet.orders.bodies import RequestBody
+from tasuki.web.handlers import AnyRequest
 from tasuki.web.security.sessions import get_cookie_name, is_secure_name
 
 THEMES = {"system": "As the system", "light": "Light", "dark": "Dark"}
 KEPT_SECONDS = 365 * 86400
-AnyRequest = Request[Any, Any, Any]
 Theme = Literal["system", "light", "dark"]
 
 

@@ -5,8 +5,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,11 +19,11 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, show_page, take_form
 from tasuki.web.pages.settings.hooks import list_hooks
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
-FormFields = NamedDependency[dict[str, str]]
 _VERSIONS: dict[str, str] = {}
 _LOCK = threading.Lock()
 
@@ -62,8 +60,8 @@ def _find_version(name: str) -> str:
         return _VERSIONS[name]
 
 
-@get("/agents/first", sync_to_thread=True, include_in_schema=False)
-def show_first_start(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/agents/first")
+def show_first_start(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the three steps alone."""
     return _render(request, fleet, {})
 
@@ -77,10 +75,8 @@ def _render(
     )  # fmt: skip
 
 
-@post("/agents/first", sync_to_thread=True, include_in_schema=False)
-def start_first_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/agents/first")
+def start_first_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Add a persona where a role and a name are given, start its agent, and show it."""
     names, added = ("cwd", "harness", "goal", "persona"), ""
     try:

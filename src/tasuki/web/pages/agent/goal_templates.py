@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar import get
+from litestar.params import FromQuery
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
@@ -17,11 +16,11 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import GoalTemplate
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.views import display, templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
 
-FormFields = NamedDependency[dict[str, str]]
 FIELD = "field-"
 """Begins the name of a form's field that fills in one of a template's."""
 NAMES = NewTemplate.__struct_fields__
@@ -32,16 +31,14 @@ def list_shown(fleet: Fleet) -> list[tuple[GoalTemplate, bool]]:
     return [(display.redact_template(x), is_ready(x)) for x in goal_templates.list_templates(fleet.database)]  # fmt: skip
 
 
-@get("/templates", sync_to_thread=False, include_in_schema=False)
+@get("/templates", sync_to_thread=False)
 def show_templates(request: AnyRequest) -> PageResponse:
     """Show where agents are started: the templates are listed there."""
     return templates.redirect(request, "/agents/new#templates")
 
 
-@get("/templates/{id:int}", sync_to_thread=True, include_in_schema=False)
-def show_template(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/templates/{id:int}")
+def show_template(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the fields of a template, to be filled in."""
     template = goal_templates.load_template(fleet.database, id)
     return _render_start(request, template, {})
@@ -58,9 +55,9 @@ def _render_start(
     )  # fmt: skip
 
 
-@post("/templates/{id:int}/start", sync_to_thread=True, include_in_schema=False)
+@take_form("/templates/{id:int}/start")
 def start_template(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+    request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> PageResponse:
     """Start an agent from a template, and show its page."""
     template = goal_templates.load_template(fleet.database, id)
@@ -78,9 +75,9 @@ def start_template(
 # -- made, changed, removed --------------------------------------------------------------
 
 
-@get("/templates/new", sync_to_thread=True, include_in_schema=False)
+@show_page("/templates/new")
 def show_new_template(
-    request: AnyRequest, fleet: NamedDependency[Fleet], agent: FromQuery[str] = ""
+    request: AnyRequest, fleet: TheFleet, agent: FromQuery[str] = ""
 ) -> PageResponse:
     """Show the form of a new template, filled in from an agent where one is named."""
     values = _build_from_agent(fleet, forms.parse_number(agent)) if agent else {}
@@ -95,10 +92,8 @@ def _build_from_agent(fleet: Fleet, agent_id: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-@get("/templates/{id:int}/edit", sync_to_thread=True, include_in_schema=False)
-def show_template_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/templates/{id:int}/edit")
+def show_template_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the form of a template."""
     template = goal_templates.load_template(fleet.database, id)
     return _render_form(request, fleet, id, {name: getattr(template, name) for name in NAMES})
@@ -114,10 +109,8 @@ def _render_form(
     )  # fmt: skip
 
 
-@post("/templates", sync_to_thread=True, include_in_schema=False)
-def add_template(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/templates")
+def add_template(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Add a template, from its own form or from that of an agent to start."""
     values = _read_values(form)
     try:
@@ -129,9 +122,9 @@ def add_template(
     return templates.redirect(request, "/agents/new#templates")
 
 
-@post("/templates/{id:int}", sync_to_thread=True, include_in_schema=False)
+@take_form("/templates/{id:int}")
 def change_template(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+    request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> PageResponse:
     """Save a changed template, or remove it, as `do` says."""
     values, offer = _read_values(form), None

@@ -2,9 +2,6 @@
 
 import time
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 from markupsafe import Markup
 
 from tasuki.fleet.agents.mutes import OFF, TOMORROW, MuteChange, parse_mute
@@ -13,16 +10,15 @@ from tasuki.fleet.orders.bodies import MuteOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
 
 
-@get("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
-def show_mute_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/mute")
+def show_mute_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Ask for how long an agent is muted."""
     queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
@@ -31,12 +27,9 @@ def show_mute_form(
     return templates.render_page(request, "mute_form.html", card=card, choices=choices, off=OFF)
 
 
-@post("/agents/{id:int}/mute", sync_to_thread=True, include_in_schema=False)
+@take_form("/agents/{id:int}/mute")
 def mute_shown_agent(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
-    form: NamedDependency[dict[str, str]],
+    request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> PageResponse:
     """Mute it, or unmute it; go back to where that was asked for."""
     order = forms.fill_body(MuteOrder, {"for": form.get("for", "")})

@@ -4,18 +4,16 @@ from collections.abc import Collection
 from typing import Any
 
 from litestar import post
-from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
 from msgspec.structs import fields
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.orders.order import ORDERS, HostOrder
-from tasuki.fleet.service import Fleet
 from tasuki.web.api.forms import fill_body
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
 def build_routes(taken: Collection[str]) -> list[HTTPRouteHandler]:
@@ -26,10 +24,7 @@ def build_routes(taken: Collection[str]) -> list[HTTPRouteHandler]:
 
 def _build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
     def give_order(
-        request: AnyRequest,
-        fleet: NamedDependency[Fleet],
-        id: FromPath[int],
-        form: NamedDependency[dict[str, str]],
+        request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
     ) -> PageResponse:
         try:
             words = {}

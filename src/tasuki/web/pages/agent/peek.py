@@ -2,9 +2,7 @@
 
 import os
 
-from litestar import get
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromQuery
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +14,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.threads.passages import EntryCleaner
+from tasuki.web.handlers import AnyRequest, PathId, TheFleet, show_page
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.threads import remote
 from tasuki.web.pages.threads.files import THREAD_CACHE
@@ -23,7 +22,7 @@ from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, build_part
 from tasuki.web.pages.threads.view import ShownEntry
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 MOST_MESSAGES = 3
 MOST_CHARACTERS = 600
@@ -42,12 +41,9 @@ class LastMessages(Struct, frozen=True):
     problem: str = ""
 
 
-@get("/agents/{id:int}/peek", sync_to_thread=True, include_in_schema=False)
+@show_page("/agents/{id:int}/peek")
 def show_peek(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
-    whole: FromQuery[bool] = False,
+    request: AnyRequest, fleet: TheFleet, id: PathId, whole: FromQuery[bool] = False
 ) -> PageResponse:
     """Show in short what an agent asks, does, changed and said last.
 

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from litestar import post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import redact
@@ -18,11 +15,10 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, QueuedGoal
 from tasuki.text_safety import shorten_to_line
 from tasuki.web.api import forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, PathWord, TheFleet, take_form
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
-
-FormFields = NamedDependency[dict[str, str]]
 
 
 class QueueNotice(Struct, frozen=True):
@@ -47,9 +43,9 @@ def build_queue(
     }
 
 
-@post("/personas/{slug:str}/queue", sync_to_thread=True, include_in_schema=False)
+@take_form("/personas/{slug:str}/queue")
 def change_queue(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, form: FormFields
 ) -> PageResponse:
     """Add a goal, pause the queue or resume it, as `do` says."""
     order = form.get("do", "add")
@@ -65,13 +61,9 @@ def change_queue(
     return _redirect(request, slug)
 
 
-@post("/personas/{slug:str}/queue/{id:int}", sync_to_thread=True, include_in_schema=False)
+@take_form("/personas/{slug:str}/queue/{id:int}")
 def change_goal(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    slug: FromPath[str],
-    id: FromPath[int],
-    form: FormFields,
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, id: PathId, form: FormFields
 ) -> PageResponse:
     """Change, move, settle or remove a goal, as `do` says."""
     try:

@@ -3,34 +3,32 @@
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, HeaderParameter, QueryParameter
+from litestar import Response
+from litestar.params import HeaderParameter, QueryParameter
 
 from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.delivery.terminals import KnownTerminal
 from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.orders import agents
 from tasuki.fleet.orders.bodies import KeyPress
-from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.views import templates
 from tasuki.web.views.hosts import find_absence
 from tasuki.web.views.notices import SEEN_SECONDS, TEXT_SECONDS
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
-FormFields = NamedDependency[dict[str, str]]
 OWN_PACE = 400
 """Milliseconds after which a browser asks again, for an agent of this host."""
 OTHER_PACE = 1000
 
 
-@get("/agents/{id:int}/terminal", sync_to_thread=True, include_in_schema=False)
+@show_page("/agents/{id:int}/terminal")
 def show_terminal(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
+    fleet: TheFleet,
+    id: PathId,
     epoch: Annotated[str, QueryParameter(max_length=40)] = "",
     above: Annotated[int, QueryParameter(ge=-1, le=2**53)] = -1,
     tag: Annotated[str, HeaderParameter(name="If-None-Match", max_length=80)] = "",
@@ -54,9 +52,9 @@ def show_terminal(
     return build_data_response(request, {**view, "pace": pace}, ETag=etag)
 
 
-@post("/agents/{id:int}/type", sync_to_thread=True, include_in_schema=False)
+@take_form("/agents/{id:int}/type")
 def type_keys(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+    request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> Response[bytes]:
     """Type a batch of keys, the field `batch` as JSON; `problem` says why nothing was typed."""
     try:
@@ -73,11 +71,11 @@ def _read_batch(text: str) -> TypedKeys:
         raise UsageError(f"The keys cannot be read: {error}.") from error
 
 
-@post("/agents/{id:int}/keys", sync_to_thread=True, include_in_schema=False)
+@take_form("/agents/{id:int}/keys")
 def press_key(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
+    fleet: TheFleet,
+    id: PathId,
     form: FormFields,
     accept: Annotated[str, HeaderParameter(name="Accept")] = "",
 ) -> PageResponse:

@@ -1,8 +1,6 @@
 """The thread of an agent, of whatever host: read there, or from the copy in the database."""
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from tasuki.errors import HostAway, StoreFailed, TasukiError, ThreadNotFound
 from tasuki.files import explain_error
@@ -11,20 +9,21 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.web.api import error_answers
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
 from tasuki.web.pages.threads.files import build_thread_address, find_thread_file
 from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
-@get("/agents/{id:int}/thread", sync_to_thread=True, include_in_schema=False)
+@show_page("/agents/{id:int}/thread")
 def show_thread(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
+    fleet: TheFleet,
+    id: PathId,
     entry: page_query.RefQuery = 0,
     start: page_query.RefQuery = 0,
     at: page_query.TimeQuery = "",
@@ -112,13 +111,8 @@ def _restore(fleet: Fleet, agent: FleetAgent) -> None:
         ) from error
 
 
-@post("/agents/{id:int}/thread/copy", sync_to_thread=True, include_in_schema=False)
-def open_copy(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
-    form: NamedDependency[dict[str, str]],
-) -> PageResponse:
+@take_form("/agents/{id:int}/thread/copy")
+def open_copy(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Write the copy that the database has of its thread on this host, and show it."""
     agent = queries.load_agent(fleet.database, id)
     number = form.get("entry", "")
@@ -131,10 +125,8 @@ def open_copy(
     return templates.redirect(request, f"{address}#e{entry}" if entry else address)
 
 
-@get("/agents/{id:int}/thread/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
-def show_whole_entry(
-    fleet: NamedDependency[Fleet], id: FromPath[int], ref: FromPath[int]
-) -> Response[bytes]:
+@show_page("/agents/{id:int}/thread/entries/{ref:int}")
+def show_whole_entry(fleet: TheFleet, id: PathId, ref: PathId) -> Response[bytes]:
     """Show one entry in full, without secrets, as text."""
     agent = queries.load_agent(fleet.database, id)
     if agent.host == fleet.host:

@@ -5,9 +5,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
@@ -21,6 +19,15 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    FormValues,
+    PathId,
+    TheFleet,
+    show_page,
+    take_form,
+)
 from tasuki.web.pages.agent.actions import list_actions
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
@@ -29,9 +36,8 @@ from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
-FormFields = NamedDependency[dict[str, str]]
 LOG_LINES = 40
 """Lines of an agent's log on its page."""
 KEY_WORDS = {
@@ -40,10 +46,8 @@ KEY_WORDS = {
 """How keys are named for people, where tmux has another name."""
 
 
-@get("/agents/{id:int}", sync_to_thread=True, include_in_schema=False)
-def show_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}")
+def show_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show an agent: its card, its screen, its handoffs and its log."""
     agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
@@ -85,10 +89,8 @@ def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
         return {"screen": "", "problem": str(error)}
 
 
-@post("/agents/{id:int}/send", sync_to_thread=True, include_in_schema=False)
-def send_text(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
+@take_form("/agents/{id:int}/send")
+def send_text(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Type a text to it; its page says whether its turn began. A refused one stays typed in.
 
     The same text of the same page is typed once.
@@ -108,16 +110,16 @@ def send_text(
     return redirect_with_result(request, id, message, "#send")
 
 
-@get("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
-def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
+@show_page("/agents/{id:int}/answer")
+def show_question(request: AnyRequest, id: PathId) -> PageResponse:
     """Show the question on the agent's page: a reload of a refused answer asks for this address."""
     return templates.redirect(request, f"/agents/{id}")
 
 
-@post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
+@take_form("/agents/{id:int}/answer")
 def answer_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int],
-    fields: NamedDependency[dict[str, list[str]]],
+    request: AnyRequest, fleet: TheFleet, id: PathId,
+    fields: FormValues,
 ) -> PageResponse:  # fmt: skip
     """Answer its question; go back to where that was asked for."""
     form = {name: values[-1] for name, values in fields.items()}
@@ -138,8 +140,8 @@ def answer_agent(
 # -- recover -----------------------------------------------------------------------------
 
 
-@get("/agents/recover", sync_to_thread=True, include_in_schema=False)
-def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/agents/recover")
+def show_recovery_form(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Ask whether to recover lost agents, and show them; or what becomes of those that were."""
     begun = request.app.state.notices.find(request.query_params.get("said", ""), tuple)
     if begun is not None:
@@ -148,8 +150,8 @@ def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> Pa
     return _render_recovery(request, fleet, [(one, None) for one in lost], done=False)
 
 
-@post("/agents/recover", sync_to_thread=True, include_in_schema=False)
-def recover_agents(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@take_form("/agents/recover")
+def recover_agents(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Recover lost agents; a page then shows what becomes of each."""
     recoveries = tuple(recover_lost_agents(fleet, "it was lost"))
     key = request.app.state.notices.add(recoveries)
@@ -177,10 +179,8 @@ def _render_recovery(
 # -- stop, start, adopt ----------------------------------------------------------------
 
 
-@get("/agents/{id:int}/stop", sync_to_thread=True, include_in_schema=False)
-def show_stop_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/stop")
+def show_stop_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Ask whether to end an agent."""
     agent = queries.load_agent(fleet.database, id)
     return templates.render_page(
@@ -188,10 +188,8 @@ def show_stop_form(
     )
 
 
-@post("/agents/{id:int}/stop", sync_to_thread=True, include_in_schema=False)
-def stop_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@take_form("/agents/{id:int}/stop")
+def stop_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """End it by its own exit command."""
     try:
         agents.stop_agent(fleet, id)
@@ -207,9 +205,9 @@ def stop_agent(
     return templates.redirect(request, f"/agents/{id}")
 
 
-@get("/agents/new", sync_to_thread=True, include_in_schema=False)
+@show_page("/agents/new")
 def show_new_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], persona: FromQuery[str] = ""
+    request: AnyRequest, fleet: TheFleet, persona: FromQuery[str] = ""
 ) -> PageResponse:
     """Show the forms that start an agent, and adopt one."""
     return _render_new_agent(request, fleet, {"persona": persona})
@@ -236,10 +234,8 @@ def _render_new_agent(
     )  # fmt: skip
 
 
-@post("/agents/new", sync_to_thread=True, include_in_schema=False)
-def start_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/agents/new")
+def start_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Start an agent in a tmux window."""
     names = ("cwd", "host", "persona", "harness", "model", "permission", "goal")
     try:
@@ -252,10 +248,8 @@ def start_agent(
     return templates.redirect(request, f"/agents/{agent.id}")
 
 
-@post("/agents/adopt", sync_to_thread=True, include_in_schema=False)
-def adopt_agent(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/agents/adopt")
+def adopt_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Adopt an agent that is already running in a pane."""
     names = ("pane", "harness", "persona", "session", "host")
     try:

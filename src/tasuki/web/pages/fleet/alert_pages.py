@@ -4,20 +4,19 @@ import asyncio
 from typing import Annotated
 
 from litestar import get, post
-from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from tasuki.fleet import alerts
 from tasuki.fleet.orders.bodies import SeenAlerts
-from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.text_safety import format_plural
 from tasuki.web.api import forms
+from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, show_page
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
 
 MOST_LISTED = 12
@@ -45,10 +44,10 @@ def list_alerts(
     ]
 
 
-@get("/alerts", include_in_schema=False)
+@get("/alerts")
 async def show_alerts(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     before: Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)] = None,
 ) -> PageResponse:
     """Show alerts, newest first; whoever looks at the newest has seen them."""
@@ -63,10 +62,10 @@ async def show_alerts(
     )  # fmt: skip
 
 
-@get("/alerts/toasts", sync_to_thread=True, include_in_schema=False)
+@show_page("/alerts/toasts")
 def show_toasts(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     after: Annotated[int, QueryParameter(ge=0, le=GREATEST_ID)] = 0,
 ) -> PageResponse:
     """Show the newest alerts after one, for a page that is open; oldest first.
@@ -81,10 +80,8 @@ def show_toasts(
     return templates.render_page(request, "toasts.html", alerts=listed[::-1])
 
 
-@post("/alerts/seen", include_in_schema=False)
-async def mark_seen(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
-) -> PageResponse:
+@post("/alerts/seen")
+async def mark_seen(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Mark alerts as seen by the operator."""
     up_to = forms.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
     moment, count = await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal
 
-from litestar import get, post
+from litestar import post
 from litestar.datastructures import State
-from litestar.di import NamedDependency
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 from msgspec import Struct
 
 from tasuki.errors import NotPossible, TasukiError
@@ -20,10 +19,11 @@ from tasuki.fleet.orders.bodies import AgentMessage, NewHandoff
 from tasuki.fleet.orders.handoffs import hand_off
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormValues, PathWord, TheFleet, show_page
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 MOST_AGENTS = 200
 AT_ONCE = 8
@@ -72,10 +72,10 @@ class BulkResults(Struct):
         return sum(row.is_done for row in self.rows)
 
 
-@get("/bulk", sync_to_thread=True, include_in_schema=False)
+@show_page("/bulk")
 def show_bulk_form(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     do: Annotated[BulkOrder, QueryParameter()] = "handoff",
     past: Annotated[bool, QueryParameter()] = False,
 ) -> PageResponse:
@@ -126,12 +126,9 @@ def _find_refusal(order: str, card: AgentCard) -> str:
     return f"{card.host} is away" if card.asleep else ""
 
 
-@post("/bulk", include_in_schema=False)
+@post("/bulk")
 async def give_bulk_order(
-    request: AnyRequest,
-    state: State,
-    fleet: NamedDependency[Fleet],
-    fields: NamedDependency[dict[str, list[str]]],
+    request: AnyRequest, state: State, fleet: TheFleet, fields: FormValues
 ) -> PageResponse:
     """Give an order to the agents that the form names, and show what became of each."""
     form = {name: values[-1] for name, values in fields.items()}
@@ -206,8 +203,8 @@ def _keep_results(state: State, results: BulkResults) -> str:
     return key
 
 
-@get("/bulk/{key:str}", sync_to_thread=True, include_in_schema=False)
-def show_bulk_results(request: AnyRequest, state: State, key: FromPath[str]) -> PageResponse:
+@show_page("/bulk/{key:str}")
+def show_bulk_results(request: AnyRequest, state: State, key: PathWord) -> PageResponse:
     """Show what became of an order for many agents."""
     results = state.get("bulk_results", {}).get(key)
     word = DONE_WORDS[results.order] if results else ""

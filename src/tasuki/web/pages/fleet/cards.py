@@ -14,18 +14,8 @@ from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.agent_question import AgentQuestion
-from tasuki.fleet.store.models import (
-    FleetAgent,
-    FleetHandoff,
-    Persona,
-    WorkSummary,
-    describe_stuck,
-)
-from tasuki.fleet.store.queries import (
-    list_agent_handoffs,
-    list_recent_agents,
-    load_personas,
-)
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, WorkSummary, describe_stuck
+from tasuki.fleet.store.queries import list_agent_handoffs, list_recent_agents, load_personas
 from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge

@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-from litestar import get
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.params import FromQuery, QueryParameter
 from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
@@ -15,19 +13,20 @@ from tasuki.fleet.orders.agents import find_pull_request, read_changes
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
+from tasuki.web.handlers import AnyRequest, PathId, TheFleet, show_page
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 MOST_OPEN_LINES = 600
 """Lines of the files that are unfolded from the start."""
 
 
-@get("/agents/{id:int}/changes", sync_to_thread=True, include_in_schema=False)
+@show_page("/agents/{id:int}/changes")
 def show_changes(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[int],
+    fleet: TheFleet,
+    id: PathId,
     since: FromQuery[Since] = "start",
     file: Annotated[str, QueryParameter(max_length=40)] = "",
 ) -> PageResponse:
@@ -43,19 +42,15 @@ def show_changes(
     )  # fmt: skip
 
 
-@get("/agents/{id:int}/changes/summary", sync_to_thread=True, include_in_schema=False)
-def show_summary(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/changes/summary")
+def show_summary(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the newest commits and the files, as a piece of the agent's page."""
     changes = _read(fleet, queries.load_agent(fleet.database, id), "start", "")
     return templates.render_page(request, "changes_summary.html", of=changes, id=id)
 
 
-@get("/agents/{id:int}/pull-request", sync_to_thread=True, include_in_schema=False)
-def show_pull_request(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/pull-request")
+def show_pull_request(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the pull request of its branch, and the checks."""
     try:
         found = find_pull_request(fleet, id)

@@ -1,8 +1,5 @@
 """The form that hands an agent off; for another host it shows first what a move would do."""
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,13 +13,13 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
-FormFields = NamedDependency[dict[str, str]]
 NAMES = ("reason", "context", "force", "from", "to", "host", "to_cwd", "worktree", "with_secrets")
 """Fields of the form. `host` is empty or the agent's own where it stays there."""
 
@@ -43,10 +40,8 @@ class ShownPreview(Struct, frozen=True):
         return not self.problem and not self.blockers
 
 
-@get("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
-def show_handoff_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
+@show_page("/agents/{id:int}/handoff")
+def show_handoff_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the form that hands an agent off, filled in with what the query holds."""
     agent = queries.load_agent(fleet.database, id)
     query = {name: request.query_params.get(name, "")[:4000] for name in NAMES}
@@ -144,10 +139,8 @@ def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:
     return forms.fill_body(NewHandoff, body)
 
 
-@post("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
-def hand_off(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
+@take_form("/agents/{id:int}/handoff")
+def hand_off(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Hand it off and show its handoff. A refusal is shown with the form.
 
     A move begins only from a form that showed what it does: `previewed` are the choices it was for.

@@ -4,8 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
+from litestar import Response
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from tasuki.fleet.orders import handoffs as orders
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure
+from tasuki.web.handlers import AnyRequest, PathWord, TheFleet, show_page, take_form
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.handoff_steps import (
@@ -31,7 +31,7 @@ from tasuki.web.views.handoff_steps import (
     read_step_logs,
 )
 from tasuki.web.views.hosts import find_absence
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
 class OrderChoice(Struct, frozen=True):
@@ -304,10 +304,10 @@ LISTED_PER_PAGE = 100
 """Handoffs of one page."""
 
 
-@get("/handoffs", sync_to_thread=True, include_in_schema=False)
+@show_page("/handoffs")
 def show_handoffs(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     show: FromQuery[str] = "open",
     page: Annotated[int, QueryParameter(ge=1, le=100_000)] = 1,
 ) -> PageResponse:
@@ -330,10 +330,8 @@ def show_handoffs(
     )  # fmt: skip
 
 
-@get("/handoffs/{id:str}", sync_to_thread=True, include_in_schema=False)
-def show_handoff(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
-) -> PageResponse:
+@show_page("/handoffs/{id:str}")
+def show_handoff(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Show one handoff: its steps as they happen, and its document."""
     stored = queries.load_handoff(fleet.database, id)
     text = display.read_shared_document(fleet.database, stored)
@@ -344,9 +342,9 @@ def show_handoff(
     )  # fmt: skip
 
 
-@get("/handoffs/{id:str}/document.md", sync_to_thread=True, include_in_schema=False)
+@show_page("/handoffs/{id:str}/document.md")
 def show_document(
-    fleet: NamedDependency[Fleet], id: FromPath[str], download: FromQuery[bool] = False
+    fleet: TheFleet, id: PathWord, download: FromQuery[bool] = False
 ) -> Response[bytes]:
     """Show the document of a handoff unchanged, but without secrets."""
     handoff = queries.load_handoff(fleet.database, id)
@@ -354,12 +352,9 @@ def show_document(
     return templates.build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
 
 
-@post("/handoffs/{id:str}/{order:str}", sync_to_thread=True, include_in_schema=False)
+@take_form("/handoffs/{id:str}/{order:str}")
 def order_handoff(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    id: FromPath[str],
-    order: FromPath[orders.HandoffOrder],
+    request: AnyRequest, fleet: TheFleet, id: PathWord, order: FromPath[orders.HandoffOrder]
 ) -> PageResponse:
     """Retry, cancel, finish or skip; then show the handoff again."""
     handoff = orders.order_handoff(fleet, id, order)

@@ -12,14 +12,14 @@ from litestar.response import Stream
 from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.handlers import AnyRequest
 from tasuki.web.live import STREAM_HEADERS, parse_last_id
 from tasuki.web.page_news import PageCounts, PageStreams
 from tasuki.web.pages.fleet import cards
 from tasuki.web.security.sessions import is_signed_in
-from tasuki.web.views.templates import AnyRequest
 
 
-@get("/live", media_type="text/event-stream", include_in_schema=False)
+@get("/live", media_type="text/event-stream")
 async def stream_news(
     request: AnyRequest,
     state: State,

@@ -3,17 +3,16 @@
 from typing import Annotated
 
 from litestar import get
-from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 from msgspec import Struct
 
-from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.handlers import AnyRequest, TheFleet, show_page
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
 class PaletteEntry(Struct, frozen=True):
@@ -56,8 +55,8 @@ KEYS = (
 )  # fmt: skip
 
 
-@get("/palette", sync_to_thread=True, include_in_schema=False)
-def show_palette(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/palette")
+def show_palette(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """List where one can go: agents first, then pages and actions."""
     entries = [
         PaletteEntry("agent", card.title, f"/agents/{card.id}", f"{card.project}, {card.shown.word.lower()}")
@@ -70,16 +69,16 @@ def show_palette(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResp
     return templates.render_page(request, "palette.html", entries=[*entries, *found, *PAGES])
 
 
-@get("/keys", sync_to_thread=False, include_in_schema=False)
+@get("/keys", sync_to_thread=False)
 def show_keys(request: AnyRequest) -> PageResponse:
     """List the keys."""
     return templates.render_page(request, "keys.html", keys=KEYS)
 
 
-@get("/next", sync_to_thread=True, include_in_schema=False)
+@show_page("/next")
 def show_next(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     after: Annotated[int, QueryParameter(ge=0, le=GREATEST_ID)] = 0,
 ) -> PageResponse:
     """Go to the next agent that needs the operator, after another one in the fleet's order."""

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from litestar import get
-from litestar.di import NamedDependency
 
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
+from tasuki.web.handlers import AnyRequest, TheFleet
 from tasuki.web.pages.agent.first_start import build_first_start
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards, fleet_view
@@ -19,11 +19,11 @@ from tasuki.web.pages.fleet.fleet_view import FleetView
 from tasuki.web.views import templates
 from tasuki.web.views.hosts import list_fleet_hosts
 from tasuki.web.views.parts import RenderedPage
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
-@get("/", include_in_schema=False)
-async def show_fleet(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@get("/")
+async def show_fleet(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the agents that run or ended within a day.
 
     The query is a `FleetView`. Browsers that ask for the same view at once get the same answer.

@@ -6,19 +6,18 @@ The chains of a folder include those of the handoffs that the vault keeps.
 from typing import Annotated
 from urllib.parse import urlencode
 
-from litestar import get
-from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.vault import Vault
+from tasuki.web.handlers import AnyRequest, TheFleet, show_page
 from tasuki.web.pages.lineage import agents
 from tasuki.web.pages.lineage.rows import HEIGHT, MORE, NEWEST, WIDTH, ChainStory
 from tasuki.web.pages.lineage.vault_chains import build_vault_stories, list_vault_projects
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 MOST_SHOWN = 4
 """Most chains that are shown on one page; the others are named."""
@@ -26,10 +25,10 @@ MOST_NAMED = 100
 WordQuery = Annotated[str, QueryParameter(max_length=4096)]
 
 
-@get("/lineage", sync_to_thread=True, include_in_schema=False)
+@show_page("/lineage")
 def show_lineage(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     persona: WordQuery = "",
     project: WordQuery = "",
     by: FromQuery[str] = "",

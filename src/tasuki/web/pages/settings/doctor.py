@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from litestar import get
-from litestar.di import NamedDependency
 from msgspec import Struct
 
 from tasuki.doctor import (
@@ -15,9 +13,10 @@ from tasuki.doctor import (
 )
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.service import Fleet
+from tasuki.web.handlers import AnyRequest, TheFleet, show_page
 from tasuki.web.pages.settings.frame import render_section
 from tasuki.web.pages.settings.hooks import list_hooks
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
 class DoctorRow(Struct, frozen=True):
@@ -44,8 +43,8 @@ class DoctorGroup(Struct, frozen=True):
         return all(row.tone != "attn" for row in self.rows)
 
 
-@get("/doctor", sync_to_thread=True, include_in_schema=False)
-def show_doctor(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/doctor")
+def show_doctor(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show what works with each harness on this host, what does not, and how to mend it."""
     report = inspect_harnesses()
     hooks = {one.name: one.state for one in list_hooks(fleet)}

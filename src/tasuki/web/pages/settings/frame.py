@@ -5,8 +5,9 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki.config import settings
+from tasuki.web.handlers import AnyRequest
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 
 class SettingsSection(Struct, frozen=True):

@@ -2,10 +2,6 @@
 
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
-
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
 from tasuki.fleet.orders.bodies import SettingsChange
@@ -13,15 +9,15 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import error_answers, forms
 from tasuki.web.api.operator import collect_changes
+from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
-FormFields = NamedDependency[dict[str, str]]
 SAVED = SettingsNotice("Saved; it applies from now on.")
 
 
-@get("/settings", sync_to_thread=True, include_in_schema=False)
-def show_general(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/settings")
+def show_general(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the threshold of every persona without its own."""
     return _render_general(request, fleet)
 
@@ -31,10 +27,8 @@ def _render_general(request: AnyRequest, fleet: Fleet, **more: Any) -> PageRespo
     return render_section(request, "general", threshold=fleet.threshold, personas=own, **more)
 
 
-@post("/settings/threshold", sync_to_thread=True, include_in_schema=False)
-def change_threshold(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/settings/threshold")
+def change_threshold(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Change the threshold of every persona that does not have its own."""
     changes = {"context_threshold": form.get("context_threshold", "")}
     try:
@@ -50,8 +44,8 @@ def apply_changes(fleet: Fleet, changes: dict[str, Any]) -> None:
     fleet.configure(**collect_changes(forms.fill_body(SettingsChange, changes)))
 
 
-@get("/settings/automation", sync_to_thread=True, include_in_schema=False)
-def show_automation(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/settings/automation")
+def show_automation(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show which personas are handed off automatically."""
     return _render_automation(request, fleet)
 
@@ -61,9 +55,9 @@ def _render_automation(request: AnyRequest, fleet: Fleet, **more: Any) -> PageRe
     return render_section(request, "automation", personas=listed, **more)
 
 
-@post("/settings/automation/{slug:str}", sync_to_thread=True, include_in_schema=False)
+@take_form("/settings/automation/{slug:str}")
 def switch_automation(
-    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, slug: PathWord, form: FormFields
 ) -> PageResponse:
     """Switch the automatic handoffs of a persona on or off; on also resumes stopped ones."""
     is_on = form.get("automatic") == "on"

@@ -1,8 +1,6 @@
 """The fleet's hooks in each harness: what is in place, and the form that adds them."""
 
-from litestar import get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromQuery
 from msgspec import Struct
 
 from tasuki.errors import TasukiError
@@ -11,11 +9,10 @@ from tasuki.harness import registry as harnesses
 from tasuki.install.hook_script import get_script_path, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
-
-FormFields = NamedDependency[dict[str, str]]
+from tasuki.web.views.templates import PageResponse
 
 
 class HooksState(Struct, frozen=True):
@@ -29,8 +26,8 @@ class HooksState(Struct, frozen=True):
     problem: str = ""
 
 
-@get("/settings/hooks", sync_to_thread=True, include_in_schema=False)
-def show_hooks(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/settings/hooks")
+def show_hooks(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show which harnesses have the fleet's hooks."""
     return render_section(request, "hooks", hooks=list_hooks(fleet))
 
@@ -54,12 +51,9 @@ def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
     return Installer(fleet.data.parent).plan(f"{name}/fleet", additions)
 
 
-@get("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
+@show_page("/settings/hooks/{name:str}")
 def show_hooks_form(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    name: FromPath[str],
-    back: FromQuery[str] = "",
+    request: AnyRequest, fleet: TheFleet, name: PathWord, back: FromQuery[str] = ""
 ) -> PageResponse:
     """Show what would be added to a harness, file by file; `back=fleet` leads to the fleet's page."""
     plan = _plan_hooks(fleet, name)
@@ -69,9 +63,9 @@ def show_hooks_form(
     )
 
 
-@post("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
+@take_form("/settings/hooks/{name:str}")
 def add_hooks(
-    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, name: PathWord, form: FormFields
 ) -> PageResponse:
     """Add the fleet's hooks to a harness, as `tasuki install NAME --fleet` does."""
     control, plan = harnesses.require_control(name), _plan_hooks(fleet, name)

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
-
 from tasuki import notify
 from tasuki.errors import TasukiError
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import error_answers
+from tasuki.web.handlers import AnyRequest, FormValues, TheFleet, show_page, take_form
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.pages.settings.general import SAVED, apply_changes
 from tasuki.web.views import display
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 ALERT_MEANINGS = {
     "done": "a handoff is done",
@@ -25,8 +23,8 @@ ALERT_MEANINGS = {
 }
 
 
-@get("/settings/notifications", sync_to_thread=True, include_in_schema=False)
-def show_notifications(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/settings/notifications")
+def show_notifications(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show where alerts go and which, without the addresses."""
     return _render_notifications(request, fleet)
 
@@ -40,12 +38,8 @@ def _render_notifications(request: AnyRequest, fleet: Fleet, **more: Any) -> Pag
     )  # fmt: skip
 
 
-@post("/settings/notifications", sync_to_thread=True, include_in_schema=False)
-def change_notifications(
-    request: AnyRequest,
-    fleet: NamedDependency[Fleet],
-    fields: NamedDependency[dict[str, list[str]]],
-) -> PageResponse:
+@take_form("/settings/notifications")
+def change_notifications(request: AnyRequest, fleet: TheFleet, fields: FormValues) -> PageResponse:
     """Change where alerts go and which; an omitted address stays."""
     addresses = " ".join("".join(fields.get("notify", [""])[-1:]).split())
     changes: dict[str, Any] = {"notify_about": " ".join(fields.get("about", []))}
@@ -59,8 +53,8 @@ def change_notifications(
     return say_in_section(request, "notifications", SAVED)
 
 
-@post("/settings/test", sync_to_thread=True, include_in_schema=False)
-def send_test(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@take_form("/settings/test")
+def send_test(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Send a test notification."""
     problems = fleet.notifier.test()
     message = " ".join(problems) or "Sent. Check that it arrived."

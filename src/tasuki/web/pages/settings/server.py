@@ -3,13 +3,11 @@
 import socket
 from typing import Any
 
-from litestar import get, post
-from litestar.di import NamedDependency
-
 from tasuki import __version__
 from tasuki.errors import TasukiError
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import error_answers, forms
+from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, show_page, take_form
 from tasuki.web.pages import login
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.security.sessions import (
@@ -18,13 +16,11 @@ from tasuki.web.security.sessions import (
     find_proxy_user,
     is_signed_in,
 )
-from tasuki.web.views.templates import AnyRequest, PageResponse
-
-FormFields = NamedDependency[dict[str, str]]
+from tasuki.web.views.templates import PageResponse
 
 
-@get("/settings/server", sync_to_thread=True, include_in_schema=False)
-def show_server(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+@show_page("/settings/server")
+def show_server(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show what this server is and works on."""
     return render_section(
         request, "server", facts=_build_facts(request, fleet),
@@ -41,7 +37,7 @@ def _build_facts(request: AnyRequest, fleet: Fleet) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-@get("/settings/browsers", sync_to_thread=True, include_in_schema=False)
+@show_page("/settings/browsers")
 def show_browsers(request: AnyRequest) -> PageResponse:
     """Show the browsers that are signed in."""
     return _render_browsers(request)
@@ -54,7 +50,7 @@ def _render_browsers(request: AnyRequest, **more: Any) -> PageResponse:
     )  # fmt: skip
 
 
-@post("/settings/sessions/end", sync_to_thread=True, include_in_schema=False)
+@take_form("/settings/sessions/end")
 def end_session(request: AnyRequest, form: FormFields) -> PageResponse:
     """Sign another browser out, or every one."""
     sessions: BrowserSessions = request.app.state.sessions

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar import Response
+from litestar.params import FromQuery, QueryParameter
 from markupsafe import escape
 from msgspec import Struct
 
@@ -29,14 +28,22 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import error_answers
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    PathWord,
+    TheFleet,
+    show_page,
+    take_form,
+)
 from tasuki.web.pages.threads import brief_agents, brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
 from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import AnyRequest, PageResponse, get_harness_title, parse_moment
+from tasuki.web.views.templates import PageResponse, get_harness_title, parse_moment
 
-FormFields = NamedDependency[dict[str, str]]
 EntryRef = Annotated[int, QueryParameter(ge=0, le=10**9)]
 MOST_LISTED = 200
 MOST_NOTES = 100
@@ -131,7 +138,7 @@ class BriefListLine(Struct, frozen=True):
 # -- the list --------------------------------------------------------------------------
 
 
-@get("/briefs", sync_to_thread=True, include_in_schema=False)
+@show_page("/briefs")
 def show_briefs(
     request: AnyRequest, q: Annotated[str, QueryParameter(max_length=1000)] = ""
 ) -> PageResponse:
@@ -158,10 +165,10 @@ def _build_line(vault: Vault, handoff: Handoff, lines: Sequence[str] = ()) -> Br
     )  # fmt: skip
 
 
-@get("/briefs/prune", sync_to_thread=True, include_in_schema=False)
+@show_page("/briefs/prune")
 def show_prune_form(
     request: AnyRequest,
-    fleet: NamedDependency[Fleet],
+    fleet: TheFleet,
     days: FromQuery[str] = "30",
     keep: FromQuery[str] = "0",
     drafts: FromQuery[str] = "1",
@@ -208,10 +215,8 @@ def _find_prunable(vault: Vault, fleet: Fleet, values: dict[str, str]) -> list[H
     return prunable
 
 
-@post("/briefs/prune", sync_to_thread=True, include_in_schema=False)
-def prune_briefs(
-    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
-) -> PageResponse:
+@take_form("/briefs/prune")
+def prune_briefs(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Delete the handoffs that were shown, if they still may be deleted; never threads."""
     vault, agreed_ids = Vault(), set(form.get("ids", "").split())
     to_delete = [
@@ -227,9 +232,9 @@ def prune_briefs(
 # -- one -------------------------------------------------------------------------------
 
 
-@get("/briefs/{id:str}", sync_to_thread=True, include_in_schema=False)
+@show_page("/briefs/{id:str}")
 def show_brief(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str], entry: EntryRef = 0
+    request: AnyRequest, fleet: TheFleet, id: PathWord, entry: EntryRef = 0
 ) -> PageResponse:
     """Show a handoff: its brief, and an entry that it cites."""
     return _render_brief(request, fleet, id, entry)
@@ -265,8 +270,8 @@ def _render_brief(
     )  # fmt: skip
 
 
-@get("/briefs/{id:str}/entry/{ref:int}", sync_to_thread=True, include_in_schema=False)
-def show_entry(request: AnyRequest, id: FromPath[str], ref: FromPath[int]) -> PageResponse:
+@show_page("/briefs/{id:str}/entry/{ref:int}")
+def show_entry(request: AnyRequest, id: PathWord, ref: PathId) -> PageResponse:
     """Show the entry alone, for the place next to the brief."""
     handoff = Vault().get(id)
     return templates.render_page(
@@ -274,15 +279,15 @@ def show_entry(request: AnyRequest, id: FromPath[str], ref: FromPath[int]) -> Pa
     )
 
 
-@get("/briefs/{id:str}/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
-def show_whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
+@show_page("/briefs/{id:str}/entries/{ref:int}")
+def show_whole_entry(id: PathWord, ref: PathId) -> Response[bytes]:
     """Show that entry in full, without secrets, as text."""
     text = remote.clean_entry_alone(brief_view.open_thread(Vault().get(id)), ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 
-@get("/briefs/{id:str}/brief.md", sync_to_thread=True, include_in_schema=False)
-def show_raw_brief(id: FromPath[str], download: FromQuery[bool] = False) -> Response[bytes]:
+@show_page("/briefs/{id:str}/brief.md")
+def show_raw_brief(id: PathWord, download: FromQuery[bool] = False) -> Response[bytes]:
     """Show the brief word for word."""
     vault = Vault()
     handoff = vault.get(id)
@@ -293,8 +298,8 @@ def show_raw_brief(id: FromPath[str], download: FromQuery[bool] = False) -> Resp
 # -- edit and start --------------------------------------------------------------------
 
 
-@get("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
-def show_edit_form(request: AnyRequest, id: FromPath[str]) -> PageResponse:
+@show_page("/briefs/{id:str}/edit")
+def show_edit_form(request: AnyRequest, id: PathWord) -> PageResponse:
     """Show the brief as a text to change."""
     vault = Vault()
     handoff = vault.get(id)
@@ -317,8 +322,8 @@ def _render_edit_form(
     )  # fmt: skip
 
 
-@post("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
-def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageResponse:
+@take_form("/briefs/{id:str}/edit")
+def save_edit(request: AnyRequest, id: PathWord, form: FormFields) -> PageResponse:
     """Keep an edited brief as a new revision; the one before stays as it is."""
     vault = Vault()
     handoff, text = vault.get(id), form.get("brief", "")
@@ -356,9 +361,9 @@ def _restore_goal(text: str, handoff: Handoff) -> str:
     return text
 
 
-@post("/briefs/{id:str}/start", sync_to_thread=True, include_in_schema=False)
+@take_form("/briefs/{id:str}/start")
 def start_successor(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str], form: FormFields
+    request: AnyRequest, fleet: TheFleet, id: PathWord, form: FormFields
 ) -> PageResponse:
     """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
     try:

@@ -13,8 +13,6 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from litestar import get, post
-from litestar.params import FromPath
 from markupsafe import escape
 from msgspec import Struct
 
@@ -36,8 +34,9 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
 from tasuki.vault import Vault
+from tasuki.web.handlers import AnyRequest, PathWord, show_page, take_form
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 AUTHORS = {
     "offline": ("Offline", "facts and quotes, no model"),
@@ -313,8 +312,8 @@ def _end_phase(job: DraftJob) -> None:
 # -- their pages -----------------------------------------------------------------------
 
 
-@get("/drafts/{id:str}", sync_to_thread=True, include_in_schema=False)
-def show_draft(request: AnyRequest, id: FromPath[str]) -> PageResponse:
+@show_page("/drafts/{id:str}")
+def show_draft(request: AnyRequest, id: PathWord) -> PageResponse:
     """Show the phases of a draft as they happen; its brief once it exists."""
     job = copy(JOBS.load_job(id))  # a copy, because the job continues while its page is made
     if job.brief:
@@ -322,8 +321,8 @@ def show_draft(request: AnyRequest, id: FromPath[str]) -> PageResponse:
     return templates.render_page(request, "draft.html", job=job)
 
 
-@post("/drafts/{id:str}/cancel", sync_to_thread=True, include_in_schema=False)
-def cancel_draft(request: AnyRequest, id: FromPath[str]) -> PageResponse:
+@take_form("/drafts/{id:str}/cancel")
+def cancel_draft(request: AnyRequest, id: PathWord) -> PageResponse:
     """Cancel a draft."""
     job = JOBS.load_job(id)
     if job.brief:  # it was done before

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar import Response, get
+from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
 from tasuki.errors import TasukiError, UsageError
@@ -23,13 +22,14 @@ from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
 from tasuki.web.api import error_answers
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, PathWord, show_page, take_form
 from tasuki.web.pages.threads import drafts, page_query, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
 from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQuery
 from tasuki.web.pages.threads.parts import build_part
 from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import PageResponse
 
 MOST_NEWEST = 40
 MOST_FOUND = 40
@@ -143,7 +143,7 @@ class ThreadHit(Struct, frozen=True):
     problem: str = ""
 
 
-@get("/threads", sync_to_thread=True, include_in_schema=False)
+@show_page("/threads")
 def show_threads(
     request: AnyRequest, q: WordQuery = "", harness: WordQuery = "", project: WordQuery = ""
 ) -> PageResponse:
@@ -234,11 +234,11 @@ def _format_origin(harness: str, cwd: str) -> str:
 # -- one thread ------------------------------------------------------------------------
 
 
-@get("/threads/{harness:str}/{id:str}", sync_to_thread=True, include_in_schema=False)
+@show_page("/threads/{harness:str}/{id:str}")
 def show_thread(
     request: AnyRequest,
-    harness: FromPath[str],
-    id: FromPath[str],
+    harness: PathWord,
+    id: PathWord,
     path: Annotated[str, QueryParameter(max_length=4096)] = "",
     q: WordQuery = "",
     project: WordQuery = "",
@@ -298,12 +298,12 @@ def render_thread(
     )  # fmt: skip
 
 
-@post("/threads/{harness:str}/{id:str}/handoff", sync_to_thread=True, include_in_schema=False)
+@take_form("/threads/{harness:str}/{id:str}/handoff")
 def start_draft(
     request: AnyRequest,
-    harness: FromPath[str],
-    id: FromPath[str],
-    form: NamedDependency[dict[str, str]],
+    harness: PathWord,
+    id: PathWord,
+    form: FormFields,
     path: Annotated[str, QueryParameter(max_length=4096)] = "",
 ) -> PageResponse:
     """Begin a draft; a refusal is shown with the form and what was typed."""
@@ -330,7 +330,7 @@ def _begin_job(adapter: Harness, file: Path, form: dict[str, str], thread: str) 
     include_in_schema=False,
 )
 def show_whole_entry(
-    harness: FromPath[str], id: FromPath[str], ref: FromPath[int], path: FromQuery[str] = ""
+    harness: PathWord, id: PathWord, ref: PathId, path: FromQuery[str] = ""
 ) -> Response[bytes]:
     """Show one entry in full, without secrets, as text."""
     adapter, file = find_thread_file(harness, id, path)
