@@ -23,13 +23,17 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "workshop"), str(ROOT / "bench")]
 
 from evaluation import PAGE, put_block  # noqa: E402
 
 # Before the program of the same name in bench/.
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from planted import judging  # noqa: E402
+from tasuki_evals import question_runs, question_sets  # noqa: E402
+from tasuki_evals.continuation import cuts, metric  # noqa: E402
+from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
+from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft import assemble, pipeline  # noqa: E402
@@ -39,10 +43,6 @@ from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.errors import TasukiError  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
-from tasuki_evals import question_runs, question_sets  # noqa: E402
-from tasuki_evals.continuation import cuts, metric  # noqa: E402
-from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
-from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 Change = tuple[Any, str, Any]
 

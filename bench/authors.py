@@ -28,7 +28,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "workshop"),
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "support"),
+]
 
 import fixture_threads  # noqa: E402
 import small_model  # noqa: E402

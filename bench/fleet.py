@@ -29,7 +29,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "workshop"),
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "support"),
+]
 
 import threads  # noqa: E402
 from fleets import World  # noqa: E402

@@ -23,14 +23,15 @@ from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "workshop"),
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "support"),
+]
 
 import small_model  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
-
-from tasuki.config import settings  # noqa: E402
-from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
-from tasuki.errors import TasukiError  # noqa: E402
 from tasuki_evals.judge import labels  # noqa: E402
 from tasuki_evals.judge.judge import AnsweredProbe, JudgedProbe, JudgeRun  # noqa: E402
 from tasuki_evals.judge.judge_model import BriefJudge, JudgeVerdict, choose_endpoint  # noqa: E402
@@ -39,6 +40,10 @@ from tasuki_evals.judge.labels import (  # noqa: E402
     MeasuredAgreement,
     SavedBrief,
 )
+
+from tasuki.config import settings  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
+from tasuki.errors import TasukiError  # noqa: E402
 
 FOLDER = ROOT / "bench" / "judged"
 PAGE = ROOT / "workshop" / "evaluation.md"

@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "workshop"),
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "support"),
+]
 
 from planted import judging  # noqa: E402
 from planted.judging import Verdict  # noqa: E402

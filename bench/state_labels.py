@@ -13,7 +13,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "workshop"),
+    str(ROOT / "tests"),
+    str(ROOT / "tests" / "support"),
+]
 
 import state_judging  # noqa: E402
 from state_judging import Judgement  # noqa: E402

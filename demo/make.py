@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasuki.testing import ThreadBuilder
+from tasuki_testing import ThreadBuilder
 
 CLIENT = "src/upload/client.py"
 TESTS = "tests/test_client.py"

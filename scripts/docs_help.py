@@ -92,7 +92,7 @@ def replace_block(page: str, mark: str, text: str) -> str:
 
 def with_contracts(page: str) -> str:
     """The page on writing a harness with the table of the contracts refreshed."""
-    from tasuki.testing import CONTRACTS
+    from tasuki_testing import CONTRACTS
 
     rows = [
         f"| {number} | {(contract.__doc__ or '').partition(chr(10))[0]} |"

@@ -7,7 +7,7 @@
     start_successor(prepared)
 
 These names are the public API; every other module may change without notice, but for
-`tasuki.testing` and `tasuki.harness.protocol`, which adapters of other harnesses use. They load
+`tasuki_testing` and `tasuki.harness.protocol`, which adapters of other harnesses use. They load
 when they are used, since every start of the command passes through here.
 """
 

@@ -13,6 +13,7 @@ from browser import Browsing, operator, shot, violations
 from fleets import World
 from msgspec.structs import replace
 from playwright.sync_api import Locator, Page, Route, expect
+from tasuki_testing import ThreadBuilder
 from waiting import retry_until
 from web_servers import Served, serving
 
@@ -20,7 +21,6 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.models import WorkSummary
 from tasuki.fleet.store.questions import dump_question
-from tasuki.testing import ThreadBuilder
 from tasuki.web.pages.agent import peek as peek_page
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

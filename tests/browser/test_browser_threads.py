@@ -7,9 +7,9 @@ import pytest
 from browser import Browsing, operator, portraits, violations
 from fleets import World
 from playwright.sync_api import Page, expect
+from tasuki_testing import story
 from waiting import retry_until
 
-from tasuki.testing import story
 from tasuki.vault import Vault
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

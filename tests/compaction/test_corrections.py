@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from compactions import block_of, compact_shop, read_compacted, shop_thread
-
-from tasuki.testing import ThreadBuilder
+from tasuki_testing import ThreadBuilder
 
 FALSE = (
     "HEAD is now `0a1b2c3` (Sum the cart once).",

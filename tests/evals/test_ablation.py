@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tasuki_testing import ThreadBuilder
 from tree import ROOT
-
-from tasuki.testing import ThreadBuilder
 
 paths = [*sys.path]
 sys.path.append(str(ROOT / "bench"))

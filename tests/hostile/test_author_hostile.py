@@ -10,8 +10,7 @@ from desk import Desk, answer, by, extracted
 pytest.importorskip("pydantic_ai")
 
 from fakes.model_server import ModelRequest, ModelServer, ModelStep
-
-from tasuki.testing import ThreadBuilder
+from tasuki_testing import ThreadBuilder
 
 HARNESSES = ("claude", "codex", "pi", "gemini")
 WISH = "Please fix the login timeout; keep it under 30 s — not more"

@@ -122,6 +122,8 @@ def test_pages_are_printed_by_their_names() -> None:
     assert {"start", "inside", "mcp", "machines"} <= set(pages)
     assert run("start").stdout.startswith("# ")
     assert run("../README").returncode == 2
-    source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
+    source = "".join(
+        p.read_text() for name in ("src", "workshop") for p in (ROOT / name).rglob("*.py")
+    )
     named = {part.split()[0].strip('`",.)') for part in source.split("tasuki docs ")[1:]}
     assert named - {"PAGE", "lists", "[PAGE]", "{near[0]}?"} <= set(pages)

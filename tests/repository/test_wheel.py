@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 import pytest
+from tasuki_testing import story
 from tree import ROOT
 
 from tasuki import __version__
-from tasuki.testing import story
 
 GOAL = "cover the login timeout with a test"
 BIN = Path(sys.executable).parent
@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
-    """Only the two packages are inside, typed, with their licence."""
+    """Only the three packages are inside, typed, with their licence."""
     names = zipfile.ZipFile(wheel).namelist()
 
     assert "tasuki/py.typed" in names
@@ -47,7 +47,9 @@ def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
     assert not [
         n
         for n in names
-        if not n.startswith(("tasuki/", "tasuki_evals/", f"tasuki-{__version__}.dist-info/"))
+        if not n.startswith(
+            ("tasuki/", "tasuki_evals/", "tasuki_testing/", f"tasuki-{__version__}.dist-info/")
+        )
     ]
 
 

@@ -57,7 +57,7 @@ def test_an_installed_harness_is_used_like_a_built_in_one(tmp_path: Path) -> Non
     (info / "entry_points.txt").write_text("[tasuki.harness]\ntern = tern:Tern\n")
     store = world.home / ".tern" / "threads"
     store.mkdir(parents=True)
-    make = f"from tern_format import *; from tasuki.testing import story; from pathlib import Path; story(TernFormat(cwd={str(world.project)!r})).write(Path({str(store)!r}))"
+    make = f"from tern_format import *; from tasuki_testing import story; from pathlib import Path; story(TernFormat(cwd={str(world.project)!r})).write(Path({str(store)!r}))"
     subprocess.run([sys.executable, "-c", make], env={"PYTHONPATH": str(site)}, check=True)
 
     def run(*arguments: str) -> str:

@@ -16,6 +16,7 @@ from unittest import mock
 
 import msgspec
 from msgspec import Struct
+from tasuki_evals.continuation.cuts import ThreadCut, write_predecessor_copy
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
@@ -26,7 +27,6 @@ from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness import registry
 from tasuki.harness.protocol import Harness
 from tasuki.model import CommandItem, Draft, FileItem, Goal, Item
-from tasuki_evals.continuation.cuts import ThreadCut, write_predecessor_copy
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "author_answers"
 ID = "0" * 32

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from tasuki.testing.builder import ThreadBuilder
+from tasuki_testing.builder import ThreadBuilder
 
 CWD = "/home/dev/proj"
 WHOLE_PATHS = ("claude", "gemini", "gemini-json", "copilot", "opencode", "opencode-export")

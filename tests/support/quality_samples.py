@@ -1,6 +1,6 @@
 """A thread and a good handoff document of it, as tests of quality start from them."""
 
-from tasuki.testing import ThreadBuilder
+from tasuki_testing import ThreadBuilder
 
 GOAL = "make the upload retries configurable and cover them with a test"
 SECRET = "ghp_" + "a8Kd93jfLq02mZx7Yt5Rw1Vb6Nc4Hs0PeU2Q"

@@ -1,6 +1,6 @@
 """Threads of four kinds of work, and sentences of summaries about them, false and true."""
 
-from tasuki.testing.builder import ThreadBuilder
+from tasuki_testing.builder import ThreadBuilder
 
 
 def bistro_thread() -> ThreadBuilder:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from tasuki_testing.builder import ThreadBuilder
 from third_sentences import (
     FRONTEND_FALSE,
     FRONTEND_TRUE,
@@ -21,7 +22,6 @@ from third_sentences import (
 from tasuki.compaction.block import RestoreBlock, build_block
 from tasuki.compaction.moment import find_last_compaction
 from tasuki.harness import registry as harnesses
-from tasuki.testing.builder import ThreadBuilder
 
 
 def build_rust_thread() -> ThreadBuilder:

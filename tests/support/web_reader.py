@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from keyless import keyless_home
+from tasuki_testing import ThreadBuilder, story
 from visitors import Visitor
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
-from tasuki.testing import ThreadBuilder, story
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import routes
 

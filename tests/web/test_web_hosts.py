@@ -12,13 +12,13 @@ import fleet_records
 import pytest
 import sqlalchemy as sa
 from databases import Postgres
+from tasuki_testing import story
 from visitors import Visitor, words
 from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.testing import story
 from tasuki.web.live import EventStream
 from tasuki.web.page_news import EVERYTHING, PageStreams
 from tasuki.web.pages import host_news

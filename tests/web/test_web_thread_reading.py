@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import fleet_records
 import pytest
+from tasuki_testing import ThreadBuilder
 from visitors import words
 from web_reader import Reader, reading
 
-from tasuki.testing import ThreadBuilder
 from tasuki.web.pages.threads.thread_news import ThreadNews
 
 HOUR = 3600.0

@@ -10,13 +10,13 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from command_line import SECRET
+from tasuki_testing import ThreadBuilder, story
 from visitors import words
 from waiting import retry_until
 from web_reader import Reader, harmful, hits, reading
 
 from tasuki.config.settings import Settings
 from tasuki.harness.registry import get_harness
-from tasuki.testing import ThreadBuilder, story
 from tasuki.threads.kept.policy import keep_thread
 from tasuki.web.pages.threads import view
 

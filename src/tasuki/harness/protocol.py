@@ -358,7 +358,7 @@ class Harness(Protocol):
 
     Adapters read and never write, lock or delete. `read` raises ThreadUnreadable for a file
     that is empty or holds no thread; single bad lines go into `Thread.report`.
-    `tasuki.testing.check_harness` checks every contract.
+    `tasuki_testing.check_harness` checks every contract.
     """
 
     name: str

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Self
 
-from tasuki.testing.builder import ThreadBuilder
+from tasuki_testing.builder import ThreadBuilder
 
 
 @dataclass(frozen=True)

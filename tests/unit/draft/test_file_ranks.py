@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from long_threads import long_thread
 from making import thread_of
+from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.rank.relevance import (
@@ -17,7 +18,6 @@ from tasuki.draft.rank.relevance import (
     build_relevance,
 )
 from tasuki.model import FileFact, Goal
-from tasuki.testing import ThreadBuilder
 
 GOAL = "make the reconciliation of src/app/queue.py retry"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
+from tasuki_testing import ThreadBuilder
 from test_extraction import Bench, item, kinds, said
 
 from tasuki.draft.authors import answer
@@ -15,7 +16,6 @@ from tasuki.draft.checks.support import SupportFinder
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.text.entries import contains_claim
 from tasuki.model import Authorship, Draft, Goal, Item
-from tasuki.testing import ThreadBuilder
 
 TRUE = "The upload client retries three times; the delay is fixed: "
 """Words of the thread of `Bench`, so that what stands behind them is all that is wrong."""

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from long_threads import long_thread
 from making import GOAL, brief_of, built, made, thread_of
+from tasuki_evals.cases.fidelity import find_invented
+from tasuki_testing import ThreadBuilder, story
 from tree import IMPORTABLE
 
 from tasuki.draft import brief
@@ -18,8 +20,6 @@ from tasuki.draft.rank.excerpts import extract_message
 from tasuki.draft.text.entries import find_said_after_abort
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Draft, Entry, Item, ToolCall
-from tasuki.testing import ThreadBuilder, story
-from tasuki_evals.cases.fidelity import find_invented
 
 BUDGETS = (300, 400, 600, 800, 1_200, 2_000, 3_000, 4_000, 6_000, 8_000)
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from making import GOAL, made
+from tasuki_testing import ThreadBuilder
 
 from tasuki.cli.main import cli
 from tasuki.draft import brief
 from tasuki.draft.goal import check_goal
-from tasuki.testing import ThreadBuilder
 from tasuki.text_safety import clean_for_display, clean_text, remove_invisible
 from tasuki.threads.passages import EntryCleaner
 

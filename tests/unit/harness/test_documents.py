@@ -71,7 +71,7 @@ def test_what_is_around_a_prompt_is_a_document(
     name: str, text: str, path: str, tmp_path: Path
 ) -> None:
     """Guides of Codex, and files that editors and pi put beside a prompt."""
-    from tasuki.testing import ThreadBuilder
+    from tasuki_testing import ThreadBuilder
 
     builder = ThreadBuilder(name).user(text).assistant("Read.").user("Go on")
     thread = adapter(name).read(builder.write(tmp_path / builder.file_name()))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tasuki_testing import ThreadBuilder, story
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import Harness, ThreadFollower, follow_thread
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
-from tasuki.testing import ThreadBuilder, story
 from tasuki.web.pages.threads.files import ThreadCache
 
 FOLLOWED = ("claude", "codex", "pi")

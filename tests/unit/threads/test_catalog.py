@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fixture_threads import HARNESSES, adapter
 from msgspec.structs import replace
+from tasuki_testing import ThreadBuilder, story
+from tasuki_testing.thread_formats import FORMATS
 
 from tasuki.draft.brief import join_brief, render_context
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
@@ -20,8 +22,6 @@ from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import speakers
 from tasuki.model import Draft, Goal
-from tasuki.testing import ThreadBuilder, story
-from tasuki.testing.thread_formats import FORMATS
 from tasuki.threads import catalog
 from tasuki.threads.blocks import extract_first_words
 from tasuki.threads.index import ThreadIndex

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fixture_threads import HARNESSES, adapter
 from fleet_rows import agent, handoff
+from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
@@ -13,7 +14,6 @@ from tasuki.fleet import prompts
 from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.outgoing_steps import write_from_thread
 from tasuki.harness.registry import detect_harness
-from tasuki.testing import ThreadBuilder
 from tasuki.typed_prompts import HANDOFF_CLOSING
 
 WISH = "never use port 80, the proxy owns it"

@@ -10,12 +10,12 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from tasuki_testing import ThreadBuilder
 from tree import IMPORTABLE
 
 from tasuki.errors import StoreFailed, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
-from tasuki.testing import ThreadBuilder
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.query import parse_query
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixture_threads import HARNESSES, adapter, holder, samples
+from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
@@ -20,7 +21,6 @@ from tasuki.errors import KeptCopyDamaged, StoreFailed, ThreadNotFound, ThreadUn
 from tasuki.harness.parts import ThreadPart, find_file
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
-from tasuki.testing import ThreadBuilder
 from tasuki.threads import catalog, references
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.kept import copies, policy

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fixture_threads import HARNESSES, adapter
 from fleet_rows import ID, agent, handoff
+from tasuki_testing import ThreadBuilder
 
 import tasuki.draft.prompts
 import tasuki.fleet.prompts
@@ -16,7 +17,6 @@ from tasuki.draft.text.entries import extract_user_words
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.model import Entry
-from tasuki.testing import ThreadBuilder
 from tasuki.typed_prompts import (
     extract_human_words,
     find_named_document,

@@ -27,7 +27,7 @@ from tasuki.harness.protocol import (
 )
 from tasuki.install import edits
 from tasuki.model import Draft, Goal, Handoff, Predecessor
-from tasuki.testing.forms import Trial, register_contract
+from tasuki_testing.forms import Trial, register_contract
 
 HOOK = "/opt/a folder/hook.sh"
 MAX_NUMBER = 2**53

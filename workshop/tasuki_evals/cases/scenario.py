@@ -13,11 +13,11 @@ from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
+from tasuki_testing.builder import ThreadBuilder
+from tasuki_testing.thread_formats import FORMATS
 
 from tasuki.draft import brief as briefs
 from tasuki.errors import UsageError
-from tasuki.testing.builder import ThreadBuilder
-from tasuki.testing.thread_formats import FORMATS
 from tasuki_evals.cases import filler
 
 CASES_FOLDER = Path(__file__).parent

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tasuki.testing import thread_formats
-from tasuki.testing.thread_formats import Clock, Ended, Format, Record
+from tasuki_testing import thread_formats
+from tasuki_testing.thread_formats import Clock, Ended, Format, Record
 
 
 class ThreadBuilder:
     """Writes a thread step by step: `ThreadBuilder("codex").user("Fix it").write(path)`.
 
-    `harness` is a name in `tasuki.testing.thread_formats.FORMATS`, or your own `Format`. Ids
+    `harness` is a name in `tasuki_testing.thread_formats.FORMATS`, or your own `Format`. Ids
     and times are the same at every run; `seed` makes the ids of several threads differ. Nothing
     is written before `write`.
     """

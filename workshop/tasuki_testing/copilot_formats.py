@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasuki.testing.forms import Form, JsonLines
-from tasuki.testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.forms import Form, JsonLines
+from tasuki_testing.thread_formats import Clock, Ended, Record
 
 
 class CopilotFormat:

@@ -250,7 +250,7 @@ class Trial(Struct):
     samples: Sequence[Path]
     """Real thread files of the harness."""
     story: Path
-    """The thread of `tasuki.testing.story`, in the harness's format."""
+    """The thread of `tasuki_testing.story`, in the harness's format."""
     folder: Path
     """An empty folder to work in."""
     form: Form = JsonLines()

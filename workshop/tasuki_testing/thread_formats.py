@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from tasuki.testing.forms import Form, JsonLines
+from tasuki_testing.forms import Form, JsonLines
 
 Record = dict[str, Any]
 Ended = Literal["done", "failed", "running"]
@@ -410,7 +410,7 @@ def _create_lazy_format(module: str, name: str) -> Callable[[str, Clock], Format
     """Return a factory for a format in a separate file, imported on first use."""
 
     def make_format(cwd: str, clock: Clock) -> Format:
-        made: Format = getattr(import_module(f"tasuki.testing.{module}"), name)(cwd, clock)
+        made: Format = getattr(import_module(f"tasuki_testing.{module}"), name)(cwd, clock)
         return made
 
     return make_format

@@ -11,8 +11,8 @@ from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import CallerIdentity
 from tasuki.model import Entry, Thread
-from tasuki.testing.builder import STORY_SUMMARY, STORY_TODOS
-from tasuki.testing.forms import Trial, register_contract
+from tasuki_testing.builder import STORY_SUMMARY, STORY_TODOS
+from tasuki_testing.forms import Trial, register_contract
 
 ORIGINS = {"typed", "queued", "channel", "answer", "harness", "command", "handoff", "plan"}
 MEGABYTE = 1_000_000

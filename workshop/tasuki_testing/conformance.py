@@ -1,6 +1,6 @@
 """Running the contracts against a harness adapter.
 
-from tasuki.testing import check_harness
+from tasuki_testing import check_harness
 
 def test_my_harness(tmp_path):
     check_harness(MyHarness(), [Path("captured.jsonl")], tmp_path)
@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tasuki.harness.protocol import Harness
-from tasuki.testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
-from tasuki.testing.builder import story
-from tasuki.testing.forms import CONTRACTS, Form, JsonLines, Trial
+from tasuki_testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
+from tasuki_testing.builder import story
+from tasuki_testing.forms import CONTRACTS, Form, JsonLines, Trial
 
 
 def check_harness(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tasuki.testing.forms import Form, JsonDocument, OpencodeDatabase
-from tasuki.testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.forms import Form, JsonDocument, OpencodeDatabase
+from tasuki_testing.thread_formats import Clock, Ended, Record
 
 _STATUS = {"running": "running", "done": "completed", "failed": "error"}
 _MODEL = {"providerID": "test", "modelID": "opencode-test"}

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from tasuki.testing.forms import Form, JsonDocument, JsonLines
-from tasuki.testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.forms import Form, JsonDocument, JsonLines
+from tasuki_testing.thread_formats import Clock, Ended, Record
 
 
 class GeminiFormat:

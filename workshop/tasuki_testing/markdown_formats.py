@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tasuki.testing.forms import Form, TextBlocks
-from tasuki.testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.forms import Form, TextBlocks
+from tasuki_testing.thread_formats import Clock, Ended, Record
 
 
 class AiderFormat:

@@ -5,10 +5,10 @@
 `Format`.
 """
 
-from tasuki.testing.builder import ThreadBuilder, story
-from tasuki.testing.conformance import check_contract, check_harness
-from tasuki.testing.forms import CONTRACTS, Form, JsonDocument, JsonLines, Trial
-from tasuki.testing.thread_formats import Clock, Format
+from tasuki_testing.builder import ThreadBuilder, story
+from tasuki_testing.conformance import check_contract, check_harness
+from tasuki_testing.forms import CONTRACTS, Form, JsonDocument, JsonLines, Trial
+from tasuki_testing.thread_formats import Clock, Format
 
 __all__ = [
     "CONTRACTS",
