@@ -7,6 +7,7 @@ see the same machine. Ping-pong is a request and its answer (two messages throug
 stream is 2,000 chunks of text in one turn. After a handoff every message has its session exchanged.
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -97,7 +98,9 @@ class Client:
 
 def main() -> None:
     """Prints the table."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=6)
+    rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stream = AcpRule("stream", (AcpStep(say="a piece of the answer, ", repeat=CHUNKS),))

@@ -6,6 +6,7 @@ Prints its port, and ends when its input does. Bytes that arrive while others wa
 behind them: each waits for its own time, as on a long cable.
 """
 
+import argparse
 import asyncio
 import sys
 from contextlib import suppress
@@ -57,4 +58,8 @@ async def serve(path: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], float(sys.argv[2]) / 1000))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("socket")
+    parser.add_argument("milliseconds", type=float)
+    options = parser.parse_args()
+    asyncio.run(serve(options.socket, options.milliseconds / 1000))

@@ -6,6 +6,7 @@ Prints a line of Markdown for each: the extra, and the megabytes that it adds to
 registry that pip is set to; a few minutes, 400 MB in a folder that is removed.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ def measure(extra: str, folder: Path) -> float:
 
 def main() -> None:
     """Measure tasuki alone, each extra, and all."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with tempfile.TemporaryDirectory() as name:
         alone = measure("", Path(name))

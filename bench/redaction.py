@@ -8,6 +8,7 @@ CORPUS is a folder of threads, JSON or JSON lines, plain or gzipped; the marks m
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gzip
 import importlib.util
@@ -41,7 +42,13 @@ KEPT = contextlib.ExitStack()
 
 def main() -> None:
     """Prints the table, the times on hostile input, and with a corpus the marks made in it."""
-    if sys.argv[1:] == ["--ablate"]:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("corpus", nargs="?", type=Path)
+    parser.add_argument(
+        "--ablate", action="store_true", help="what each file and function is worth"
+    )
+    options = parser.parse_args()
+    if options.ablate:
         from redaction_parts import print_parts
 
         print_parts()
@@ -69,8 +76,8 @@ def main() -> None:
         print(f"{name:26}{found[0]:>8}{found[1]:>10}{wrong:>9.4f}{speed:>8.1f}{cost:>11.1f}")
     print_misses(sets["held-out"])
     print_hostile()
-    if len(sys.argv) > 1:
-        print_corpus(Path(sys.argv[1]))
+    if options.corpus:
+        print_corpus(options.corpus)
 
 
 # ---- engines -------------------------------------------------------------------------------------------------------

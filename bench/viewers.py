@@ -6,6 +6,7 @@ Prints a line when all are connected, then one for each page that a viewer got a
 1970, the viewer's number and the bytes. It ends with its standard input.
 """
 
+import argparse
 import asyncio
 import sys
 import time
@@ -69,8 +70,12 @@ class Viewer:
 
 async def main() -> None:
     """Run the viewers until the standard input ends."""
-    address, site, cookie, count = sys.argv[1:5]
-    viewers = [Viewer(address, site, cookie, number) for number in range(int(count))]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name in ("address", "site", "cookie"):
+        parser.add_argument(name)
+    parser.add_argument("count", type=int)
+    given = parser.parse_args()
+    viewers = [Viewer(given.address, given.site, given.cookie, n) for n in range(given.count)]
     tasks = [asyncio.create_task(viewer.run()) for viewer in viewers]
     await asyncio.gather(*(viewer.is_ready.wait() for viewer in viewers))
     print("ready", flush=True)
