@@ -14,8 +14,8 @@ from web_servers import Served, serving
 
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import goal_queue, goal_templates
-from tasuki.fleet.agents.goal_templates import TemplateValues
 from tasuki.fleet.orders.agents import mute_agent
+from tasuki.fleet.orders.bodies import NewTemplate
 from tasuki.fleet.store import queries, tables
 from tasuki.web.views import undo
 
@@ -37,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         mute_agent(made.fleet, 2, "2h")
         for text in ("First", "Second", "Third"):
             goal_queue.add_goal(database, SLUG, text)
-        goal_templates.add_template(database, TemplateValues("Fix an issue", "Fix {issue}"))
+        goal_templates.add_template(database, NewTemplate("Fix an issue", "Fix {issue}"))
         goal_templates.note_use(database, 1)
         with database.write() as connection:
             for number in range(3):

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from tasuki.errors import NotPossible
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import goal_queue, goal_templates, mutes
-from tasuki.fleet.agents.goal_templates import TemplateValues
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons, reopen_lessons
+from tasuki.fleet.orders.bodies import NewTemplate
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 
@@ -30,9 +30,7 @@ def texts(database: FleetDatabase) -> list[str]:
 
 def test_a_template(database: FleetDatabase) -> None:
     """Under its id, with its times; not where its name is taken by now."""
-    values = TemplateValues(
-        "Fix", "Fix {issue}", role="developer", folder="/src", permission="plan"
-    )
+    values = NewTemplate("Fix", "Fix {issue}", role="developer", folder="/src", permission="plan")
     template = goal_templates.add_template(database, values)
     goal_templates.note_use(database, template.id)
     before = rows(database, tables.goal_templates)
@@ -48,9 +46,9 @@ def test_a_template(database: FleetDatabase) -> None:
 def test_an_id_that_was_given_again(database: FleetDatabase) -> None:
     """SQLite gives the greatest id again: what comes back has another one, and its place."""
     fleet_records.persona(database)
-    first = goal_templates.add_template(database, TemplateValues("Fix", "Fix it"))
+    first = goal_templates.add_template(database, NewTemplate("Fix", "Fix it"))
     removed_template = goal_templates.remove_template(database, first.id)
-    goal_templates.add_template(database, TemplateValues("Other", "Do it"))
+    goal_templates.add_template(database, NewTemplate("Other", "Do it"))
     goal_templates.restore_template(database, removed_template)
     last = [goal_queue.add_goal(database, SLUG, text) for text in "ab"][-1]
     removed = goal_queue.remove_goal(database, SLUG, last.id)

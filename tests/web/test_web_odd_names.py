@@ -12,6 +12,7 @@ from litestar.testing import RequestFactory
 from visitors import Visitor, words
 from web_servers import Served, serving
 
+from tasuki.fleet.orders import agents
 from tasuki.web.views import templates
 
 _ID = re.compile(r'\sid="([^"]*)"')
@@ -94,11 +95,11 @@ def test_a_prompt_for_many_is_typed_once(
     """A second click, and a browser that asks again, send the same form: it has the same key."""
     keys = []
 
-    def send(agent_id: int, text: str, key: str = "") -> dict[str, str]:
+    def send(_: object, id: int, data: object, key: str = "") -> dict[str, str]:
         keys.append(key)
         return {"state": "proven", "why": ""}
 
-    monkeypatch.setattr(served.fleet, "send_text", send)
+    monkeypatch.setattr(agents, "send_text", send)
     form = {}
     for _ in range(2):
         fields = re.findall(r'name="(\w+)" value="(\w*)"', visitor.page("/bulk?do=send&id=1"))

@@ -43,9 +43,8 @@ CHANGES_SECONDS = 15.0
 
 
 def find_agent_host(fleet: FleetParts, id: int, **_: Any) -> str:
-    """Find the host of an agent; with SQLite there is one. Raises AgentNotFound."""
-    agent = queries.load_agent(fleet.database, id)
-    return fleet.host if fleet.database.is_sqlite else agent.host
+    """Find the host of an agent. Raises AgentNotFound."""
+    return queries.load_agent(fleet.database, id).host
 
 
 def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> str:

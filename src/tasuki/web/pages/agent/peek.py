@@ -78,11 +78,12 @@ def read_last_messages(fleet: Fleet, agent: FleetAgent) -> LastMessages:
     """Read the last messages of an agent's thread, where its host is."""
     if not agent.session:
         return LastMessages(problem="Its session has not begun.")
-    is_here = find_agent_host(fleet, agent.id) == fleet.host
+    is_here = agent.host == fleet.host or fleet.database.is_sqlite
     if not is_here and (absence := find_absence(fleet.database, agent.host)):
         return LastMessages(problem=absence)
     try:
-        part = read_last_part(fleet, agent.id)
+        read = read_last_part.function if is_here else read_last_part
+        part = read(fleet, agent.id)
     except TasukiError as error:
         return LastMessages(problem=str(error))
     messages = _choose_last(part)
