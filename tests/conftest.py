@@ -3,12 +3,11 @@
 import gc
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,8 +43,11 @@ TOGETHER = (
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run in the background of a shell: programs under test would be deaf to Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-BROWSER = "tests/browser/test_browser_"
-"""Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
+WHOLE = ("tests/browser/test_browser_", "tests/unit/")
+"""Files that begin so run whole in one worker each: with one Chromium; or since their tests are short."""
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 6 << 30
+"""What all tests together may write there."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,15 +95,38 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of tests in memory where there is room: what they write is synced to no disk."""
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or not MEMORY.is_dir():
+        return
+    system = os.statvfs(MEMORY)
+    is_large = system.f_bavail * system.f_frsize >= ROOM_BYTES
+    if is_large and not system.f_flag & (os.ST_RDONLY | getattr(os, "ST_NOEXEC", 0)):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Each test goes to the worker that is free. Marks of groups are lost on the way (xdist 3.8, pytest 9.2)."""
+    """Each test goes to the worker that is free, the files that one worker runs whole first.
+
+    Marks of groups are lost on the way (xdist 3.8, pytest 9.2). What is done is forgotten: xdist
+    would count all of it again after each test.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if file in TOGETHER or file.startswith(BROWSER) else nodeid
+            return file if file in TOGETHER or file.startswith(WHOLE) else nodeid
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            nodeid = self.registered_collections[node][item_index]
+            units, scope = self.assigned_work[node], self._split_scope(nodeid)
+            units[scope][nodeid] = True
+            if all(units[scope].values()):
+                del units[scope]
+            self._reschedule(node)
 
     return Scheduling(config, log)
 
@@ -267,23 +292,13 @@ def inbox() -> "Iterator[Inbox]":
     made.close()
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of SQLite that holds the fleet's tables."""
-    from databases import make_tables
-
-    path = tmp_path_factory.mktemp("template") / "fleet.db"
-    make_tables(f"sqlite:///{path}")
-    path.chmod(0o600)
-    return path
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database of the test's own, of each kind, with the fleet's tables."""
     if request.param == "sqlite":
-        path = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "fleet.db")
-        yield f"sqlite:///{path}"
+        from databases import copy_tables
+
+        yield f"sqlite:///{copy_tables(tmp_path / 'fleet.db')}"
         return
     server: Postgres = request.getfixturevalue("postgres")
     url = server.make()
