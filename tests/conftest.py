@@ -4,12 +4,14 @@ import gc
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import selection
 
 if TYPE_CHECKING:
     from browser import Browsing, Chromium
@@ -69,24 +71,33 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `--all` runs, unless tests are named one by one.
 
-    That is what is marked `long`, and what runs on SQLite already where it would run on PostgreSQL: whole
-    fleets and `tests/unit`, unless they are marked `both_databases`.
+    That is what is marked `long`, and what runs on SQLite already where it would run on PostgreSQL,
+    unless it is marked `both_databases`. What is left begins with the files that one worker runs
+    whole: at the end of a run each worker has something short to do.
     """
-    if config.getoption("--all") or any("::" in argument for argument in config.args):
-        return
+    if not runs_all(config):
+        ids = {item.nodeid for item in items}
 
-    def is_long(item: pytest.Item) -> bool:
-        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_unit = item.nodeid.startswith("tests/unit/")
-        on_sqlite_too = is_unit or "world" in getattr(item, "fixturenames", ())
-        is_twin = "postgresql" in values and on_sqlite_too
-        left_out = is_twin and not item.get_closest_marker("both_databases")
-        return bool(left_out or item.get_closest_marker("long"))
+        def is_long(item: pytest.Item) -> bool:
+            twin = item.nodeid.replace("postgresql", "sqlite")
+            left_out = twin != item.nodeid and twin in ids and not item.get_closest_marker("both_databases")
+            return bool(left_out or item.get_closest_marker("long"))
 
-    long = [item for item in items if is_long(item)]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not is_long(item)]
+        if long := [item for item in items if is_long(item)]:
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if not is_long(item)]
+    items.sort(key=lambda item: not is_whole(item.nodeid))
+
+
+def runs_all(config: pytest.Config) -> bool:
+    """Whether this run takes also what takes long: with `--all`, or since tests are named one by one."""
+    return bool(config.getoption("--all")) or any("::" in argument for argument in config.args)
+
+
+def is_whole(nodeid: str) -> bool:
+    """Whether one worker runs the whole file of a test."""
+    file = nodeid.partition("::")[0]
+    return file in TOGETHER or file.startswith(WHOLE)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -97,7 +108,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the folders of tests in memory where there is room: what they write is synced to no disk."""
+    """Tell `selection` which run this is; keep the folders of tests in memory where there is room.
+
+    What they write there is synced to no disk.
+    """
+    selection.takes_long = runs_all(config)
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not MEMORY.is_dir():
         return
     system = os.statvfs(MEMORY)
@@ -117,8 +132,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return file if file in TOGETHER or file.startswith(WHOLE) else nodeid
+            return nodeid.partition("::")[0] if is_whole(nodeid) else nodeid
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             nodeid = self.registered_collections[node][item_index]
@@ -241,20 +255,29 @@ def owner(owner_url: str) -> "Iterator[FleetDatabase]":
     made.close()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Chromium]":
+@pytest.fixture
+def chromium() -> "Chromium":
     """Debian's Chromium, headless; skips where none can be had, but fails in CI.
 
-    It ends with its file: while Playwright runs, no asyncio test can run in the same thread.
+    Tests that follow each other share it.
     """
-    from browser import chromium, missing
+    from browser import missing, open_shared
 
     if reason := missing():
         if os.environ.get("CI") == "true":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-    with chromium() as made:
-        yield made
+    return open_shared()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the browser before a test that needs none."""
+    try:
+        yield
+    finally:
+        if "browser" in sys.modules and "chromium" not in getattr(nextitem, "fixturenames", ()):
+            sys.modules["browser"].close_shared()
 
 
 @pytest.fixture
