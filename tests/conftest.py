@@ -80,7 +80,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
         def is_long(item: pytest.Item) -> bool:
             twin = item.nodeid.replace("postgresql", "sqlite")
-            left_out = twin != item.nodeid and twin in ids and not item.get_closest_marker("both_databases")
+            left_out = (
+                twin != item.nodeid
+                and twin in ids
+                and not item.get_closest_marker("both_databases")
+            )
             return bool(left_out or item.get_closest_marker("long"))
 
         if long := [item for item in items if is_long(item)]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-
 takes_long = False
 """Whether this run also takes what takes long: `conftest.py` says so."""
 

@@ -77,7 +77,9 @@ def test_words_that_are_confirmed_later_are_typed(tmp_path: Path) -> None:
 
 def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
     """Another file, a shorter one and one of other words are no continuation."""
-    from tasuki.web.pages.threads.files import ThreadCache  # it takes a second, which no worker spends to collect
+    from tasuki.web.pages.threads.files import (
+        ThreadCache,  # it takes a second, which no worker spends to collect
+    )
 
     harness, cache = get_harness("claude"), ThreadCache()
     path = ThreadBuilder("claude").user("One").assistant("Two").write(tmp_path / "a.jsonl")
@@ -99,7 +101,9 @@ def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
 
 def test_the_cache_reads_the_end_alone(tmp_path: Path) -> None:
     """What was read is not read again: its entries are the same objects."""
-    from tasuki.web.pages.threads.files import ThreadCache  # it takes a second, which no worker spends to collect
+    from tasuki.web.pages.threads.files import (
+        ThreadCache,  # it takes a second, which no worker spends to collect
+    )
 
     harness, cache = get_harness("claude"), ThreadCache()
     builder = ThreadBuilder("claude").user("One").assistant("Two")
