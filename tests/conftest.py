@@ -3,14 +3,15 @@
 import gc
 import json
 import os
-import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import selection
 
 if TYPE_CHECKING:
     from browser import Browsing, Chromium
@@ -44,8 +45,11 @@ TOGETHER = (
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run in the background of a shell: programs under test would be deaf to Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-BROWSER = "tests/browser/test_browser_"
-"""Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
+WHOLE = ("tests/browser/test_browser_", "tests/unit/")
+"""Files that begin so run whole in one worker each: with one Chromium; or since their tests are short."""
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 6 << 30
+"""What all tests together may write there."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,24 +71,37 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `--all` runs, unless tests are named one by one.
 
-    That is what is marked `long`, and what runs on SQLite already where it would run on PostgreSQL: whole
-    fleets and `tests/unit`, unless they are marked `both_databases`.
+    That is what is marked `long`, and what runs on SQLite already where it would run on PostgreSQL,
+    unless it is marked `both_databases`. What is left begins with the files that one worker runs
+    whole: at the end of a run each worker has something short to do.
     """
-    if config.getoption("--all") or any("::" in argument for argument in config.args):
-        return
+    if not runs_all(config):
+        ids = {item.nodeid for item in items}
 
-    def is_long(item: pytest.Item) -> bool:
-        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_unit = item.nodeid.startswith("tests/unit/")
-        on_sqlite_too = is_unit or "world" in getattr(item, "fixturenames", ())
-        is_twin = "postgresql" in values and on_sqlite_too
-        left_out = is_twin and not item.get_closest_marker("both_databases")
-        return bool(left_out or item.get_closest_marker("long"))
+        def is_long(item: pytest.Item) -> bool:
+            twin = item.nodeid.replace("postgresql", "sqlite")
+            left_out = (
+                twin != item.nodeid
+                and twin in ids
+                and not item.get_closest_marker("both_databases")
+            )
+            return bool(left_out or item.get_closest_marker("long"))
 
-    long = [item for item in items if is_long(item)]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not is_long(item)]
+        if long := [item for item in items if is_long(item)]:
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if not is_long(item)]
+    items.sort(key=lambda item: not is_whole(item.nodeid))
+
+
+def runs_all(config: pytest.Config) -> bool:
+    """Whether this run takes also what takes long: with `--all`, or since tests are named one by one."""
+    return bool(config.getoption("--all")) or any("::" in argument for argument in config.args)
+
+
+def is_whole(nodeid: str) -> bool:
+    """Whether one worker runs the whole file of a test."""
+    file = nodeid.partition("::")[0]
+    return file in TOGETHER or file.startswith(WHOLE)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -93,15 +110,41 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell `selection` which run this is; keep the folders of tests in memory where there is room.
+
+    What they write there is synced to no disk.
+    """
+    selection.takes_long = runs_all(config)
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or not MEMORY.is_dir():
+        return
+    system = os.statvfs(MEMORY)
+    is_large = system.f_bavail * system.f_frsize >= ROOM_BYTES
+    if is_large and not system.f_flag & (os.ST_RDONLY | getattr(os, "ST_NOEXEC", 0)):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Each test goes to the worker that is free. Marks of groups are lost on the way (xdist 3.8, pytest 9.2)."""
+    """Each test goes to the worker that is free, the files that one worker runs whole first.
+
+    Marks of groups are lost on the way (xdist 3.8, pytest 9.2). What is done is forgotten: xdist
+    would count all of it again after each test.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return file if file in TOGETHER or file.startswith(BROWSER) else nodeid
+            return nodeid.partition("::")[0] if is_whole(nodeid) else nodeid
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            nodeid = self.registered_collections[node][item_index]
+            units, scope = self.assigned_work[node], self._split_scope(nodeid)
+            units[scope][nodeid] = True
+            if all(units[scope].values()):
+                del units[scope]
+            self._reschedule(node)
 
     return Scheduling(config, log)
 
@@ -216,20 +259,29 @@ def owner(owner_url: str) -> "Iterator[FleetDatabase]":
     made.close()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Chromium]":
+@pytest.fixture
+def chromium() -> "Chromium":
     """Debian's Chromium, headless; skips where none can be had, but fails in CI.
 
-    It ends with its file: while Playwright runs, no asyncio test can run in the same thread.
+    Tests that follow each other share it.
     """
-    from browser import chromium, missing
+    from browser import missing, open_shared
 
     if reason := missing():
         if os.environ.get("CI") == "true":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-    with chromium() as made:
-        yield made
+    return open_shared()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the browser before a test that needs none."""
+    try:
+        yield
+    finally:
+        if "browser" in sys.modules and "chromium" not in getattr(nextitem, "fixturenames", ()):
+            sys.modules["browser"].close_shared()
 
 
 @pytest.fixture
@@ -267,23 +319,13 @@ def inbox() -> "Iterator[Inbox]":
     made.close()
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of SQLite that holds the fleet's tables."""
-    from databases import make_tables
-
-    path = tmp_path_factory.mktemp("template") / "fleet.db"
-    make_tables(f"sqlite:///{path}")
-    path.chmod(0o600)
-    return path
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database of the test's own, of each kind, with the fleet's tables."""
     if request.param == "sqlite":
-        path = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "fleet.db")
-        yield f"sqlite:///{path}"
+        from databases import copy_tables
+
+        yield f"sqlite:///{copy_tables(tmp_path / 'fleet.db')}"
         return
     server: Postgres = request.getfixturevalue("postgres")
     url = server.make()

@@ -22,6 +22,7 @@ def find_firefox() -> str:
     return str(found)
 
 
+@pytest.mark.long
 def test_the_dashboard_in_firefox(tmp_path: Path) -> None:
     """Events, eight tabs on one stream, keys and the palette work; nothing scrolls sideways, and there are no errors."""
     firefox = find_firefox()

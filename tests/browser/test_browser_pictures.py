@@ -11,6 +11,7 @@ import fleet_records
 import pytest
 from browser import Browsing, Scheme, operator, shot, violations
 from playwright.sync_api import Page, expect
+from selection import by_default
 from web_servers import Served, serving
 
 from tasuki.fleet import alerts
@@ -88,7 +89,7 @@ def populate(served: Served, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 9, 30, 200])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", by_default(SCHEMES, "light"))
 def test_pictures_of_every_page(
     tmp_path: Path, browsing: Browsing, count: int, scheme: Scheme
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from browser import Browsing, operator, portraits
 from fleets import World
 from playwright.sync_api import Page, Route, expect
+from selection import by_default
 from waiting import retry_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -120,7 +121,7 @@ CONTRASTS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", by_default(["light", "dark"], "light"))
 def test_every_colour_can_be_read(desk: Desk, browsing: Browsing, scheme: str) -> None:
     """Each of the sixteen colours, inverse too, and white or black on a ground."""
     numbers = (*range(30, 38), *range(90, 98))

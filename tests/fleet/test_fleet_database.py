@@ -27,6 +27,8 @@ from tasuki.fleet.store.database import (
 )
 from tasuki.harness.protocol import AgentEvent
 
+pytestmark = pytest.mark.both_databases
+
 FULL, NORMAL = 2, 1
 
 

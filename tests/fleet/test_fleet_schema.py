@@ -13,6 +13,8 @@ from tasuki.errors import StoreFailed
 from tasuki.fleet.store import schema, tables
 from tasuki.fleet.store.database import FleetDatabase
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FleetDatabase]:

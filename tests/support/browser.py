@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import selection
 from npm_programs import axe
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import (
@@ -64,7 +65,8 @@ def _program(programs: Sequence[str]) -> str | None:
 
 @contextmanager
 def chromium(programs: Sequence[str] = PROGRAMS) -> Iterator[Chromium]:
-    """Chromium without a window, the first of the programs that is installed."""
+    """Chromium without a window, the first of the programs that is installed, and no other one of this process."""
+    close_shared()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=_program(programs), headless=True, chromium_sandbox=os.getuid() != 0
@@ -73,6 +75,24 @@ def chromium(programs: Sequence[str] = PROGRAMS) -> Iterator[Chromium]:
             yield browser
         finally:
             browser.close()
+
+
+_shared: list[tuple[ExitStack, Chromium]] = []
+
+
+def open_shared() -> Chromium:
+    """The Chromium of this process, until it is closed."""
+    if not _shared:
+        with ExitStack() as opened:
+            made = opened.enter_context(chromium())
+            _shared.append((opened.pop_all(), made))
+    return _shared[0][1]
+
+
+def close_shared() -> None:
+    """Close the Chromium of this process: while Playwright runs, no asyncio test can run in the same thread."""
+    while _shared:
+        _shared.pop()[0].close()
 
 
 class Browsing:
@@ -200,10 +220,11 @@ def shot(page: Page, name: str) -> Path:
 
 
 def portraits(page: Page, name: str) -> list[str]:
-    """Save a page in light, dark and narrow; what axe-core finds there, and at which width it is too wide."""
+    """Save a page in light and narrow, with `--all` in dark, too; what axe-core finds there, and at which width it is too wide."""
     found = []
     looks: list[tuple[Scheme, int]] = [("light", width) for width in WIDTHS]
-    for scheme, width in [*looks, ("dark", 1280)]:
+    looks += [("dark", 1280)] if selection.takes_long else []
+    for scheme, width in looks:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour halfway
         page.set_viewport_size({"width": width, "height": HEIGHT})
         look = f"{scheme}-{width}"

@@ -1,5 +1,6 @@
 """The databases under test: a file of SQLite, and a PostgreSQL server of the tests' own."""
 
+import atexit
 import os
 import pwd
 import secrets
@@ -10,14 +11,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import sqlalchemy as sa
+from dbos._sys_db_sqlite import SQLiteSystemDatabase
 from waiting import retry_until
 
 from tasuki.fleet.store import schema
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, create_engine
 
 TEMPLATE = "tasuki_template"
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=16MB",
@@ -115,6 +118,27 @@ def make_tables(url: str) -> None:
     database = FleetDatabase(url)
     schema.create_tables(database)
     database.close()
+
+
+@cache
+def _make_templates() -> Path:
+    """A folder with a file of SQLite that holds the fleet's tables, and one with DBOS's; once for each process."""
+    folder = Path(tempfile.mkdtemp(prefix="tasuki-template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make_tables(f"sqlite:///{folder / 'fleet.db'}")
+    workflows = SQLiteSystemDatabase.__new__(SQLiteSystemDatabase)
+    workflows.engine = create_engine(f"sqlite:///{folder / 'workflows.db'}", synced=False)
+    workflows.run_migrations()
+    workflows.engine.dispose()
+    return folder
+
+
+def copy_tables(path: Path) -> Path:
+    """Make a new file of SQLite with the tables of its name, `fleet.db` or `workflows.db`, for its owner alone; its path."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.copyfile(_make_templates() / path.name, path)
+    path.chmod(0o600)
+    return path
 
 
 GUARD = """\

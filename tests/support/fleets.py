@@ -16,6 +16,7 @@ from typing import Any
 
 import forked
 import sqlalchemy as sa
+from databases import copy_tables
 from fakes.scripted_harness import install_scripted
 from forked import ForkedProgram, run_tasuki, start_forked
 from tree import PROGRAMS
@@ -66,6 +67,7 @@ class World:
         if on_sqlite:
             self.data.mkdir(mode=0o700)
             shutil.move(sa.make_url(database_url).database, self.data / "fleet.db")
+            copy_tables(self.data / "fleet" / "workflows.db")
         install_scripted(folder / "bin")
         self.script_file.write_text("{}")
         self.env = {

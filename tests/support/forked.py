@@ -28,7 +28,7 @@ SERVER = (
     *COMMAND, "anyio._backends._asyncio", "attrs", "dbos._sys_db_sqlite", "encodings.idna", "litestar.middleware.allowed_hosts",
     "litestar.middleware._internal.exceptions", "litestar.plugins.attrs", "litestar.plugins.pydantic", "psycopg",
     "tasuki.cli.fleet.serve", "tasuki.fleet.service", "tasuki.web.application", "tasuki.web.server", "uvicorn.lifespan.on",
-    "uvicorn.loops.uvloop", "uvloop",
+    "uvicorn.loops.uvloop", "uvloop", "prepared_server",
 )  # fmt: skip
 """What `tasuki serve` imports."""
 MODELS = (*COMMAND, "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "pydantic_ai.models.google")  # fmt: skip
@@ -92,8 +92,9 @@ def fork_server() -> ForkServer:
 class ForkedProgram:
     """A running program, to be used like a `subprocess.Popen`."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, files: tuple[Path, Path, Path]) -> None:
         self.pid = pid
+        self.files = files
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -106,6 +107,28 @@ class ForkedProgram:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float = 60) -> tuple[str, str]:
+        """Wait for its end; its output and its errors. Raises TimeoutExpired."""
+        self.wait(timeout)
+        return self.files[1].read_text(), self.files[2].read_text()
+
+    def read_line(self, seconds: float = 60) -> str:
+        """The first line of its output, once it is written; what there is where it has ended."""
+        deadline = time.monotonic() + seconds
+        while "\n" not in (written := self.files[1].read_text() if self.files[1].exists() else ""):
+            if self.poll() is not None or time.monotonic() > deadline:
+                return written
+            time.sleep(0.02)
+        return written.partition("\n")[0] + "\n"
 
     def wait(self, timeout: float = 60) -> int:
         """Wait for its end; the exit code. Raises TimeoutExpired."""
@@ -139,7 +162,7 @@ def start_forked(
     answer = fork_server().ask(
         script=str(script), arguments=arguments, env=env, cwd=str(cwd), files=[str(f) for f in files]
     )  # fmt: skip
-    return ForkedProgram(answer["pid"])
+    return ForkedProgram(answer["pid"], files)
 
 
 def run_tasuki(

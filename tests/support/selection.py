@@ -1,9 +1,12 @@
-"""Which of a test's parameters run by default; the others are `long`."""
+"""What of a test runs by default: which of its parameters (the others are `long`), which of its looks."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+takes_long = False
+"""Whether this run also takes what takes long: `conftest.py` says so."""
 
 
 def by_default(values: Iterable[Any], *chosen: Any) -> list[Any]:

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from forked import SERVER, TASUKI, run_tasuki
+from forked import SERVER, TASUKI, ForkedProgram, run_tasuki, start_forked
 
 
 class Server:
@@ -18,10 +18,10 @@ class Server:
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TASUKI_DATA": str(self.data),
                     "TASUKI_CONFIG": os.devnull, "LANG": "C.UTF-8"}  # fmt: skip
         self.folder = folder
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[subprocess.Popen[str] | ForkedProgram] = []
 
     def popen(self, *options: str) -> subprocess.Popen[str]:
-        """Start it."""
+        """Start it as a shell does."""
         made = subprocess.Popen(
             [str(TASUKI), "serve", *options], env=self.env, cwd=self.folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -29,8 +29,25 @@ class Server:
         self.started.append(made)
         return made
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def fork(self, *options: str) -> ForkedProgram:
+        """Start it from a process that has imported it."""
+        out, errors = (self.folder / f"{len(self.started)}.{name}" for name in ("out", "err"))
+        made = start_forked(
+            TASUKI, ("serve", *options), env=self.env, cwd=self.folder,
+            files=(Path(os.devnull), out, errors), modules=SERVER,
+        )  # fmt: skip
+        self.started.append(made)
+        return made
+
+    def start(self, *options: str) -> ForkedProgram:
         """Start it on a free port, once it answers."""
+        made = self.fork("--port", "0", *options)
+        self.said = made.read_line()
+        assert self.said, made.communicate()[1]
+        return made
+
+    def start_program(self, *options: str) -> subprocess.Popen[str]:
+        """Start it as a shell does on a free port, once it answers."""
         made = self.popen("--port", "0", *options)
         assert made.stdout
         self.said = made.stdout.readline()

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import shared_routes  # noqa: F401
 import uvicorn
+from databases import copy_tables
 from waiting import retry_until
 
 from tasuki.config.settings import LoadedSettings, Settings
@@ -128,6 +130,8 @@ def serving(
 ) -> Iterator[Served]:
     """A fleet whose tables are there and whose hooks are taken in; no handoff is carried out."""
     be_host(folder / "fleet")
+    if not url and not (folder / "fleet.db").exists():
+        copy_tables(folder / "fleet.db")
     fleet = open_fleet(folder / "fleet", url, LoadedSettings(settings or Settings()))
     schema.create_tables(fleet.database)
     fleet.intake.start()

@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 )
 def test_it_begins_and_ends_cleanly(server: Server, number: int) -> None:
     """It says where it answers and where its token is; told to stop, it takes its address back."""
-    running = server.start()
+    running = server.start_program()
     address = server.address
 
     assert (

@@ -82,7 +82,7 @@ def test_half_sent_requests_hold_nobody_up(flooded: Flooded) -> None:
     if hard < FLOOD + 300:
         pytest.skip("this machine allows too few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FLOOD + 300), hard))
-    running = flooded.start()
+    running = flooded.start_program()
     port = int(flooded.address.rpartition(":")[2])
     open_files = Path(f"/proc/{running.pid}/fd")
     with half_sent(port, FLOOD) as opened:
@@ -107,7 +107,7 @@ def test_programs_that_do_not_read_hold_nobody_up(flooded: Flooded) -> None:
     if hard < FLOOD + 300:
         pytest.skip("this machine allows too few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FLOOD + 300), hard))
-    running = flooded.start()
+    running = flooded.start_program()
     port = int(flooded.address.rpartition(":")[2])
     vendored = Path(tasuki.__file__).parent / "web" / "static" / "vendor"
     script = next(vendored.glob("htmx-2*.js")).name

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from litestar import Litestar, Request, Response, Router, get
@@ -103,10 +102,8 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             await live.close()
 
     hosts = name_hosts(fleet.loaded.settings, tokens, host)
-    gate = partial(RequestGate, hosts=hosts, proxy=open_proxy(fleet.loaded.settings))
     sessions = BrowserSessions(fleet.database, tokens, fleet.host)
     sessions.load()
-    dependencies = {"fleet": fleet, "live": live, "metrics": metrics}
     hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
     app = FleetApplication(
         route_handlers=[
@@ -115,15 +112,16 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         ],
         before_request=_note_place,
         after_request=redact_answer,
-        dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},
+        dependencies={name: Provide(_build_provider(name), sync_to_thread=False) for name in ("fleet", "live", "metrics")},
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
         lifespan=[run_live],
         logging_config=None,
-        middleware=[gate],
+        middleware=[RequestGate],
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: fleet.changes.generation), **dependencies,
+            "fleet": fleet, "live": live, "metrics": metrics, "tokens": tokens, "sessions": sessions, "hosts": hosts, "proxy": open_proxy(fleet.loaded.settings),
+            "live_pages": live_pages, "thread_news": threads, "notices": PageNotices(), "shared": SharedAnswers(lambda: fleet.changes.generation),
         }),
     )  # fmt: skip
     app.hosts = hosts
@@ -136,8 +134,11 @@ async def _note_place(request: Request[Any, Any, Any]) -> None:
     request.state.newest = request.app.state.live.position.id
 
 
-def _build_provider(value: Any) -> Callable[[], Any]:
-    return lambda: value
+def _build_provider(name: str) -> Callable[[State], Any]:
+    def provide(state: State) -> Any:
+        return state[name]
+
+    return provide
 
 
 def _build_openapi_config() -> OpenAPIConfig:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tree import ROOT
@@ -35,6 +36,7 @@ class Verdict:
     leaked: tuple[tuple[Decoy, str], ...]
 
 
+@cache
 def scripts(with_held_out: bool = False, variant: int = 0) -> list[Script]:
     """The five threads; a `variant` has the same facts among other talk."""
     return [build(with_held_out, variant) for build in BUILDERS]

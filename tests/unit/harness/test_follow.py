@@ -11,7 +11,6 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import Harness, ThreadFollower, follow_thread
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
-from tasuki.web.pages.threads.files import ThreadCache
 
 FOLLOWED = ("claude", "codex", "pi")
 
@@ -78,6 +77,10 @@ def test_words_that_are_confirmed_later_are_typed(tmp_path: Path) -> None:
 
 def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
     """Another file, a shorter one and one of other words are no continuation."""
+    from tasuki.web.pages.threads.files import (
+        ThreadCache,  # it takes a second, which no worker spends to collect
+    )
+
     harness, cache = get_harness("claude"), ThreadCache()
     path = ThreadBuilder("claude").user("One").assistant("Two").write(tmp_path / "a.jsonl")
     assert 2 == len(cache.read_thread(harness, path).entries)
@@ -98,6 +101,10 @@ def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
 
 def test_the_cache_reads_the_end_alone(tmp_path: Path) -> None:
     """What was read is not read again: its entries are the same objects."""
+    from tasuki.web.pages.threads.files import (
+        ThreadCache,  # it takes a second, which no worker spends to collect
+    )
+
     harness, cache = get_harness("claude"), ThreadCache()
     builder = ThreadBuilder("claude").user("One").assistant("Two")
     path = builder.write(tmp_path / "it.jsonl")

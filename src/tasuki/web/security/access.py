@@ -42,55 +42,55 @@ HOOKS_PREFIX = "/api/hooks/"
 
 
 class RequestGate:
-    """Passes requests to one of `hosts`, of no foreign origin, with a body of the right type.
+    """Passes requests to one of the server's hosts, of no foreign origin, with a body of the right type.
 
     That is JSON for the API, and a form for a page, whose origin `sessions.py` checks too. Under
-    the public name it notes the user whom `proxy` names.
+    the public name it notes the user whom the trusted proxy names.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: "ServerHosts", proxy: TrustedProxy | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.hosts = hosts
-        self.proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
-            if refusal := self._find_refusal(scope):
+            state = scope["litestar_app"].state
+            hosts: ServerHosts = state.hosts
+            proxy: TrustedProxy | None = state.proxy
+            if refusal := _find_refusal(scope, hosts):
                 await _refuse(send, *refusal)
                 return
-            if self.proxy and self.hosts.is_public(_get_host(scope)):
-                note_user(scope, await self.proxy.find_user(scope))
+            if proxy and hosts.is_public(_get_host(scope)):
+                note_user(scope, await proxy.find_user(scope))
         await self.app(scope, receive, send)
 
-    def _find_refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
-        host = origin = content = length = b""
-        host_count = 0
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host, host_count = value, host_count + 1
-            elif name == b"origin":
-                origin = value
-            elif name == b"content-type":
-                content = value
-            elif name in (b"content-length", b"transfer-encoding"):
-                length = value
-        if host_count > 1:
-            return 400, "A request has one `Host`."
-        host_name = host.decode("latin-1")
-        if not self.hosts.has_name(host_name):
-            return 421, self.hosts.explain_unknown()
-        if origin and origin.decode("latin-1").lower() != self.hosts.build_origin(host_name):
-            return 403, "Pages of another origin may not ask this server."
-        if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS_PREFIX):
-            return None
-        kind = content.partition(b";")[0].strip().lower()
-        if kind == _FORM and not scope["path"].startswith(API_PREFIX):
-            return None
-        if length not in (b"", b"0") and kind != b"application/json":
-            return 415, "The body must be JSON, with `Content-Type: application/json`."
+
+def _find_refusal(scope: HTTPScope, hosts: "ServerHosts") -> tuple[int, str] | None:
+    host = origin = content = length = b""
+    host_count = 0
+    for name, value in scope["headers"]:
+        if name == b"host":
+            host, host_count = value, host_count + 1
+        elif name == b"origin":
+            origin = value
+        elif name == b"content-type":
+            content = value
+        elif name in (b"content-length", b"transfer-encoding"):
+            length = value
+    if host_count > 1:
+        return 400, "A request has one `Host`."
+    host_name = host.decode("latin-1")
+    if not hosts.has_name(host_name):
+        return 421, hosts.explain_unknown()
+    if origin and origin.decode("latin-1").lower() != hosts.build_origin(host_name):
+        return 403, "Pages of another origin may not ask this server."
+    if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS_PREFIX):
         return None
+    kind = content.partition(b";")[0].strip().lower()
+    if kind == _FORM and not scope["path"].startswith(API_PREFIX):
+        return None
+    if length not in (b"", b"0") and kind != b"application/json":
+        return 415, "The body must be JSON, with `Content-Type: application/json`."
+    return None
 
 
 class ServerHosts:
