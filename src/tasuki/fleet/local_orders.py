@@ -40,6 +40,7 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.harness import registry as harnesses
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.text_safety import clean_text
 
@@ -107,7 +108,7 @@ class LocalOrders:
         """
         request = msgspec.convert(arguments["request"], StartRequest)
         request = replace(request, cwd=request.cwd or os.getcwd(), goal=clean_text(request.goal))
-        name = request.harness or "claude"
+        name = request.harness or harnesses.DEFAULT
         if slug := request.persona:
             with self.database.read() as connection:
                 known = queries.find_ordered_agent(connection, order_id) if order_id else None

@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.plans import plan_with_brief
-from tasuki.harness.protocol import AgentControl, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AgentControl,
+    HarnessFacts,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.harness.reading.credentials import find_credentials
 from tasuki.harness.reading.heads import HeadReader
 from tasuki.model import Thread, ThreadHead
@@ -26,6 +32,7 @@ class ProgramHarness:
     """Begins the names of its classes: `Codex` for `CodexReader`, `CodexIntegration`, `CodexControl`."""
     ready: str
     """Matches the screen once it takes input."""
+    facts: ClassVar[HarnessFacts] = HarnessFacts()
     skill_mark: str = "/"
     key_variables: tuple[str, ...] = ()
     """Variables with which it is signed in."""

@@ -134,6 +134,48 @@ class CallerIdentity(Struct, frozen=True):
     meta: tuple[str, ...] = ()
 
 
+class AcpCommand(Struct, frozen=True):
+    """How a harness is started as an agent that speaks the Agent Client Protocol."""
+
+    command: tuple[str, ...]
+    package: str
+    """The npm package that installs it."""
+    place: int
+    """Its place among those that are offered, from 0."""
+    other_programs: tuple[str, ...] = ()
+    """Older programs that speak for the same harness."""
+
+
+class HarnessFacts(Struct, frozen=True):
+    """What is known of a program beside its threads; an adapter may have none of it."""
+
+    package: str = ""
+    """The npm package that installs it."""
+    tested: str = ""
+    """The version that the tests of this release used."""
+    process_names: tuple[str, ...] = ()
+    """Names of programs and packages by which it is recognized in a command line."""
+    child_variables: tuple[str, ...] = ()
+    """Variables that it sets for its children: a successor that inherits them keeps no thread."""
+    acp: AcpCommand | None = None
+    pane_lies: bool = False
+    """Its hooks may report the pane of another agent."""
+    restarts_in_place: bool = False
+    """It calls a new session in the same program a `startup`."""
+    shows_edits_as_text: bool = False
+    """Some of its threads hold edits as diffs in messages, and not as calls."""
+
+
+class RunningProgram(Struct, frozen=True):
+    """A running program that says itself which thread it has open."""
+
+    pid: int
+    began: str = ""
+    """When its process began, in clock ticks since boot."""
+    state: str = ""
+    tmux: str = ""
+
+
 EventKind = Literal[
     "started",
     "prompt",
@@ -444,6 +486,21 @@ class Harness(Protocol):
     def get_control(self) -> AgentControl | None:
         """Return how its agents are run in a fleet; None where they cannot be."""
         ...
+
+
+def get_facts(harness: Harness) -> HarnessFacts:
+    """Return what is known of a harness's program; an adapter may have it as `facts`."""
+    facts: HarnessFacts = getattr(harness, "facts", HarnessFacts())
+    return facts
+
+
+def list_running(harness: Harness, session: str) -> Iterator[RunningProgram]:
+    """Yield the running programs that say themselves that they have a session open.
+
+    An adapter may have a method of this name.
+    """
+    own = getattr(harness, "list_running", None)
+    yield from own(session) if own else ()
 
 
 class ThreadFollower(Protocol):

@@ -16,7 +16,7 @@ from typing import Any
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.protocol import AgentControl, Harness, ThreadFile
+from tasuki.harness.protocol import AgentControl, Harness, HarnessFacts, ThreadFile, get_facts
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
 from tasuki.model import Thread, ThreadHead
 
@@ -32,6 +32,11 @@ BUILT_IN = {
     "aider": "tasuki.harness.aider.adapter:Aider",
     "specstory": "tasuki.harness.specstory.adapter:SpecStory",
 }
+
+DEFAULT = "claude"
+"""The harness of an agent for which nobody names one."""
+SESSION_FORMAT = "pi"
+"""The harness in whose format tasuki writes its own sessions."""
 
 _HOMES = {
     "codex": ("CODEX_HOME", ".codex"),
@@ -79,6 +84,17 @@ def get_harness(name: str) -> Harness:
     module, _, attribute = BUILT_IN[name].partition(":")
     harness: Harness = getattr(import_module(module), attribute)()
     return harness
+
+
+def find_facts(name: str) -> HarnessFacts:
+    """Return what is known of a program by its harness's name; nothing for an unknown one."""
+    return get_facts(get_harness(name)) if name in list_names() else HarnessFacts()
+
+
+@cache
+def list_child_variables() -> tuple[str, ...]:
+    """List the variables that any harness sets for the programs that it starts."""
+    return tuple(variable for name in list_names() for variable in find_facts(name).child_variables)
 
 
 def get_integration(harness: Harness) -> HarnessIntegration | None:

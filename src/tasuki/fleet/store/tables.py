@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
+from tasuki.harness.registry import DEFAULT
+
 metadata = sa.MetaData()
 
 
@@ -31,7 +33,7 @@ personas = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("folder", sa.Text, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("harness", sa.Text, nullable=False, server_default="claude"),
+    sa.Column("harness", sa.Text, nullable=False, server_default=DEFAULT),
     sa.Column("model", sa.Text, nullable=False, server_default=""),
     sa.Column("threshold", sa.Double),
     sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),

@@ -1,6 +1,6 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,12 +15,15 @@ from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import CUT_OFF, choose_ask_folder, plan_with_brief
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
+    AcpCommand,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
+    HarnessFacts,
     LaunchPlan,
     LaunchRequest,
+    RunningProgram,
     ThreadFollower,
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
@@ -57,9 +60,27 @@ class Claude(ProgramHarness):
     ready = r"^[❯>]\s"
     """It is at the edge of the screen: the cursor of a dialog is one column further in."""
     can_prefill = True
-    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    key_variables = (
+        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+    )  # fmt: skip
     unset = OWN_VARIABLES
     caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
+    facts = HarnessFacts(
+        package="@anthropic-ai/claude-code",
+        tested="2.1.330",
+        process_names=("claude",),
+        child_variables=(
+            *OWN_VARIABLES, "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_CHILD_NOTES_DIR",
+            "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN", "CLAUDE_CODE_SESSION_ATTENDED",
+            "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT",
+        ),
+        acp=AcpCommand(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", 4, ("claude-code-acp",)),
+    )  # fmt: skip
+
+    def list_running(self, session: str) -> Iterator[RunningProgram]:
+        running: Iterator[RunningProgram] = self.load("hooks", "list_running")(session)
+        return running
 
     def follow(self, path: Path) -> ThreadFollower:
         follower: ThreadFollower = self.load("read", "*Reader")(path, follows=True)

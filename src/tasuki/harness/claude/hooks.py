@@ -3,10 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.files import find_home_folder
@@ -44,10 +48,12 @@ from tasuki.harness.protocol import (
     AgentRequest,
     EventKind,
     HookReply,
+    RunningProgram,
     Screenshot,
     ScreenState,
 )
 from tasuki.harness.questions import ScreenQuestion
+from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.harness.typed_text import read_rows
 from tasuki.patterns import compile_pattern
 
@@ -395,23 +401,37 @@ def _parse_cost(cost: object) -> float | None:
 # -- the screen ------------------------------------------------------------------------
 
 
-def _read_signal(screenshot: Screenshot) -> str:
-    """Read the status that Claude Code gives of itself, in `sessions/<pid>.json`.
+class _ClaudeSession(Struct):
+    """What Claude Code says of itself while it runs, in `sessions/<pid>.json`. Seen: 2.1.330."""
 
-    It is empty where there is none.
-    """
-    folder = get_projects_folder().parent / "sessions"
+    pid: int = 0
+    sessionId: str = ""
+    procStart: str = ""
+    status: str = ""
+    tmux: str = ""
+
+
+def _list_sessions(pattern: str) -> Iterator[_ClaudeSession]:
+    """Yield what running programs say, in files whose names match a pattern."""
+    for path in (get_projects_folder().parent / "sessions").glob(pattern):
+        with suppress(OSError, *UNDECODABLE):
+            yield msgspec.json.decode(path.read_bytes(), type=_ClaudeSession)
+
+
+def list_running(session: str) -> Iterator[RunningProgram]:
+    """Yield the programs that have a session open."""
+    for one in _list_sessions("*.json"):
+        if one.sessionId == session:
+            yield RunningProgram(one.pid, one.procStart, one.status, one.tmux)
+
+
+def _read_signal(screenshot: Screenshot) -> str:
+    """Read the status that Claude Code gives of itself; it is empty where there is none."""
     # The program may run below the known process, so its own file may be another one.
-    others = folder.glob("[0-9]*.json") if screenshot.session else ()
-    for path in (folder / f"{screenshot.pid}.json", *others):
-        try:
-            record = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(record, dict) and record.get("sessionId") == (
-            screenshot.session or record.get("sessionId")
-        ):
-            return get_text(record, "status")
+    others = _list_sessions("[0-9]*.json") if screenshot.session else ()
+    for one in chain(_list_sessions(f"{screenshot.pid}.json"), others):
+        if not screenshot.session or one.sessionId == screenshot.session:
+            return one.status
     return ""
 
 

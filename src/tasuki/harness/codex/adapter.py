@@ -17,10 +17,12 @@ from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
+    AcpCommand,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
+    HarnessFacts,
     PlannedFile,
     ThreadFollower,
 )
@@ -59,6 +61,17 @@ class Codex(ProgramHarness):
     skill_mark = "$"
     key_variables = ("OPENAI_API_KEY", "CODEX_API_KEY")
     caller = CallerIdentity("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
+    facts = HarnessFacts(
+        package="@openai/codex",
+        tested="0.169.0",
+        process_names=("codex",),
+        child_variables=(
+            "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_PACKAGE_ROOT", "CODEX_SESSION_ID", "CODEX_THREAD_ID",
+        ),
+        acp=AcpCommand(("codex-acp",), "@agentclientprotocol/codex-acp", 5),
+        pane_lies=True,  # Hooks run in its daemon where there is one.
+        restarts_in_place=True,  # `/new` is one.
+    )  # fmt: skip
 
     def read(self, path: Path) -> Thread:
         with ExitStack() as stack:

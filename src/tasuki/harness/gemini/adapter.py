@@ -19,7 +19,15 @@ from tasuki.harness import plans
 from tasuki.harness.gemini.head import GeminiHead, get_home
 from tasuki.harness.parts import ThreadPart
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, PlannedFile
+from tasuki.harness.protocol import (
+    AcpCommand,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    HarnessFacts,
+    PlannedFile,
+)
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
@@ -46,6 +54,16 @@ class Gemini(ProgramHarness):
     """The hint in an empty input: `Type your message or @path/to/file`."""
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     caller = CallerIdentity("gemini-cli-mcp-client")
+    facts = HarnessFacts(
+        package="@google/gemini-cli",
+        tested="0.61.0",
+        process_names=("gemini", "gemini-cli"),
+        child_variables=(
+            "GEMINI_CLI", "GEMINI_CLI_NO_RELAUNCH", "GEMINI_CWD", "GEMINI_PLANS_DIR",
+            "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID",
+        ),
+        acp=AcpCommand(("gemini", "--acp"), "@google/gemini-cli", 0),
+    )  # fmt: skip
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the session's file, and the one in its project's folder that names `cwd`."""

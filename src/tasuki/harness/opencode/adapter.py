@@ -23,7 +23,15 @@ from tasuki.harness.opencode.head import (
 )
 from tasuki.harness.parts import ThreadPart, find_plain_file
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, ThreadFile
+from tasuki.harness.protocol import (
+    AcpCommand,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    HarnessFacts,
+    ThreadFile,
+)
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
@@ -51,6 +59,14 @@ class Opencode(ProgramHarness):
     ready = r"Ask anything[\s\S]*ctrl\+p\s+commands"
     """The empty input, and the line below it. What is typed earlier is lost."""
     caller = CallerIdentity("opencode")
+    facts = HarnessFacts(
+        package="opencode-ai",
+        tested="1.18.33",
+        process_names=("opencode", "opencode-ai"),
+        child_variables=("OPENCODE", "OPENCODE_PID"),
+        acp=AcpCommand(("opencode", "acp"), "opencode-ai", 1),
+    )
+    key_variables = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         return list_session_files()

@@ -32,11 +32,13 @@ from tasuki.harness.pi_v3.head import (
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import (
+    AcpCommand,
     AgentControl,
     AskAnswer,
     AskPlan,
     AskRequest,
     CallerIdentity,
+    HarnessFacts,
     LaunchPlan,
     LaunchRequest,
     PlannedFile,
@@ -132,6 +134,12 @@ class Pi(_PiProgram):
     session_flag = "--session"
     get_folder = staticmethod(get_pi_folder)
     caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
+    facts = HarnessFacts(
+        package="@earendil-works/pi-coding-agent",
+        tested="1.5.2",
+        process_names=("pi", "pi-coding-agent"),
+        acp=AcpCommand(("pi-acp",), "pi-acp", 6),
+    )
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         base = get_pi_folder()
@@ -213,6 +221,12 @@ class Omp(_PiProgram):
     command = ("tasuki", (OMP_COMMAND_NOTE,))
     get_folder = staticmethod(get_omp_folder)
     caller = CallerIdentity("omp-coding-agent")
+    facts = HarnessFacts(
+        package="@oh-my-pi/pi-coding-agent",
+        tested="18.2.3",
+        process_names=("omp", "pi-coding-agent"),
+        acp=AcpCommand(("omp", "acp"), "@oh-my-pi/pi-coding-agent", 2),
+    )
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         profiles = scan_folder(find_home_folder() / ".omp" / "profiles")

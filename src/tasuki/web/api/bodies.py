@@ -51,7 +51,7 @@ class NewPersona(_RequestBody, frozen=True):
     role: ShortText
     name: ShortText
     skill: LongText = ""
-    harness: ShortText = "claude"
+    harness: ShortText = harnesses.DEFAULT
     model: ShortText = ""
     threshold: PercentValue | None = None
     automatic: bool = False

@@ -86,7 +86,7 @@ def start_first_agent(
         body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
         folder = read_folder(body.cwd)
         check_folder(folder)
-        check_hooks(fleet.data, body.harness or "claude")
+        check_hooks(fleet.data, body.harness or harnesses.DEFAULT)
         wanted = replace(body.build_request(), cwd=folder)
         if not wanted.persona:
             added = _add_persona(fleet, form)
@@ -105,7 +105,7 @@ def _add_persona(fleet: Fleet, form: Mapping[str, str]) -> str:
     """Add the persona of the first agent, once everything else was checked; return its slug."""
     added = personas.add_persona(
         fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
-        harness=form.get("harness", "") or "claude",
+        harness=form.get("harness", "") or harnesses.DEFAULT,
     )  # fmt: skip
     return added.slug
 
