@@ -25,7 +25,8 @@ from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import Addition
-from tasuki.harness.protocol import Harness, get_facts
+from tasuki.harness.optional import get_facts
+from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.install.files import read_content
 from tasuki.install.hook_script import build_hook_script, get_script_path

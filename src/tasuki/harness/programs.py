@@ -5,15 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tasuki.harness import protocol
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.plans import plan_with_brief
-from tasuki.harness.protocol import (
-    AgentControl,
-    HarnessFacts,
-    LaunchPlan,
-    LaunchRequest,
-    ThreadFile,
-)
 from tasuki.harness.reading.credentials import find_credentials
 from tasuki.harness.reading.heads import HeadReader
 from tasuki.model import Thread, ThreadHead
@@ -32,7 +26,7 @@ class ProgramHarness:
     """Begins the names of its classes: `Codex` for `CodexReader`, `CodexIntegration`, `CodexControl`."""
     ready: str
     """Matches the screen once it takes input."""
-    facts: ClassVar[HarnessFacts] = HarnessFacts()
+    facts: ClassVar[protocol.HarnessFacts] = protocol.HarnessFacts()
     skill_mark: str = "/"
     key_variables: tuple[str, ...] = ()
     """Variables with which it is signed in."""
@@ -47,14 +41,14 @@ class ProgramHarness:
         folder = type(self).__module__.rpartition(".")[0]
         return getattr(import_module(f"{folder}.{module}"), name.replace("*", self.prefix))
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
         """Yield all thread files: only their lines name the folders."""
         return self.head.list_files()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         return self.head.is_thread(path, first)
 
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+    def read_head(self, file: protocol.ThreadFile) -> ThreadHead | None:
         return self.head(file).read()
 
     def read(self, path: Path) -> Thread:
@@ -68,7 +62,7 @@ class ProgramHarness:
         """Return the arguments that send a prompt."""
         raise NotImplementedError
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
+    def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:
         """Plan the brief as an argument where it is to be sent at once, else as an unsent paste."""
         return plan_with_brief(
             self.program, self.title, request, ready=self.ready, argument=self.build_argument
@@ -86,8 +80,8 @@ class ProgramHarness:
         integration: HarnessIntegration = self.load("hooks", "*Integration")()
         return integration
 
-    def get_control(self) -> AgentControl:
-        control: AgentControl = self.load("hooks", "*Control")(
+    def get_control(self) -> protocol.AgentControl:
+        control: protocol.AgentControl = self.load("hooks", "*Control")(
             self.program, self.ready, self.build_argument, self.unset
         )
         return control

@@ -16,7 +16,8 @@ from typing import Any
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.protocol import AgentControl, Harness, HarnessFacts, ThreadFile, get_facts
+from tasuki.harness.optional import get_facts
+from tasuki.harness.protocol import AgentControl, Harness, HarnessFacts, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
 from tasuki.model import Thread, ThreadHead
 

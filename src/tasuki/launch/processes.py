@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import RunningProgram, list_running
+from tasuki.harness.optional import list_running
+from tasuki.harness.protocol import RunningProgram
 from tasuki.model import Thread
 from tasuki.text_safety import shorten_to_line
 

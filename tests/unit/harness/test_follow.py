@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.protocol import Harness, ThreadFollower, follow_thread
+from tasuki.harness.optional import ThreadFollower, follow_thread
+from tasuki.harness.protocol import Harness
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
 from tasuki.testing import ThreadBuilder, story

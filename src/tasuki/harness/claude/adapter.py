@@ -9,23 +9,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from tasuki.files import find_home_folder
+from tasuki.harness import protocol
 from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
-from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.claude.head import ClaudeHead, get_home, get_projects_folder
+from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import CUT_OFF, choose_ask_folder, plan_with_brief
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AcpCommand,
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    HarnessFacts,
-    LaunchPlan,
-    LaunchRequest,
-    RunningProgram,
-    ThreadFollower,
-)
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread
 
@@ -65,8 +54,8 @@ class Claude(ProgramHarness):
         "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
     )  # fmt: skip
     unset = OWN_VARIABLES
-    caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
-    facts = HarnessFacts(
+    caller = protocol.CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
+    facts = protocol.HarnessFacts(
         package="@anthropic-ai/claude-code",
         tested="2.1.330",
         process_names=("claude",),
@@ -75,11 +64,11 @@ class Claude(ProgramHarness):
             "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN", "CLAUDE_CODE_SESSION_ATTENDED",
             "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT",
         ),
-        acp=AcpCommand(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", 4, ("claude-code-acp",)),
+        acp=protocol.AcpCommand(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", 4, ("claude-code-acp",)),
     )  # fmt: skip
 
-    def list_running(self, session: str) -> Iterator[RunningProgram]:
-        running: Iterator[RunningProgram] = self.load("hooks", "list_running")(session)
+    def list_running(self, session: str) -> Iterator[protocol.RunningProgram]:
+        running: Iterator[protocol.RunningProgram] = self.load("hooks", "list_running")(session)
         return running
 
     def follow(self, path: Path) -> ThreadFollower:
@@ -98,9 +87,9 @@ class Claude(ProgramHarness):
         return thread
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
-        return (cwd / ".claude" / "skills", get_projects_folder().parent / "skills")
+        return (cwd / ".claude" / "skills", get_home() / "skills")
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
+    def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:
         """Plan `claude --prefill TEXT`, or the prompt itself where it is to be sent at once.
 
         The thread's id is chosen here, so that it is known before the first prompt. Every version
@@ -119,7 +108,7 @@ class Claude(ProgramHarness):
         )
         return replace(plan, unset=OWN_VARIABLES, thread_id=id)
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `claude -p --resume ID --fork-session …`, a fork that is not kept. Seen: 2.1.330.
 
         The file's path replaces the id where the thread is stored elsewhere.
@@ -127,14 +116,14 @@ class Claude(ProgramHarness):
         path = Path(request.thread.path)
         own = path.parent.parent == get_projects_folder() and path.stem == request.thread.id
         schema = ("--json-schema", request.schema) if request.schema else ()
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, *FLAGS, *schema, "--resume", path.stem if own else str(path)),
             cwd=choose_ask_folder(request),
             stdin=request.question,
             unset=OWN_VARIABLES,
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the last message, or what it gave as structured output."""
         texts: list[str] = []
         id = model = ""
@@ -151,7 +140,7 @@ class Claude(ProgramHarness):
         if request.schema and end.structured_output is not UNSET:
             texts = [bytes(end.structured_output).decode("utf-8", "replace")]
         usage = end.usage
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error else "\n".join(filter(None, texts)),
             model="" if model.startswith("<") else model,
             input_tokens=count_context_tokens(usage) - usage.output_tokens,
@@ -170,7 +159,7 @@ class Claude(ProgramHarness):
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
         """List the file; on macOS the credentials may be in the keychain."""
         keychains = find_home_folder() / "Library" / "Keychains"
-        return [get_projects_folder().parent / ".credentials.json"], [keychains]
+        return [get_home() / ".credentials.json"], [keychains]
 
 
 # -- what an agent answers -----------------------------------------------------------------

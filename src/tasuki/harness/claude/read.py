@@ -6,23 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tasuki.harness.claude.format import (
-    LEFT_RESULTS,
-    LINE,
-    REPLY,
-    RESULTS,
-    SKIPPED,
-    ClaudeBlock,
-    ClaudeLine,
-    ClaudeReplyLine,
-    ClaudeResultLine,
-    ClaudeUsage,
-    CopiedFacts,
-    count_context_tokens,
-    extract_text,
-    find_error_code,
-    find_quota_reset,
-)
+from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
@@ -33,7 +17,7 @@ from tasuki.model import Entry, Notice, Thread
 from tasuki.patterns import compile_pattern
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
-_SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
+_SKIPPED_BYTES = frozenset(name.encode() for name in record.SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
@@ -64,7 +48,7 @@ class ClaudeReader(ClaudeUserRows):
         """The first lines are decoded as a whole until id and folder are known."""
         self.branch = ""
         self.summaries: list[tuple[str, str]] = []
-        self.usage: ClaudeUsage | None = None
+        self.usage: record.ClaudeUsage | None = None
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
@@ -72,7 +56,7 @@ class ClaudeReader(ClaudeUserRows):
             b'progress"': self._skip_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
-        self.handlers: dict[str, Callable[[ClaudeLine], None]] = {
+        self.handlers: dict[str, Callable[[record.ClaudeLine], None]] = {
             "assistant": self._on_assistant,
             "user": self._on_user,
             "system": self._on_system,
@@ -102,7 +86,7 @@ class ClaudeReader(ClaudeUserRows):
 
     def _read_reply_line(self, line: bytes) -> bool:
         try:
-            parsed = REPLY.decode(line)
+            parsed = record.REPLY.decode(line)
         except UNDECODABLE:
             return False
         if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
@@ -144,7 +128,7 @@ class ClaudeReader(ClaudeUserRows):
         """
         cut = self._find_copy(line, _RESULT)
         try:
-            parsed = RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
+            parsed = record.RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
         except UNDECODABLE:
             return False
         if parsed.isSidechain or not self.ready:
@@ -163,7 +147,7 @@ class ClaudeReader(ClaudeUserRows):
         for block in parsed.message.content:
             output = block.content
             if output.__class__ is not str:
-                output = extract_text(output)
+                output = record.extract_text(output)
             self.log.add_result(block.tool_use_id, output, block.is_error, parsed, self.offset)
         return True
 
@@ -171,7 +155,7 @@ class ClaudeReader(ClaudeUserRows):
         """Read a line of results, and leave the text of a single one in the file."""
         cut = self._find_copy(line, _RESULT)
         try:
-            parsed = LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
+            parsed = record.LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
         except UNDECODABLE:
             return False
         blocks = parsed.message.content
@@ -200,16 +184,18 @@ class ClaudeReader(ClaudeUserRows):
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        self.log.copied = CopiedFacts(line, max(cut, 0))
+        self.log.copied = record.CopiedFacts(line, max(cut, 0))
         return cut
 
-    def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:
+    def _record_state(
+        self, line: record.ClaudeReplyLine | record.ClaudeResultLine[Any] | record.ClaudeLine
+    ) -> None:
         """Keep what shows the state at the end."""
         self.updated = line.timestamp or self.updated
         self.branch = line.gitBranch or self.branch
         self.version = line.version or self.version
 
-    def _record_reply(self, model: str, usage: ClaudeUsage | None) -> None:
+    def _record_reply(self, model: str, usage: record.ClaudeUsage | None) -> None:
         if model and model != "<synthetic>":
             self.model = model
             self.usage = usage or self.usage
@@ -230,24 +216,24 @@ class ClaudeReader(ClaudeUserRows):
             self._record_meta(line)
         if (handler := self.handlers.get(line.type)) is not None:
             handler(line)
-        elif line.type not in SKIPPED:
+        elif line.type not in record.SKIPPED:
             self.lines.count_unknown(line.type, has_words=line.message)
 
-    def _parse_line(self, line: bytes) -> ClaudeLine | None:
+    def _parse_line(self, line: bytes) -> record.ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
         skim = _SKIM_TYPE.match(line)
         if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:
-                parsed = LINE.decode(line[:cut].rstrip(b", ") + b"}")
+                parsed = record.LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed
-            return LINE.decode(line)
+            return record.LINE.decode(line)
         except UNDECODABLE:
-            return self.lines.decode(LINE, line)
+            return self.lines.decode(record.LINE, line)
 
-    def _record_meta(self, line: ClaudeLine) -> None:
+    def _record_meta(self, line: record.ClaudeLine) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""
         if "id" not in self.meta:
             self.meta["started"] = line.timestamp
@@ -261,40 +247,40 @@ class ClaudeReader(ClaudeUserRows):
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_assistant(self, line: ClaudeLine) -> None:
+    def _on_assistant(self, line: record.ClaudeLine) -> None:
         message = line.message
         if message is None:
             return
         if line.isApiErrorMessage:
-            text = extract_text(message.content)
+            text = record.extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
             self.failure.note_error(
                 text,
                 line.timestamp,
                 len(self.entries),
-                code=find_error_code(line),
-                resets_at=find_quota_reset(line),
+                code=record.find_error_code(line),
+                resets_at=record.find_quota_reset(line),
             )
             return
         self._record_reply(message.model, message.usage)
         blocks = message.content
         if isinstance(blocks, str):
-            blocks = [ClaudeBlock(type="text", text=blocks)]
+            blocks = [record.ClaudeBlock(type="text", text=blocks)]
         for block in blocks or ():
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text, message=message.id)
             elif block.type == "tool_use":
                 self._add_call(line, block, message.id)
 
-    def _add_call(self, line: ClaudeLine, block: ClaudeBlock, message: str) -> None:
+    def _add_call(self, line: record.ClaudeLine, block: record.ClaudeBlock, message: str) -> None:
         node, arguments = len(self.uuids) - 1, read_input(block.input)
         self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
 
-    def _on_title(self, line: ClaudeLine) -> None:
+    def _on_title(self, line: record.ClaudeLine) -> None:
         own = line.type == "custom-title"
         self.meta["title" if own else "ai_title"] = line.customTitle if own else line.aiTitle
 
-    def _on_summary(self, line: ClaudeLine) -> None:
+    def _on_summary(self, line: record.ClaudeLine) -> None:
         self.summaries.append((line.leafUuid or "", line.summary))
 
     def _find_summary(self) -> str:
@@ -326,7 +312,7 @@ class ClaudeReader(ClaudeUserRows):
             thinking=meta.get("thinking", ""),
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
-            context_tokens=count_context_tokens(usage) if usage else None,
+            context_tokens=record.count_context_tokens(usage) if usage else None,
             sidechains=list_sidechains(self.path),
             artifacts=tuple(log.artifacts),
             sources=(str(self.path), *log.persisted),

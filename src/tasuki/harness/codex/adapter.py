@@ -11,21 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness import protocol
 from tasuki.harness.codex.format import CodexPart
 from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AcpCommand,
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    HarnessFacts,
-    PlannedFile,
-    ThreadFollower,
-)
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.harness.reading.packed import SUFFIX, unpack
 from tasuki.model import Thread
@@ -60,15 +51,17 @@ class Codex(ProgramHarness):
     ready = r"^› "
     skill_mark = "$"
     key_variables = ("OPENAI_API_KEY", "CODEX_API_KEY")
-    caller = CallerIdentity("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
-    facts = HarnessFacts(
+    caller = protocol.CallerIdentity(
+        "codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id")
+    )
+    facts = protocol.HarnessFacts(
         package="@openai/codex",
         tested="0.169.0",
         process_names=("codex",),
         child_variables=(
             "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_PACKAGE_ROOT", "CODEX_SESSION_ID", "CODEX_THREAD_ID",
         ),
-        acp=AcpCommand(("codex-acp",), "@agentclientprotocol/codex-acp", 5),
+        acp=protocol.AcpCommand(("codex-acp",), "@agentclientprotocol/codex-acp", 5),
         pane_lies=True,  # Hooks run in its daemon where there is one.
         restarts_in_place=True,  # `/new` is one.
     )  # fmt: skip
@@ -107,7 +100,7 @@ class Codex(ProgramHarness):
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".codex" / "skills", cwd / ".agents" / "skills", get_home() / "skills")
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `codex exec fork --ephemeral ID`, a fork that is not kept. Seen: 0.169.
 
         `exec resume` would append, even with `--ephemeral`. Hooks, `notify` and MCP servers are
@@ -117,7 +110,7 @@ class Codex(ProgramHarness):
         settings = ["features.hooks=false", "notify=[]"]
         cwd = choose_ask_folder(request)
         settings += _build_server_switches(get_home(), Path(cwd))
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(
                 *(self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json"),
                 "--skip-git-repo-check",
@@ -127,10 +120,10 @@ class Codex(ProgramHarness):
             ),
             cwd=cwd,
             stdin=request.question,
-            files=(PlannedFile(str(schema), request.schema),) if request.schema else (),
+            files=(protocol.PlannedFile(str(schema), request.schema),) if request.schema else (),
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the last message; a turn that began and did not end was interrupted."""
         text = error = ""
         began = ended = False
@@ -146,7 +139,7 @@ class Codex(ProgramHarness):
             elif event.type == "turn.failed":
                 ended = True
                 error = (event.error or AnswerError()).message or "the turn failed"
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error else text,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,

@@ -16,13 +16,7 @@ from msgspec.structs import replace
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.imports import find_original
 from tasuki.harness.codex.tool_calls import CodexCallLog
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    ThreadLines,
-    choose_keep_limit,
-    decode_part,
-    merge_reports,
-)
+from tasuki.harness.reading import jsonl
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import build_user_command
@@ -80,10 +74,10 @@ class CodexReader(ThreadReader):
     def __init__(
         self, path: Path, find: Callable[[str], Path | None], *, follows: bool = False
     ) -> None:
-        log = CodexCallLog(choose_keep_limit(path), self.add_entry)
-        super().__init__(ThreadLines(path), log)
+        log = CodexCallLog(jsonl.choose_keep_limit(path), self.add_entry)
+        super().__init__(jsonl.ThreadLines(path), log)
         self.follows = follows
-        self.passes: list[ThreadLines] = []
+        self.passes: list[jsonl.ThreadLines] = []
         self.find = find
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.meta: record.CodexMeta | None = None
@@ -146,7 +140,7 @@ class CodexReader(ThreadReader):
             return self._build_thread()
         for source, path, end in self._list_files():
             self.source = source
-            self.lines = ThreadLines(path, end, follows=self.follows and source == 0)
+            self.lines = jsonl.ThreadLines(path, end, follows=self.follows and source == 0)
             self._read_lines()
             self.passes.append(self.lines)
         return self._build_thread()
@@ -194,7 +188,7 @@ class CodexReader(ThreadReader):
             return
         try:
             parsed = decoder.decode(line)
-        except UNDECODABLE:
+        except jsonl.UNDECODABLE:
             parsed = self.lines.decode(decoder, line)
         if parsed is not None:
             handler(parsed.payload)
@@ -206,7 +200,9 @@ class CodexReader(ThreadReader):
         self.stamp = parsed.timestamp.encode() or self.stamp
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
-            typed = decode_part(record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType())
+            typed = jsonl.decode_part(
+                record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType()
+            )
             sub = typed.type.encode()
         if (kind, sub) not in self.table:
             self._count_unknown((kind, sub))
@@ -422,7 +418,7 @@ class CodexReader(ThreadReader):
             sidechains=self._find_sidechains(),
             sources=tuple(str(p) for p in self.files),
             report=replace(
-                merge_reports(
+                jsonl.merge_reports(
                     lines.build_report(missing if lines is self.lines else ())
                     for lines in self.passes
                 ),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tasuki.files import find_home_folder
 from tasuki.harness.copilot.head import CopilotHead, get_home
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadPart
 from tasuki.harness.plans import UnaskableHarness
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.protocol import AcpCommand, CallerIdentity, HarnessFacts

@@ -7,23 +7,8 @@ from pathlib import Path
 from msgspec import Raw
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.copilot.format import (
-    LINE,
-    CopilotContext,
-    CopilotData,
-    CopilotEvent,
-    CopilotExecution,
-    CopilotResult,
-    choose_name,
-    decode_data,
-    read_workspace,
-)
-from tasuki.harness.copilot.tool_calls import (
-    CopilotTodoTable,
-    extract_answer,
-    is_todo_change,
-    parse_shell_result,
-)
+from tasuki.harness.copilot import format as record
+from tasuki.harness.copilot import tool_calls as made
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
@@ -71,15 +56,15 @@ class CopilotReader(ThreadReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
-        self.start: CopilotData | None = None
-        self.place = CopilotContext()
+        self.start: record.CopilotData | None = None
+        self.place = record.CopilotContext()
         self.events: dict[str, int] = {}
         """The number of entries before each event, by the event's id."""
         self.refused: dict[str, str] = {}
         """What the user said when they refused a call."""
-        self.todos = CopilotTodoTable()
+        self.todos = made.CopilotTodoTable()
         self.type = ""
-        self.handlers: dict[str, Callable[[CopilotData], None]] = {
+        self.handlers: dict[str, Callable[[record.CopilotData], None]] = {
             "user.message": self._on_user,
             "assistant.message": self._on_assistant,
             "tool.execution_start": self._on_tool_start,
@@ -111,12 +96,12 @@ class CopilotReader(ThreadReader):
     def read(self) -> Thread:
         decode, lines = self.lines.decode, self.lines
         for offset, raw in lines:
-            if (line := decode(LINE, raw)) is not None:
+            if (line := decode(record.LINE, raw)) is not None:
                 self.offset = offset
                 self._take_event(line)
         return self._build_thread()
 
-    def _take_event(self, line: CopilotEvent) -> None:
+    def _take_event(self, line: record.CopilotEvent) -> None:
         self.type = kind = line.type
         self.id, self.at = line.id, line.timestamp
         self.updated = line.timestamp or self.updated
@@ -131,45 +116,45 @@ class CopilotReader(ThreadReader):
         if line.agentId and not kind.startswith("subagent."):
             return  # A sub-agent's own words are in the same file.
         try:
-            handler(decode_data(line))
+            handler(record.decode_data(line))
         except UNDECODABLE as exc:
             self.lines.note_broken(exc)
 
     # -- the session -------------------------------------------------------------------
 
-    def _on_start(self, data: CopilotData) -> None:
+    def _on_start(self, data: record.CopilotData) -> None:
         if self.start is None:
             self.start, self.place = data, data.place
             self.model = data.selectedModel or ""
             self.thinking = data.reasoningEffort or ""
 
-    def _on_resume(self, data: CopilotData) -> None:
+    def _on_resume(self, data: record.CopilotData) -> None:
         self._settle_open_calls("unknown")
         self.model = data.selectedModel or self.model
         self._update_place(data.place)
 
-    def _on_context_changed(self, data: CopilotData) -> None:
-        self._update_place(CopilotContext(data.cwd, data.branch, data.headCommit))
+    def _on_context_changed(self, data: record.CopilotData) -> None:
+        self._update_place(record.CopilotContext(data.cwd, data.branch, data.headCommit))
 
-    def _update_place(self, place: CopilotContext) -> None:
+    def _update_place(self, place: record.CopilotContext) -> None:
         old = self.place
         branch, commit = place.branch or old.branch, place.headCommit or old.headCommit
-        self.place = CopilotContext(old.cwd or place.cwd, branch, commit)
+        self.place = record.CopilotContext(old.cwd or place.cwd, branch, commit)
 
-    def _on_model_change(self, data: CopilotData) -> None:
+    def _on_model_change(self, data: record.CopilotData) -> None:
         self.model = data.newModel or self.model
         self.thinking = data.reasoningEffort or self.thinking
 
-    def _on_usage(self, data: CopilotData) -> None:
+    def _on_usage(self, data: record.CopilotData) -> None:
         usage = data.usage
         if usage and usage.inputTokens > 0:
             self.context_tokens = usage.inputTokens + usage.outputTokens
             self.context_window = usage.maxPromptTokens or self.context_window
 
-    def _on_title(self, data: CopilotData) -> None:
+    def _on_title(self, data: record.CopilotData) -> None:
         self.name = data.title or self.name
 
-    def _on_statement(self, data: CopilotData, kind: NoticeKind) -> None:
+    def _on_statement(self, data: record.CopilotData, kind: NoticeKind) -> None:
         text = data.message or data.summary or self.type
         self.add_notice(kind, text)
         if kind == "error":
@@ -177,17 +162,17 @@ class CopilotReader(ThreadReader):
             code = data.errorType or ""
             self.failure.note_error(cause, self.at, len(self.entries), code=code)
 
-    def _on_info(self, data: CopilotData) -> None:
+    def _on_info(self, data: record.CopilotData) -> None:
         if match := _FORKED.match(data.message or ""):
             self.parent = match[1]
 
-    def _on_skill(self, data: CopilotData) -> None:
+    def _on_skill(self, data: record.CopilotData) -> None:
         if name := data.name:
             self.log.skills.append(name)
 
     # -- what was said -----------------------------------------------------------------
 
-    def _on_user(self, data: CopilotData) -> None:
+    def _on_user(self, data: record.CopilotData) -> None:
         self._settle_open_calls("unknown")
         text = (data.content or "").strip()
         if not text:
@@ -197,7 +182,7 @@ class CopilotReader(ThreadReader):
         origin, text = self.lines.gate.judge(text, evidence, queued=queued)
         self.add_entry("user", text, origin)
 
-    def _on_assistant(self, data: CopilotData) -> None:
+    def _on_assistant(self, data: record.CopilotData) -> None:
         self._settle_open_calls("unknown")
         self.model = data.model or self.model
         if data.content and data.content.strip():
@@ -206,21 +191,21 @@ class CopilotReader(ThreadReader):
             if request.toolCallId not in self.log.calls:
                 self._add_call(request.toolCallId, request.name, request.arguments)
 
-    def _on_compaction(self, data: CopilotData) -> None:
+    def _on_compaction(self, data: record.CopilotData) -> None:
         if data.success:
             self.add_entry("compaction", (data.summaryContent or "").strip(), "harness")
         else:
             error = data.error if isinstance(data.error, str) else ""
             self.add_notice("error", error or "The compaction failed.")
 
-    def _on_cleared(self, data: CopilotData) -> None:
+    def _on_cleared(self, data: record.CopilotData) -> None:
         self.add_entry("compaction", data.initialMessage or "", "harness")
 
-    def _on_abort(self, data: CopilotData) -> None:
+    def _on_abort(self, data: record.CopilotData) -> None:
         self._settle_open_calls("aborted")
         self.add_notice("interrupted", "")
 
-    def _on_rewind(self, data: CopilotData) -> None:
+    def _on_rewind(self, data: record.CopilotData) -> None:
         first = self.events.get(data.upToEventId or "", len(self.entries))
         self.left.update(range(first, len(self.entries)))
 
@@ -231,22 +216,22 @@ class CopilotReader(ThreadReader):
         call = build_tool_call(id, name, given)
         self.log.add(self.add_entry("tool", tool=call), given)
 
-    def _on_tool_start(self, data: CopilotData) -> None:
+    def _on_tool_start(self, data: record.CopilotData) -> None:
         if data.call_id not in self.log.calls:
             self._add_call(data.call_id, data.toolName, data.arguments)
 
-    def _on_user_command(self, data: CopilotData) -> None:
+    def _on_user_command(self, data: record.CopilotData) -> None:
         given = read_input(data.arguments)
         call = build_tool_call(data.call_id, "!", given, kind="shell")
         entry = self.add_entry("tool", origin="command", tool=call)
         self.log.calls[call.id], self.log.open[call.id] = entry, call
 
-    def _on_permission(self, data: CopilotData) -> None:
-        result = data.result or CopilotResult()
+    def _on_permission(self, data: record.CopilotData) -> None:
+        result = data.result or record.CopilotResult()
         if data.call_id and result.kind.startswith("denied"):
             self.refused[data.call_id] = result.feedback or ""
 
-    def _on_tool_complete(self, data: CopilotData) -> None:
+    def _on_tool_complete(self, data: record.CopilotData) -> None:
         entry = self.log.calls.get(data.call_id)
         if entry is None or entry.tool is None:
             self.lines.count_unknown("tool.execution_complete without a call")
@@ -260,7 +245,7 @@ class CopilotReader(ThreadReader):
             status = "refused"
         code = None
         if call.kind in ("shell", "background"):
-            code, output, session, ended = parse_shell_result(output)
+            code, output, session, ended = made.parse_shell_result(output)
             if data.shellExecution and data.shellExecution.exitCode is not None:
                 code = data.shellExecution.exitCode
             self.log.background.record_end(ended, code=code)
@@ -274,14 +259,14 @@ class CopilotReader(ThreadReader):
             self.add_entry("user", words, "answer")
 
     def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
-        if call.name == "sql" and success and is_todo_change(call.detail):
+        if call.name == "sql" and success and made.is_todo_change(call.detail):
             self.todos.run_statements(call.detail)
             put(call, "kind", "todo")
             put(call, "todos", self.todos.list_todos())
         elif (
             call.id in self.log.questions
             and success
-            and (words := extract_answer(call.detail, output))
+            and (words := made.extract_answer(call.detail, output))
         ):
             self.add_entry("user", words, "answer")
 
@@ -292,18 +277,22 @@ class CopilotReader(ThreadReader):
         for call in refused:
             put(call, "status", "refused")
 
-    def _on_agent_started(self, data: CopilotData) -> None:
+    def _on_agent_started(self, data: record.CopilotData) -> None:
         self.log.reported.add(data.call_id)
         label = data.agentDescription or data.agentDisplayName or ""
         ref = entry.ref if (entry := self.log.calls.get(data.call_id)) else len(self.entries)
         self.log.background.record_start(data.call_id, "agent", label, ref)
 
-    def _on_agent_ended(self, data: CopilotData) -> None:
+    def _on_agent_ended(self, data: record.CopilotData) -> None:
         failed = self.type == "subagent.failed" or data.cancelled
         self.log.background.record_end(data.call_id, failed=failed)
 
-    def _on_notification(self, data: CopilotData) -> None:
-        ended = data.kind if isinstance(data.kind, CopilotExecution) else CopilotExecution()
+    def _on_notification(self, data: record.CopilotData) -> None:
+        ended = (
+            data.kind
+            if isinstance(data.kind, record.CopilotExecution)
+            else record.CopilotExecution()
+        )
         if ended.type in ("shell_completed", "shell_detached_completed") and ended.shellId:
             self.log.background.record_end(ended.shellId, code=ended.exitCode)
 
@@ -313,7 +302,7 @@ class CopilotReader(ThreadReader):
         start = self.start
         if start is None or not start.sessionId:
             raise self.lines.build_error("start of a Copilot session", "Copilot session")
-        fields = read_workspace(self.path.parent)
+        fields = record.read_workspace(self.path.parent)
         words = next((" ".join(e.text.split()) for e in self.entries if e.kind == "user"), "")
         return self.build_thread(
             start.sessionId,
@@ -322,6 +311,6 @@ class CopilotReader(ThreadReader):
             git_branch=fields.get("branch") or self.place.branch or "",
             git_head=self.place.headCommit or "",
             version=start.copilotVersion,
-            name=choose_name(fields, words) or self.name,
+            name=record.choose_name(fields, words) or self.name,
             started=start.startTime,
         )

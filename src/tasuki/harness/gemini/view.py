@@ -10,14 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tasuki.harness.gemini.format import (
-    CONTEXT,
-    SNAPSHOT,
-    GeminiMessage,
-    GeminiPart,
-    list_parts,
-    list_texts,
-)
+from tasuki.harness.gemini import format as record
 
 
 class ViewedMessage(Struct, eq=False):
@@ -35,8 +28,8 @@ class ViewedMessage(Struct, eq=False):
 class ParsedMessage(Struct, gc=False):
     """A message as it came, with its content in parts."""
 
-    message: GeminiMessage
-    parts: list[GeminiPart]
+    message: record.GeminiMessage
+    parts: list[record.GeminiPart]
     texts: list[str]
     context: bool = False
     """Whether it begins with the context of a session's start."""
@@ -47,19 +40,19 @@ class ParsedMessage(Struct, gc=False):
     """Whether it is the summary that a compaction put in place of the earlier messages."""
 
 
-def parse_message(message: GeminiMessage) -> ParsedMessage:
+def parse_message(message: record.GeminiMessage) -> ParsedMessage:
     """Parse a message into its parts."""
     content = message.content
     calls = tuple(c.id for c in message.toolCalls) if message.toolCalls else ()
     if isinstance(content, str) and message.type != "user":
         return ParsedMessage(message, [], [content] if content else [], False, calls, content)
-    parts = list_parts(content)
-    context = bool(parts) and (parts[0].text or "").startswith(CONTEXT)
+    parts = record.list_parts(content)
+    context = bool(parts) and (parts[0].text or "").startswith(record.CONTEXT)
     exchanges = (p.functionCall or p.functionResponse for p in parts)
     calls += tuple(d.id for d in exchanges if d is not None and d.id)
-    texts = list_texts(parts)
+    texts = record.list_texts(parts)
     text = "".join(texts)
-    summary = message.type == "user" and text.lstrip().startswith(SNAPSHOT)
+    summary = message.type == "user" and text.lstrip().startswith(record.SNAPSHOT)
     return ParsedMessage(message, parts, texts, context, calls, text, summary)
 
 

@@ -10,28 +10,12 @@ from msgspec import Struct
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
-from tasuki.harness import plans
+from tasuki.harness import plans, protocol
 from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import head as heads
 from tasuki.harness.opencode import store
-from tasuki.harness.opencode.head import (
-    build_session_head,
-    find_session,
-    get_config_folder,
-    get_data_folder,
-    is_session,
-    list_session_files,
-)
-from tasuki.harness.parts import ThreadPart, find_plain_file
+from tasuki.harness.optional import ThreadPart, find_plain_file
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AcpCommand,
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    HarnessFacts,
-    ThreadFile,
-)
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
@@ -58,29 +42,31 @@ class Opencode(ProgramHarness):
     prefix = "Opencode"
     ready = r"Ask anything[\s\S]*ctrl\+p\s+commands"
     """The empty input, and the line below it. What is typed earlier is lost."""
-    caller = CallerIdentity("opencode")
-    facts = HarnessFacts(
+    caller = protocol.CallerIdentity("opencode")
+    facts = protocol.HarnessFacts(
         package="opencode-ai",
         tested="1.18.33",
         process_names=("opencode", "opencode-ai"),
         child_variables=("OPENCODE", "OPENCODE_PID"),
-        acp=AcpCommand(("opencode", "acp"), "opencode-ai", 1),
+        acp=protocol.AcpCommand(("opencode", "acp"), "opencode-ai", 1),
     )
     key_variables = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_session_files()
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
+        return heads.list_session_files()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
-        return is_session(path, first)
+        return heads.is_session(path, first)
 
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+    def read_head(self, file: protocol.ThreadFile) -> ThreadHead | None:
         path = file.path
         try:
             database, id = _split_path(path)
             if database is None:
                 return build_head(self.read(path), file)
-            return store.query_database(database, path, lambda db: build_session_head(db, id, file))
+            return store.query_database(
+                database, path, lambda db: heads.build_session_head(db, id, file)
+            )
         except (ThreadUnreadable, ThreadNotFound):
             return None
 
@@ -101,12 +87,12 @@ class Opencode(ProgramHarness):
             )
         return OpencodeReader(path, database, stored).read()
 
-    def find_file(self, path: Path) -> ThreadFile | None:
+    def find_file(self, path: Path) -> protocol.ThreadFile | None:
         """Find a session in its database as lists show it, or an export."""
         database, id = _split_path(path) if path.exists() or path.parent.is_file() else (None, "")
         if database is None:
             return find_plain_file(path)
-        return find_session(database, id) if id else None
+        return heads.find_session(database, id) if id else None
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List a database that holds this session alone, or the export."""
@@ -120,14 +106,14 @@ class Opencode(ProgramHarness):
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         """List the folders as the program does, without those above `cwd` up to the repository."""
-        home, own = find_home_folder(), get_config_folder()
+        home, own = find_home_folder(), heads.get_config_folder()
         folders = [own / "skill", own / "skills"]
         for base in (cwd, home):
             folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]
             folders += [base / ".claude" / "skills", base / ".agents" / "skills"]
         return tuple(folders)
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `opencode run -s ID --fork`, in the thread's database. Seen: 1.18.
 
         The fork is deleted afterwards. UsageError for an export.
@@ -138,7 +124,7 @@ class Opencode(ProgramHarness):
                 f"{request.thread.path} is an export: opencode can only be asked about a thread in its "
                 "database. Name that one, or draft without it: --author offline."
             )
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, "run", "-s", request.thread.id, "--fork", "--format", "json"),
             cwd=plans.choose_ask_folder(request),
             stdin=request.question,
@@ -149,7 +135,7 @@ class Opencode(ProgramHarness):
             },
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the texts of the last message, and how the fork is deleted."""
         texts: list[str] = []
         steps: list[_OpencodeAnswerPart] = []
@@ -171,7 +157,7 @@ class Opencode(ProgramHarness):
         )
         price = sum(step.cost for step in steps)
         fork = fork or _find_fork(request)
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error or cut else "\n".join(texts),
             input_tokens=sum(
                 s.tokens.input + s.tokens.cache.read + s.tokens.cache.write for s in steps
@@ -186,8 +172,10 @@ class Opencode(ProgramHarness):
         )
 
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
-        settings = (get_config_folder() / name for name in ("opencode.json", "opencode.jsonc"))
-        return [get_data_folder() / "auth.json"], settings
+        settings = (
+            heads.get_config_folder() / name for name in ("opencode.json", "opencode.jsonc")
+        )
+        return [heads.get_data_folder() / "auth.json"], settings
 
     def build_argument(self, prompt: str) -> tuple[str, ...]:
         return (f"--prompt={prompt}",)
@@ -228,7 +216,7 @@ def _find_only_session(database: Path) -> str:
     )
 
 
-def _find_database(request: AskRequest) -> Path | None:
+def _find_database(request: protocol.AskRequest) -> Path | None:
     path = Path(request.thread.path)
     holder = path.parent if path.parent.is_file() else path
     try:
@@ -274,7 +262,7 @@ class _OpencodeAnswerEvent(Struct):
 _EVENT = msgspec.json.Decoder(_OpencodeAnswerEvent)
 
 
-def _find_fork(request: AskRequest) -> str:
+def _find_fork(request: protocol.AskRequest) -> str:
     """Find the fork that was asked, by the question in it.
 
     It has no name before the model speaks.
@@ -292,7 +280,7 @@ def _find_fork(request: AskRequest) -> str:
         return ""
 
 
-def _find_session_with_question(db: "Connection", request: AskRequest, since: int) -> str:
+def _find_session_with_question(db: "Connection", request: protocol.AskRequest, since: int) -> str:
     """Find the session, created since then, that holds the question; never the thread itself."""
     question = request.question.strip()
     query = (

@@ -18,14 +18,7 @@ from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode import format as record
-from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
-    UNDECODABLE,
-    decode_nested,
-    decode_part,
-    explain_errors,
-    note_unread,
-)
+from tasuki.harness.reading import jsonl
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -69,7 +62,7 @@ class StoredSession(Struct):
 
 def is_database(path: Path) -> bool:
     """Tell whether a file is a SQLite database. Raises ThreadUnreadable if it cannot open."""
-    with explain_errors(path), path.open("rb") as file:
+    with jsonl.explain_errors(path), path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
@@ -193,7 +186,7 @@ def _note_newer_sessions(db: "Connection", path: Path) -> None:
     """Note the sessions of opencode 2, which has tables of its own."""
     if count := _count_newer(db, "SELECT count(*) FROM session_v2"):
         threads = "a thread" if count == 1 else f"{count} threads"
-        note_unread(f"{path} holds {threads} of opencode 2, whose tables are not read.")
+        jsonl.note_unread(f"{path} holds {threads} of opencode 2, whose tables are not read.")
 
 
 def _count_newer(db: "Connection", query: str, *values: str) -> int:
@@ -253,7 +246,9 @@ def load_session(db: "Connection", id: str) -> StoredSession | None:
         directory=decode_text(row.get("directory")),
         title=decode_text(row.get("title")),
         version=decode_text(row.get("version")),
-        revert=decode_part(record.REVERT, revert, None) if isinstance(revert, bytes) else None,
+        revert=jsonl.decode_part(record.REVERT, revert, None)
+        if isinstance(revert, bytes)
+        else None,
         time=record.OpencodeSessionTime(created, updated),
     )
     return StoredSession(
@@ -311,14 +306,14 @@ def _add_deleted_rows(
         deleted = {
             event.messageID
             for (raw,) in db.execute(query, (id, "message.removed.1"))
-            if (event := decode_part(_EVENT, encode_data(raw), None)) and event.messageID
+            if (event := jsonl.decode_part(_EVENT, encode_data(raw), None)) and event.messageID
         }
         if not deleted:
             return
         for kind in ("message.updated.1", "message.part.updated.1"):
             last: dict[str, OpencodeRow] = {}
             for (raw,) in db.execute(query, (id, kind)):
-                event = decode_part(_EVENT, encode_data(raw), None)
+                event = jsonl.decode_part(_EVENT, encode_data(raw), None)
                 row = _build_deleted_row(event, moments) if event else None
                 if row and (row.message or row.id) in deleted:
                     last[row.id] = row
@@ -346,11 +341,11 @@ _EVENT_PART = msgspec.json.Decoder(_OpencodeLogPart)
 def _build_deleted_row(event: _OpencodeLogEvent, moments: dict[str, int]) -> OpencodeRow | None:
     try:
         if event.part:
-            part = decode_nested(_EVENT_PART, event.part)
+            part = jsonl.decode_nested(_EVENT_PART, event.part)
             row = _build_part_row(part.id, part.messageID, bytes(event.part), moments)
         else:
             row = _build_message_row(bytes(event.info))
-    except UNDECODABLE:
+    except jsonl.UNDECODABLE:
         return None
     row.deleted = True
     return row
@@ -383,11 +378,11 @@ def _find_moment(id: str, reference: int) -> int:
 
 def load_export(path: Path) -> StoredSession:
     """Load the session of an export. Raises ThreadUnreadable if the file is none."""
-    with explain_errors(path):
-        raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
+    with jsonl.explain_errors(path):
+        raw = path.read_bytes().removeprefix(jsonl.BYTE_ORDER_MARK)
     try:
-        export = decode_nested(record.EXPORT, raw)
-    except UNDECODABLE as exc:
+        export = jsonl.decode_nested(record.EXPORT, raw)
+    except jsonl.UNDECODABLE as exc:
         raise ThreadUnreadable(
             f"{path} is not a complete export of opencode ({exc}). Export it again: opencode "
             "export SESSION > thread.json"
@@ -403,19 +398,19 @@ def _list_export_rows(export: record.OpencodeExport) -> Iterator[OpencodeRow]:
     moments: dict[str, int] = {}
     for raw in export.messages:
         try:
-            whole = decode_nested(record.EXPORTED, raw)
+            whole = jsonl.decode_nested(record.EXPORTED, raw)
             message = _build_message_row(bytes(whole.info))
-        except UNDECODABLE:
+        except jsonl.UNDECODABLE:
             yield OpencodeRow(id="", data=bytes(raw), moment=max(moments.values(), default=0))
             continue
         moments[message.id] = message.moment
         yield message
         for part in whole.parts:
-            identity = decode_part(record.NAMED, part, record.OpencodeIdentity())
+            identity = jsonl.decode_part(record.NAMED, part, record.OpencodeIdentity())
             yield _build_part_row(identity.id, message.id, bytes(part), moments)
 
 
 def _build_message_row(data: bytes) -> OpencodeRow:
-    identity = decode_nested(record.NAMED, data)
-    created = decode_part(record.TIME, identity.time, record.OpencodeTime()).created
+    identity = jsonl.decode_nested(record.NAMED, data)
+    created = jsonl.decode_part(record.TIME, identity.time, record.OpencodeTime()).created
     return OpencodeRow(identity.id, data, moment=_find_moment(identity.id, parse_number(created)))

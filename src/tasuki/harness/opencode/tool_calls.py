@@ -4,12 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from tasuki.harness.opencode.format import (
-    METADATA,
-    OpencodeMetadata,
-    OpencodePart,
-    OpencodeToolState,
-)
+from tasuki.harness.opencode import format as record
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.tool_table import tools
@@ -22,16 +17,18 @@ _STOPPED = "User aborted the command"
 _STATUS: dict[str, ToolStatus] = {"completed": "ok", "error": "error"}
 
 
-def build_tool_call(part: OpencodePart, given: ToolInput) -> tuple[ToolCall, OpencodeMetadata]:
+def build_tool_call(
+    part: record.OpencodePart, given: ToolInput
+) -> tuple[ToolCall, record.OpencodeMetadata]:
     """Build what a call asks for, and read the tool's metadata."""
     raw = part.state.metadata if part.state else Raw(b"{}")
-    metadata = decode_part(METADATA, raw, OpencodeMetadata())
+    metadata = decode_part(record.METADATA, raw, record.OpencodeMetadata())
     name = part.tool or "tool"
     return tools.build_tool_call(part.callID, name, given, creates=not metadata.exists), metadata
 
 
 def read_result(
-    call: ToolCall, state: OpencodeToolState, metadata: OpencodeMetadata
+    call: ToolCall, state: record.OpencodeToolState, metadata: record.OpencodeMetadata
 ) -> tuple[str, ToolStatus, int | None]:
     """Read output, status and exit code; a call is running while it is neither completed nor failed."""
     output = (state.error if state.status == "error" else state.output) or ""
@@ -40,7 +37,7 @@ def read_result(
 
 
 def find_answer(
-    call: ToolCall, questions: Sequence[OfferedQuestion], metadata: OpencodeMetadata
+    call: ToolCall, questions: Sequence[OfferedQuestion], metadata: record.OpencodeMetadata
 ) -> str:
     """Return what the user says in a result: answers, or the words with which they refused."""
     if call.status == "refused":
@@ -54,7 +51,7 @@ def find_answer(
 
 
 def _find_status(
-    kind: str, state: OpencodeToolState, metadata: OpencodeMetadata, output: str
+    kind: str, state: record.OpencodeToolState, metadata: record.OpencodeMetadata, output: str
 ) -> ToolStatus:
     status = _STATUS.get(state.status, "running")
     if status == "error" and output.startswith(_REFUSED):

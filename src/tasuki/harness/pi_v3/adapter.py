@@ -17,9 +17,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.files import find_home_folder, get_data_folder
-from tasuki.harness import plans
+from tasuki.harness import plans, protocol
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import (
     PiHead,
@@ -31,20 +31,6 @@ from tasuki.harness.pi_v3.head import (
 )
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AcpCommand,
-    AgentControl,
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    HarnessFacts,
-    LaunchPlan,
-    LaunchRequest,
-    PlannedFile,
-    ThreadFile,
-    ThreadFollower,
-)
 from tasuki.harness.reading.jsonl import scan_folder
 from tasuki.model import Sidechain, Thread, ThreadHead
 
@@ -54,7 +40,7 @@ class _PiFiles(ProgramHarness):
 
     name: str
 
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+    def read_head(self, file: protocol.ThreadFile) -> ThreadHead | None:
         return PiHead(file, self.name).read()
 
     def read(self, path: Path) -> Thread:
@@ -86,15 +72,15 @@ class _PiProgram(_PiFiles):
         """Return the program's folder."""
         raise NotImplementedError
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        answer: AskAnswer = self.load("hooks", "parse_answer")(request)
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
+        answer: protocol.AskAnswer = self.load("hooks", "parse_answer")(request)
         return answer
 
     def find_session_folder(self, cwd: str) -> Path:
         """Return the folder for sessions of a working directory."""
         raise NotImplementedError
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
+    def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:
         """Plan the program with a session's file: that holds the past, the input the goal."""
         folder, argv = self.find_session_folder(request.cwd), (self.program, self.session_flag)
         is_omp = self.program == "omp"
@@ -108,8 +94,8 @@ class _PiProgram(_PiFiles):
         integration: HarnessIntegration = build(self.name, self.get_folder(), *self.command)
         return integration
 
-    def get_control(self) -> AgentControl:
-        control: AgentControl = self.load("hooks", "*Control")(
+    def get_control(self) -> protocol.AgentControl:
+        control: protocol.AgentControl = self.load("hooks", "*Control")(
             self.program, self.ready, self.get_folder()
         )
         return control
@@ -133,15 +119,15 @@ class Pi(_PiProgram):
     """The footer shows how much of the context window is used: `1.2%/128k`."""
     session_flag = "--session"
     get_folder = staticmethod(get_pi_folder)
-    caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
-    facts = HarnessFacts(
+    caller = protocol.CallerIdentity("pi", variable="PI_SESSION_FILE")
+    facts = protocol.HarnessFacts(
         package="@earendil-works/pi-coding-agent",
         tested="1.5.2",
         process_names=("pi", "pi-coding-agent"),
-        acp=AcpCommand(("pi-acp",), "pi-acp", 6),
+        acp=protocol.AcpCommand(("pi-acp",), "pi-acp", 6),
     )
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
         base = get_pi_folder()
         try:
             named = list_named_folders(base, cwd or Path.cwd())
@@ -161,10 +147,10 @@ class Pi(_PiProgram):
         named = list_named_folders(get_pi_folder(), Path(cwd))
         return named[0] if named else get_pi_folder() / "sessions" / build_folder_name(cwd)
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `pi --fork FILE`: the fork is recorded in the scratch folder."""
         fork = ("--fork", request.thread.path, "--session-dir", request.scratch)
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, "-p", *fork, "--no-tools", "--no-extensions"),
             cwd=plans.choose_ask_folder(request),
             stdin=request.question,
@@ -220,15 +206,15 @@ class Omp(_PiProgram):
     session_flag = "--resume"
     command = ("tasuki", (OMP_COMMAND_NOTE,))
     get_folder = staticmethod(get_omp_folder)
-    caller = CallerIdentity("omp-coding-agent")
-    facts = HarnessFacts(
+    caller = protocol.CallerIdentity("omp-coding-agent")
+    facts = protocol.HarnessFacts(
         package="@oh-my-pi/pi-coding-agent",
         tested="18.2.3",
         process_names=("omp", "pi-coding-agent"),
-        acp=AcpCommand(("omp", "acp"), "@oh-my-pi/pi-coding-agent", 2),
+        acp=protocol.AcpCommand(("omp", "acp"), "@oh-my-pi/pi-coding-agent", 2),
     )
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
         profiles = scan_folder(find_home_folder() / ".omp" / "profiles")
         for base in dict.fromkeys((get_omp_folder(), *(Path(p.path, "agent") for p in profiles))):
             yield from list_session_files(base / "sessions")
@@ -257,18 +243,20 @@ class Omp(_PiProgram):
     def find_session_folder(self, cwd: str) -> Path:
         return get_omp_folder() / "sessions" / build_omp_folder_name(cwd)
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `omp --resume COPY`; logs and marks of opened files go to the scratch folder too."""
         scratch = Path(request.scratch)
         copy, state = scratch / "thread.jsonl", scratch / "state"
         resumed = ("--resume", str(copy), "--session-dir", request.scratch)
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, "-p", *resumed, "--no-tools", "--no-extensions", "--no-title"),
             cwd=plans.choose_ask_folder(request),
             stdin=request.question,
             env={"XDG_STATE_HOME": str(state)},
             copies=((request.thread.path, str(copy)),),
-            files=(PlannedFile(str(state / "omp" / "asked"), ""),),  # used only where it is there
+            files=(
+                protocol.PlannedFile(str(state / "omp" / "asked"), ""),
+            ),  # used only where it is there
         )
 
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
@@ -303,7 +291,7 @@ class TasukiSessions(ReadOnlyHarness, _PiFiles):
     title = "tasuki chat"
     program = ""
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
         return list_session_files(get_sessions_folder())
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:

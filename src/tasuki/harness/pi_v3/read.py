@@ -9,17 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.pi_v3.format import (
-    LAST_SKILL,
-    LINE,
-    PiBlock,
-    PiLine,
-    PiMessage,
-    build_model_name,
-    count_context_tokens,
-    extract_text,
-    parse_shell_result,
-)
+from tasuki.harness.pi_v3 import format as record
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog, build_user_command
@@ -49,7 +39,7 @@ class _PiTree:
         self.index: dict[str, int] = {}
         self.leaf = -1
 
-    def add_line(self, line: PiLine) -> int:
+    def add_line(self, line: record.PiLine) -> int:
         node = len(self.parents)
         if not line.id:
             parent = node - 1
@@ -80,14 +70,14 @@ class PiReader(ThreadReader):
         super().__init__(ThreadLines(path, follows=follows), CallLog(choose_keep_limit(path)))
         self.harness = harness
         self.tree = _PiTree()
-        self.header: PiLine | None = None
+        self.header: record.PiLine | None = None
         self.removed: set[int] = set()
         self.numbered: list[int] = []
         """Node of each line of the file, for the indexes that old compactions hold."""
         self.noted: list[tuple[int, Notice]] = []
         """All notices, each with its line in the tree."""
         self.skills: list[tuple[int, str]] = []
-        self.handlers: dict[str, Callable[[PiLine], None]] = {
+        self.handlers: dict[str, Callable[[record.PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,
             "custom_message": self._on_custom_message,
@@ -103,12 +93,12 @@ class PiReader(ThreadReader):
     def read(self) -> Thread:
         decode, lines = self.lines.decode, self.lines
         for offset, raw in lines:
-            if (line := decode(LINE, raw)) is not None:
+            if (line := decode(record.LINE, raw)) is not None:
                 self.offset = offset
                 self._take_line(line)
         return self._build_thread()
 
-    def _take_line(self, line: PiLine) -> None:
+    def _take_line(self, line: record.PiLine) -> None:
         kind, self.id, self.at = line.type, line.id, line.timestamp
         if kind == "title":
             self.name = line.title or ""
@@ -128,13 +118,13 @@ class PiReader(ThreadReader):
         elif kind not in SKIPPED:
             self.lines.count_unknown(kind, has_words=line.message or line.content)
 
-    def _read_header(self, line: PiLine) -> None:
+    def _read_header(self, line: record.PiLine) -> None:
         self.header = line
         self.numbered.append(-1)
         self.updated = line.timestamp
         self.name = self.name or line.title or ""
         self.thinking = line.thinkingLevel or ""
-        self.model = build_model_name(line)
+        self.model = record.build_model_name(line)
 
     def add_notice(self, kind: NoticeKind, text: str) -> None:
         super().add_notice(kind, text)
@@ -142,19 +132,19 @@ class PiReader(ThreadReader):
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_custom(self, line: PiLine) -> None:
+    def _on_custom(self, line: record.PiLine) -> None:
         """Read what an extension remembers.
 
         The skill that was used last has the name that the seed gives it.
         """
-        if line.customType != LAST_SKILL:
+        if line.customType != record.LAST_SKILL:
             return
         with suppress(*UNDECODABLE):
             skill = msgspec.json.decode(line.data, type=_PiLastSkill).skill
             if skill and skill not in [name for _, name in self.skills[-1:]]:
                 self.skills.append((self.node, skill))
 
-    def _on_message(self, line: PiLine) -> None:
+    def _on_message(self, line: record.PiLine) -> None:
         message = line.message
         if message is None:
             return
@@ -164,13 +154,15 @@ class PiReader(ThreadReader):
         if message.role in ("user", "assistant"):
             self.log.settle("unknown")
         if message.role == "user":
-            self._add_user_text(extract_text(message.content), message.attribution == "agent")
+            self._add_user_text(
+                record.extract_text(message.content), message.attribution == "agent"
+            )
         elif message.role == "assistant":
             self._on_assistant(line, message)
         elif message.role == "bashExecution":
             self._add_user_command(line, message)
         elif message.role in ("developer", "hookMessage", "custom"):
-            self.add_notice("context", extract_text(message.content))
+            self.add_notice("context", record.extract_text(message.content))
 
     def _add_user_text(self, text: str, by_agent: bool = False) -> None:
         text = text.strip()
@@ -183,10 +175,10 @@ class PiReader(ThreadReader):
         origin, text = self.lines.gate.judge(text, "program" if by_agent else "")
         self.add_entry("user", text, origin)
 
-    def _on_assistant(self, line: PiLine, message: PiMessage) -> None:
+    def _on_assistant(self, line: record.PiLine, message: record.PiMessage) -> None:
         content = message.content
         if isinstance(content, str):
-            content = [PiBlock(type="text", text=content)]
+            content = [record.PiBlock(type="text", text=content)]
         for block in content or ():
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text)
@@ -197,7 +189,7 @@ class PiReader(ThreadReader):
                 f"{message.provider}/{message.model}" if message.provider else message.model
             )
         if message.usage and message.usage.input + message.usage.output:
-            self.context_tokens = count_context_tokens(message.usage)
+            self.context_tokens = record.count_context_tokens(message.usage)
         if message.stopReason == "aborted":
             self.log.settle("aborted")
             self.add_notice("interrupted", message.errorMessage or "")
@@ -207,41 +199,41 @@ class PiReader(ThreadReader):
             self.add_notice("error", text)
             self.failure.note_error(text, line.timestamp, len(self.entries))
 
-    def _add_call(self, block: PiBlock) -> None:
+    def _add_call(self, block: record.PiBlock) -> None:
         given = read_input(block.arguments)
         call = build_tool_call(block.id, block.name, given)
         self.log.add(self.add_entry("tool", tool=call), given)
 
-    def _add_result(self, message: PiMessage) -> None:
+    def _add_result(self, message: record.PiMessage) -> None:
         entry = self.log.calls.get(message.toolCallId)
         if entry is None or (call := entry.tool) is None:
             self.lines.count_unknown("toolResult without a call")
             return
-        output, code = extract_text(message.content), None
+        output, code = record.extract_text(message.content), None
         status: ToolStatus = "error" if message.isError else "ok"
         if message.isError and output.rstrip().endswith(_ABORTED):
             status = "aborted"
         elif call.kind == "shell":
-            output, code = parse_shell_result(output, message.isError)
+            output, code = record.parse_shell_result(output, message.isError)
         self.log.finish(call, output, status, code)
         if call.kind == "todo":
             put(call, "todos", list_todos(read_input(message.details)) or call.todos)
 
-    def _add_user_command(self, line: PiLine, message: PiMessage) -> None:
+    def _add_user_command(self, line: record.PiLine, message: record.PiMessage) -> None:
         status: ToolStatus = "aborted" if message.cancelled else "ok"
         call = build_user_command(
             line.id, message.command, message.output, self.log.keep, message.exitCode, status
         )
         self.add_entry("tool", origin="command", tool=call)
 
-    def _on_custom_message(self, line: PiLine) -> None:
-        text = extract_text(line.content)
+    def _on_custom_message(self, line: record.PiLine) -> None:
+        text = record.extract_text(line.content)
         if line.customType == "handoff":
             self.add_entry("user", text, "handoff")
         else:
             self.add_notice("context", f"{line.customType}: {text}")
 
-    def _on_compaction(self, line: PiLine) -> None:
+    def _on_compaction(self, line: record.PiLine) -> None:
         kept_node = self.tree.index.get(line.firstKeptEntryId or "", -1)
         kept_index = line.firstKeptEntryIndex
         if kept_index is not None and 0 <= kept_index < len(self.numbered):
@@ -250,23 +242,23 @@ class PiReader(ThreadReader):
         first = next(refs, 0) if kept_node >= 0 else 0
         put(self.add_entry("compaction", line.summary or "", "harness"), "kept_from", first)
 
-    def _on_branch_summary(self, line: PiLine) -> None:
+    def _on_branch_summary(self, line: record.PiLine) -> None:
         notice = Notice(after=len(self.entries), kind="context", text=line.summary or "")
         self.noted.append((self.node, notice))
 
-    def _on_model_change(self, line: PiLine) -> None:
-        self.model = build_model_name(line) or self.model
+    def _on_model_change(self, line: record.PiLine) -> None:
+        self.model = record.build_model_name(line) or self.model
 
-    def _on_thinking_level_change(self, line: PiLine) -> None:
+    def _on_thinking_level_change(self, line: record.PiLine) -> None:
         self.thinking = line.thinkingLevel or ""
 
-    def _on_session_info(self, line: PiLine) -> None:
+    def _on_session_info(self, line: record.PiLine) -> None:
         self.name = line.name or ""
 
-    def _on_title_change(self, line: PiLine) -> None:
+    def _on_title_change(self, line: record.PiLine) -> None:
         self.name = line.title or self.name
 
-    def _on_context_edit(self, line: PiLine) -> None:
+    def _on_context_edit(self, line: record.PiLine) -> None:
         target = self.tree.index.get(line.targetId, -1)
         if bytes(line.replacement) == b"null" and target >= 0:
             self.removed.add(target)
@@ -278,7 +270,7 @@ class PiReader(ThreadReader):
         if header is None or not header.id:  # It is lost; the name of the file holds the id.
             if not self.entries:
                 raise self.lines.build_error("header of a pi session", "pi session")
-            header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
+            header = record.PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
             self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
         self.left = {
