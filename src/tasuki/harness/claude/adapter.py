@@ -136,7 +136,8 @@ class Claude(ProgramHarness):
                     id, texts = line.message.id, []
                 model = line.message.model
                 texts.append(extract_text(line.message.content))
-        error = _find_error(end)
+        failed = end.result or "; ".join(end.errors) or end.subtype or "an error without a message"
+        error = CUT_OFF if end.stop_reason == "max_tokens" else failed if end.is_error else ""
         if request.schema and end.structured_output is not UNSET:
             texts = [bytes(end.structured_output).decode("utf-8", "replace")]
         usage = end.usage
@@ -185,14 +186,6 @@ class _ClaudeCost(Struct):
 
 _LINE = msgspec.json.Decoder(_ClaudeAnswerLine)
 _COST_LINE = msgspec.json.Decoder(_ClaudeCost)
-
-
-def _find_error(end: _ClaudeAnswerLine) -> str:
-    if end.stop_reason == "max_tokens":
-        return CUT_OFF
-    if not end.is_error:
-        return ""
-    return end.result or "; ".join(end.errors) or end.subtype or "an error without a message"
 
 
 def _compute_price(total: float | None, path: Path) -> float | None:

@@ -91,8 +91,6 @@ class ClaudeCompaction(Struct):
 
 
 class ClaudeFile(Struct):
-    """What was read of a file, or a memory."""
-
     filePath: str = ""
     path: str = ""
     content: str = ""
@@ -164,8 +162,6 @@ class ClaudeReply(Struct, gc=False):
 
 
 class ClaudeReplyLine(Struct, gc=False):
-    """An assistant line."""
-
     parentUuid: str
     message: ClaudeReply
     type: Literal["assistant"]
@@ -215,8 +211,6 @@ class ClaudeResultLine(Struct, Generic[Results], gc=False):
 
 
 class ClaudeNote(Struct):
-    """What the user wrote beside a choice."""
-
     notes: str | None = ""
 
 
@@ -230,8 +224,6 @@ class ClaudeResult(Struct):
 
 
 class ClaudeCopy(Struct):
-    """What a row of results says besides its message."""
-
     toolDenialKind: str = ""
     toolUseResult: Raw = Raw()
 

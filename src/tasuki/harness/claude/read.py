@@ -91,30 +91,31 @@ class ClaudeReader(ClaudeUserRows):
             return False
         if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
             return False
-        uuids, message = self.uuids, parsed.message
-        if hash(parsed.parentUuid) != uuids[-1]:
-            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
-                return True
-            self.jumps[len(uuids)] = hash(parsed.parentUuid)
-        uuids.append(hash(parsed.uuid))
+        if not self._place_line(parsed):
+            return True
+        message = parsed.message
         content = message.content
         if len(content) == 1 and content[0].type == "thinking":
             return True  # Like progress, it shows nothing but its place.
-        self.updated = parsed.timestamp or self.updated
-        if parsed.gitBranch:
-            self.branch = parsed.gitBranch
-        if parsed.version:
-            self.version = parsed.version
+        self._record_state(parsed)
         self._record_reply(message.model, message.usage)
-        log, offset = self.log, self.offset
+        log, offset, node = self.log, self.offset, len(self.uuids) - 1
         for block in content:
             if block.type == "tool_use":
-                arguments = fold_input(block.input)
-                log.add_call(
-                    block.id, block.name, arguments, parsed, offset, len(uuids) - 1, message.id
-                )
+                given = fold_input(block.input)
+                log.add_call(block.id, block.name, given, parsed, offset, node, message.id)
             elif block.type == "text" and block.text.strip():
-                log.add_reply(parsed, block.text, offset, len(uuids) - 1, message.id)
+                log.add_reply(parsed, block.text, offset, node, message.id)
+        return True
+
+    def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine[Any]) -> bool:
+        """Place a line in the tree; False for one that was read before."""
+        uuids = self.uuids
+        if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return False
+            self.jumps[len(uuids)] = hash(parsed.parentUuid)
+        uuids.append(hash(parsed.uuid))
         return True
 
     def _skip_line(self, line: bytes) -> bool:
@@ -133,17 +134,9 @@ class ClaudeReader(ClaudeUserRows):
             return False
         if parsed.isSidechain or not self.ready:
             return False
-        uuids = self.uuids
-        if hash(parsed.parentUuid) != uuids[-1]:
-            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
-                return True
-            self.jumps[len(uuids)] = hash(parsed.parentUuid)
-        uuids.append(hash(parsed.uuid))
-        self.updated = parsed.timestamp or self.updated
-        if parsed.gitBranch:
-            self.branch = parsed.gitBranch
-        if parsed.version:
-            self.version = parsed.version
+        if not self._place_line(parsed):
+            return True
+        self._record_state(parsed)
         for block in parsed.message.content:
             output = block.content
             if output.__class__ is not str:
@@ -254,13 +247,9 @@ class ClaudeReader(ClaudeUserRows):
         if line.isApiErrorMessage:
             text = record.extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
-            self.failure.note_error(
-                text,
-                line.timestamp,
-                len(self.entries),
-                code=record.find_error_code(line),
-                resets_at=record.find_quota_reset(line),
-            )
+            code, resets = record.find_error_code(line), record.find_quota_reset(line)
+            after = len(self.entries)
+            self.failure.note_error(text, line.timestamp, after, code=code, resets_at=resets)
             return
         self._record_reply(message.model, message.usage)
         blocks = message.content
@@ -270,11 +259,8 @@ class ClaudeReader(ClaudeUserRows):
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text, message=message.id)
             elif block.type == "tool_use":
-                self._add_call(line, block, message.id)
-
-    def _add_call(self, line: record.ClaudeLine, block: record.ClaudeBlock, message: str) -> None:
-        node, arguments = len(self.uuids) - 1, read_input(block.input)
-        self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
+                node, given = len(self.uuids) - 1, read_input(block.input)
+                self.log.add_call(block.id, block.name, given, line, self.offset, node, message.id)
 
     def _on_title(self, line: record.ClaudeLine) -> None:
         own = line.type == "custom-title"

@@ -104,8 +104,8 @@ class ClaudeCallLog(CallLog):
         """Add a call; its result may come later, or may have come before it."""
         call = tools.build_tool_call(id, name, arguments, build=self._build)
         if call.changes and offset < self._far:
-            shortened = [replace(c, old=clip_far(c.old), new=clip_far(c.new)) for c in call.changes]
-            put(call, "changes", tuple(shortened))
+            short = (replace(c, old=clip_far(c.old), new=clip_far(c.new)) for c in call.changes)
+            put(call, "changes", tuple(short))
         if call.paths:
             put(call, "paths", self._paths.setdefault(call.paths, call.paths))
         ref = len(self.entries) + 1

@@ -10,7 +10,7 @@ from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree
 from tasuki.harness.reading.jsonl import ThreadLines, decode_part
-from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
+from tasuki.harness.reading.speakers import INTERRUPTED, is_inserted
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.model import Entry, Notice, ToolCall
 from tasuki.patterns import compile_pattern
@@ -134,7 +134,8 @@ class ClaudeUserRows(ThreadReader):
         elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(command[1].strip(), text)
         elif match := _BASH_INPUT.match(text):
-            self._add_user_command(match[1])
+            call = ToolCall(id=self.id, name="!", kind="shell", command=match[1], status="ok")
+            self.user_command = self.add_entry("tool", "", "command", call)
         elif text.startswith(_BASH_OUTPUTS):
             self._finish_user_command(text)
         elif text.startswith("<task-notification>") and not is_typed:
@@ -201,10 +202,6 @@ class ClaudeUserRows(ThreadReader):
                 column.pop()
             self.notices.append(Notice(len(log.entries), "note", command.text))
 
-    def _add_user_command(self, command: str) -> None:
-        call = ToolCall(id=self.id, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self.add_entry("tool", "", "command", call)
-
     def _finish_user_command(self, text: str) -> None:
         if self.user_command is not None and (call := self.user_command.tool):
             self.log.put_result(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
@@ -240,7 +237,10 @@ class ClaudeUserRows(ThreadReader):
             if text.startswith("<task-notification>"):
                 self._end_task(text)
             elif text:
-                self._add_queued_prompt(text, record.find_queued_evidence(attachment))
+                self.queued = [q for q in self.queued if q[0] != text]
+                evidence = record.find_queued_evidence(attachment)
+                origin, words = self.lines.gate.judge(text, evidence, queued=True)
+                self.add_entry("user", words, origin)
         elif attachment.type == "session_context":
             shown = bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
             if match := _HEAD_COMMIT.search(shown):
@@ -258,11 +258,6 @@ class ClaudeUserRows(ThreadReader):
         file = file.file or file
         path = attachment.filename or file.filePath or file.path or attachment.path
         self.lines.gate.log.add(path, attachment.snippet or file.content)
-
-    def _add_queued_prompt(self, text: str, evidence: Evidence) -> None:
-        self.queued = [q for q in self.queued if q[0] != text]
-        origin, words = self.lines.gate.judge(text, evidence, queued=True)
-        self.add_entry("user", words, origin)
 
     def _on_queue_operation(self, line: record.ClaudeLine) -> None:
         """Track words typed while the agent worked.

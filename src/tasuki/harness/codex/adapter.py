@@ -110,14 +110,11 @@ class Codex(ProgramHarness):
         settings = ["features.hooks=false", "notify=[]"]
         cwd = choose_ask_folder(request)
         settings += _build_server_switches(get_home(), Path(cwd))
+        switches = [part for setting in settings for part in ("-c", setting)]
+        shape = ("--output-schema", str(schema)) if request.schema else ()
+        run = (self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json")
         return protocol.AskPlan(
-            argv=(
-                *(self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json"),
-                "--skip-git-repo-check",
-                *(part for setting in settings for part in ("-c", setting)),
-                *(("--output-schema", str(schema)) if request.schema else ()),
-                *(request.thread.id, "-"),
-            ),
+            argv=(*run, "--skip-git-repo-check", *switches, *shape, request.thread.id, "-"),
             cwd=cwd,
             stdin=request.question,
             files=(protocol.PlannedFile(str(schema), request.schema),) if request.schema else (),
@@ -184,11 +181,8 @@ def _read_servers(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     servers = config.get("mcp_servers")
-    return (
-        {n: s for n, s in servers.items() if _NAME.fullmatch(n)}
-        if isinstance(servers, dict)
-        else {}
-    )
+    known = servers if isinstance(servers, dict) else {}
+    return {name: server for name, server in known.items() if _NAME.fullmatch(name)}
 
 
 # -- what an agent answers -----------------------------------------------------------------

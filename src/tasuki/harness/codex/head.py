@@ -1,6 +1,7 @@
 """Find rollouts of Codex, and read what a list of them shows."""
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -34,6 +35,7 @@ _WINDOW = compile_pattern(rb'"model_context_window": ?(\d+)')
 _NAME = compile_pattern(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
 _UUID = compile_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = compile_pattern(rb'\{"timestamp": ?"([^"]+)"')
+_ROLLOUT = compile_pattern(rf"(?s)rollout-.*\.jsonl(?:{re.escape(SUFFIX)})?")
 _KIND = slice(50, 150)
 """The part of a line that holds the kind of its record."""
 
@@ -48,15 +50,10 @@ def _list_below(folder: str) -> Iterator[ThreadFile]:
     entries = scan_folder(folder)
     paths = {entry.path for entry in entries}
     for entry in entries:
+        is_twin = entry.name.endswith(SUFFIX) and entry.path.removesuffix(SUFFIX) in paths
         if entry.is_dir(follow_symlinks=False):
             yield from _list_below(entry.path)
-        elif entry.name.startswith("rollout-") and (
-            entry.name.endswith(".jsonl")
-            or (
-                entry.name.endswith(f".jsonl{SUFFIX}")
-                and entry.path.removesuffix(SUFFIX) not in paths
-            )
-        ):
+        elif _ROLLOUT.fullmatch(entry.name) and not is_twin:
             yield from list_thread_files([entry])
 
 
@@ -109,7 +106,7 @@ class CodexHead(HeadReader):
     def is_thread(path: Path, first: bytes) -> bool:
         """Tell whether a file begins as a rollout of Codex does; of a packed one the name tells."""
         if first.startswith(MAGIC):
-            return path.name.startswith("rollout-") and path.name.endswith(f".jsonl{SUFFIX}")
+            return bool(_ROLLOUT.fullmatch(path.name)) and path.suffix == SUFFIX
         line = first.lstrip()[:300].partition(b"\n")[0]
         return line.startswith(b"{") and bool(_META.search(line))
 

@@ -210,10 +210,8 @@ class CodexReader(ThreadReader):
             self._take_line(step, line)
 
     def _count_unknown(self, key: Key) -> None:
-        name = key[0].decode()
-        has_words = key[0] == b"response_item"
-        full_name = f"{name}/{key[1].decode()}" if key[1] else name
-        self.lines.count_unknown(full_name, has_words=has_words)
+        name = b"/".join(filter(None, key)).decode()
+        self.lines.count_unknown(name, has_words=key[0] == b"response_item")
 
     # -- items -------------------------------------------------------------------------
 
@@ -231,7 +229,9 @@ class CodexReader(ThreadReader):
         if not text:
             return
         if match := _USER_SHELL.match(text):
-            self._on_user_shell(message.id or "", match[1], match[2])
+            ran, id = parse_result(match[2]), message.id or ""
+            call = build_user_command(id, match[1], ran.output, self.log.keep, ran.code)
+            self.add_entry("tool", origin="command", tool=call, id=id)
             return
         is_child = self.meta is not None and self.meta.is_child
         evidence: Evidence = "" if typed is None else "user" if typed else "program"
@@ -244,14 +244,14 @@ class CodexReader(ThreadReader):
         if origin == "harness" and not is_child:
             self.doubted = (text, known) if gate.unknown != known else None
             self._on_pseudo_user(text)
+            return
+        if not self.in_turn:
+            self.log.settle("unknown")
+        if typed is None:
+            self.unconfirmed[len(self.entries)] = text
         else:
-            if not self.in_turn:
-                self.log.settle("unknown")
-            if typed is None:
-                self.unconfirmed[len(self.entries)] = text
-            else:
-                self.turn_users += 1
-            self.add_entry("user", words, origin, id=message.id or "")
+            self.turn_users += 1
+        self.add_entry("user", words, origin, id=message.id or "")
 
     def _on_pseudo_user(self, text: str) -> None:
         if match := _SKILL.match(text):
@@ -260,11 +260,6 @@ class CodexReader(ThreadReader):
             self.log.record_ended_agents(text)
         if not text.startswith("<turn_aborted>"):
             self.add_notice("context", text)
-
-    def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        ran = parse_result(result)
-        call = build_user_command(id, command, ran.output, self.log.keep, ran.code)
-        self.add_entry("tool", origin="command", tool=call, id=id)
 
     def _on_result(self, result: record.CodexResult) -> None:
         if not self.log.add_result(result.call_id, result.output):
@@ -342,11 +337,8 @@ class CodexReader(ThreadReader):
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""
         origins = ("typed", "plan", "handoff", "harness")
-        turns = [
-            i
-            for i, e in enumerate(self.entries)
-            if e.kind == "user" and e.origin in origins and i not in self.left
-        ]
+        said = (e.kind == "user" and e.origin in origins for e in self.entries)
+        turns = [i for i, is_turn in enumerate(said) if is_turn and i not in self.left]
         if 0 < event.num_turns <= len(turns):
             self.left.update(range(turns[-event.num_turns], len(self.entries)))
 
@@ -367,17 +359,14 @@ class CodexReader(ThreadReader):
         self.context = line
 
     def _on_compacted(self, compacted: record.CodexCompaction) -> None:
-        history = [
-            record.extract_text(m.content).strip() for m in compacted.replacement_history or ()
-        ]
-        summary = compacted.message or next(
-            (t for t in reversed(history) if SUMMARY_PREFACE.match(t)), ""
-        )
+        kept_messages = compacted.replacement_history or ()
+        history = [record.extract_text(message.content).strip() for message in kept_messages]
+        own = (text for text in reversed(history) if SUMMARY_PREFACE.match(text))
+        summary = compacted.message or next(own, "")
         text = SUMMARY_PREFACE.sub("", summary)
         kept = {words for t in history if t for words in (t, SpeakerGate().judge(t).text)}
-        listed = [
-            f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
-        ]
+        said = (e for e in self.entries if e.kind in ("user", "assistant"))
+        listed = [f"#{e.ref}" for e in said if e.text in kept]
         ref = self.add_entry("compaction", text, "harness").ref
         if listed:
             kept_in_view = f"compaction #{ref} kept in view: {', '.join(listed)}"
@@ -402,6 +391,7 @@ class CodexReader(ThreadReader):
         git = meta.git or record.CodexGit()
         file_id = _FILE_ID.search(self.path.stem)
         began = next((entry.at for entry in self.entries if entry.at), "")
+        agents = ((id, self.find(id)) for id in self.log.agents)
         return self.build_thread(
             meta.id or (file_id[1] if file_id else self.path.stem),
             cwd=meta.cwd,
@@ -415,7 +405,7 @@ class CodexReader(ThreadReader):
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
             context_window=info.model_context_window,
-            sidechains=self._find_sidechains(),
+            sidechains=tuple(Sidechain(id=id, path=str(path)) for id, path in agents if path),
             sources=tuple(str(p) for p in self.files),
             report=replace(
                 jsonl.merge_reports(
@@ -435,7 +425,3 @@ class CodexReader(ThreadReader):
             if entry.origin != "handoff" and text not in self.confirmed:
                 entries[index] = replace(entry, origin="harness")
         return [entry for index, entry in enumerate(entries) if index not in self.left]
-
-    def _find_sidechains(self) -> tuple[Sidechain, ...]:
-        paths = ((id, self.find(id)) for id in self.log.agents)
-        return tuple(Sidechain(id=id, path=str(path)) for id, path in paths if path)

@@ -29,24 +29,18 @@ _OWN_WORDS = compile_pattern(
 
 
 class GeminiFunctionCall(Struct, gc=False):
-    """A call as the model made it."""
-
     id: str | None = ""
     name: str = ""
     args: Raw = Raw(b"{}")
 
 
 class GeminiFunctionResponse(Struct, gc=False):
-    """A result as the model received it."""
-
     id: str | None = ""
     name: str = ""
     response: Raw = Raw(b"{}")
 
 
 class GeminiPart(Struct, gc=False):
-    """A piece of a message."""
-
     text: str | None = None
     thought: bool | None = None
     functionCall: GeminiFunctionCall | None = None
@@ -70,8 +64,6 @@ class GeminiToolCall(Struct, gc=False):
 
 
 class GeminiTokens(Struct, gc=False):
-    """Tokens of one request."""
-
     total: int = 0
 
 
@@ -102,8 +94,6 @@ class GeminiMessage(GeminiSessionFields, gc=False):
 
 
 class GeminiLogLine(GeminiMessage, gc=False):
-    """Any line of a log."""
-
     set: GeminiSessionFields | None = msgspec.field(name="$set", default=None)
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
 

@@ -32,7 +32,8 @@ class GeminiReader(ThreadReader):
         super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
         self.fields = record.GeminiSessionFields()
         self.nodes: dict[str, view.ViewedMessage] = {}
-        self.view = view.MessageView()
+        self.shown: list[view.ViewedMessage] = []
+        """The messages in view, in order."""
         self.replay: view.CopyFinder | None = None
         """A search through the view while Gemini CLI writes the whole history again."""
         self.settled: set[str] = set()
@@ -93,16 +94,13 @@ class GeminiReader(ThreadReader):
 
     def _patch_fields(self, new: record.GeminiSessionFields) -> None:
         self.fields = record.merge_fields(self.fields, new)
-        self._update_time(new.lastUpdated or new.startTime)
-
-    def _update_time(self, time: str | None) -> None:
-        self.updated = max(self.updated, time or "")
+        self.updated = max(self.updated, new.lastUpdated or new.startTime or "")
 
     # -- messages ----------------------------------------------------------------------
 
     def _on_message(self, message: record.GeminiMessage) -> None:
         self.id, self.at = message.id, message.timestamp
-        self._update_time(message.timestamp)
+        self.updated = max(self.updated, message.timestamp)
         if not message.id or message.type not in ("user", "gemini", "info", "warning", "error"):
             self.lines.count_unknown(message.type, has_words=message.content)
             return
@@ -111,18 +109,19 @@ class GeminiReader(ThreadReader):
         if node is not None:
             self._fill_node(node, parsed)
             return
-        if parsed.context and self.view.nodes and self.replay is None and self.entries:
-            self.replay = self.view.create_finder()
+        if parsed.context and self.shown and self.replay is None and self.entries:
+            self.replay = view.CopyFinder(self.shown)
         copied = self.replay.find_originals(parsed) if self.replay else []
         if copied:
             self.nodes[message.id] = copied[-1]
             return
-        self.view.nodes.append(self._add_node(parsed))
+        self.shown.append(self._add_node(parsed))
 
-    def _add_node(self, parsed: view.ParsedMessage) -> view.ViewedMessage:
+    def _add_node(self, parsed: view.ParsedMessage, *, is_read: bool = True) -> view.ViewedMessage:
         node = view.ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
         self.nodes[parsed.message.id] = node
-        self._fill_node(node, parsed)
+        if is_read:
+            self._fill_node(node, parsed)
         return node
 
     def _fill_node(self, node: view.ViewedMessage, parsed: view.ParsedMessage) -> None:
@@ -181,14 +180,12 @@ class GeminiReader(ThreadReader):
             if (requested := part.functionCall) is None:
                 continue
             last = self.entries[-1].tool if self.entries else None
-            if requested.id or last is None or last.name != requested.name:
-                id = requested.id or f"{message.id}:{requested.name}"
-                if id not in self.log.calls:
-                    self._add_call(
-                        record.GeminiToolCall(
-                            id, requested.name, requested.args, status="executing"
-                        )
-                    )
+            if not (requested.id or last is None or last.name != requested.name):
+                continue
+            id, name = requested.id or f"{message.id}:{requested.name}", requested.name
+            if id not in self.log.calls:
+                call = record.GeminiToolCall(id, name, requested.args, status="executing")
+                self._add_call(call)
         self.model = message.model or self.model
         self.context_tokens = record.find_context_size(message.tokens) or self.context_tokens
 
@@ -268,7 +265,9 @@ class GeminiReader(ThreadReader):
         """Go back to before a message; it and all after it is dropped."""
         self.replay = None
         node = self.nodes.get(id)
-        self._leave_entries(self.view.cut_from(node) if node else self.view.cut_all())
+        position = next((i for i, n in enumerate(self.shown) if n is node), 0)
+        self._leave_entries(self.shown[position:])
+        del self.shown[position:]
 
     def _leave_entries(self, nodes: Iterable[view.ViewedMessage]) -> None:
         for node in nodes:
@@ -277,54 +276,45 @@ class GeminiReader(ThreadReader):
     def _replace_messages(self, messages: list[record.GeminiMessage]) -> None:
         """Replace the list of messages: compacted, cut back, or only written again."""
         self.replay = None
-        parsed_messages = [
-            view.parse_message(m) for m in messages if m.id and m.type in ("user", "gemini")
-        ]
-        nodes = [self.nodes.get(seen.message.id) for seen in parsed_messages]
-        if copies := self.view.find_copies(parsed_messages, nodes):
-            for parsed, originals in zip(parsed_messages, copies, strict=True):
+        listed = [view.parse_message(m) for m in messages if m.id and m.type in ("user", "gemini")]
+        nodes = [self.nodes.get(parsed.message.id) for parsed in listed]
+        if copies := view.find_copies(self.shown, listed, nodes):
+            for parsed, originals in zip(listed, copies, strict=True):
                 self.nodes[parsed.message.id] = originals[-1]
-            kept = [node for originals in copies for node in originals]
             self._leave_entries(node for node in nodes if node is not None)
-            self.view.set_nodes(kept)
+            self._show(node for originals in copies for node in originals)
             return
-        finder, compacted = self.view.create_finder(), False
+        finder, compacted = view.CopyFinder(self.shown), False
         ordered: list[view.ViewedMessage | view.ParsedMessage] = []
-        for parsed, node in zip(parsed_messages, nodes, strict=True):
+        for parsed, node in zip(listed, nodes, strict=True):
             compacted = compacted or (parsed.summary and node is None)
-            originals_found = (
-                finder.pass_node(node) if node else finder.find_originals(parsed, last=compacted)
-            )
-            if originals_found:
-                self.nodes[parsed.message.id] = originals_found[-1]
-            ordered.extend(originals_found or [parsed])
+            if node:
+                finder.pass_node(node)
+            found = [node] if node else finder.find_originals(parsed, last=compacted)
+            if found:
+                self.nodes[parsed.message.id] = found[-1]
+            ordered.extend(found or [parsed])
         kept = [item for item in ordered if isinstance(item, view.ViewedMessage)]
         if not compacted:
-            compacted = self._cut_missing(
-                kept, [i for i in ordered if isinstance(i, view.ParsedMessage)]
-            )
-        self.view.set_nodes(
+            new = [item for item in ordered if isinstance(item, view.ParsedMessage)]
+            compacted = self._cut_missing(kept, new)
+        self._show(
             i if isinstance(i, view.ViewedMessage) else self._add_listed(i, compacted)
             for i in ordered
         )
-        if compacted:
-            self._record_kept_from(kept)
+        last = next((e for e in reversed(self.entries) if e.kind == "compaction"), None)
+        if compacted and last is not None:
+            put(last, "kept_from", min((i for n in kept for i in n.entries), default=-1) + 1)
         self.after_summary = False
+
+    def _show(self, nodes: Iterable[view.ViewedMessage]) -> None:
+        """Replace the messages in view; each of them is kept once."""
+        self.shown = list({id(node): node for node in nodes}.values())
 
     def _add_listed(self, parsed: view.ParsedMessage, compacted: bool) -> view.ViewedMessage:
         """Add a message of a new list: after a compaction, only its summary counts."""
         self.id, self.at = parsed.message.id, parsed.message.timestamp
-        if parsed.summary or not compacted:
-            return self._add_node(parsed)
-        node = view.ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
-        self.nodes[parsed.message.id] = node
-        return node
-
-    def _record_kept_from(self, kept: list[view.ViewedMessage]) -> None:
-        last = next((e for e in reversed(self.entries) if e.kind == "compaction"), None)
-        first = min((i for node in kept for i in node.entries), default=-1)
-        if last is not None:
-            put(last, "kept_from", first + 1)
+        return self._add_node(parsed, is_read=parsed.summary or not compacted)
 
     def _cut_missing(self, kept: list[view.ViewedMessage], new: list[view.ParsedMessage]) -> bool:
         """Drop what is missing from the list: a branch is dropped, a single prompt is kept.
@@ -332,7 +322,7 @@ class GeminiReader(ThreadReader):
         Gemini CLI removes a cancelled or failed prompt from the list with all its work, which
         was done all the same. Returns whether the beginning was removed.
         """
-        before = self.view.nodes
+        before = self.shown
         staying = {id(node) for node in kept}
         self.left.difference_update(i for node in kept for i in node.entries)
         removed = [i for i, n in enumerate(before) if n.prompt and id(n) not in staying]

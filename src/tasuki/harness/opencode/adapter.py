@@ -64,9 +64,8 @@ class Opencode(ProgramHarness):
             database, id = _split_path(path)
             if database is None:
                 return build_head(self.read(path), file)
-            return store.query_database(
-                database, path, lambda db: heads.build_session_head(db, id, file)
-            )
+            build = heads.build_session_head
+            return store.query_database(database, path, lambda db: build(db, id, file))
         except (ThreadUnreadable, ThreadNotFound):
             return None
 
@@ -80,7 +79,8 @@ class Opencode(ProgramHarness):
         if not id:
             id = _find_only_session(database)
             path = database / id
-        stored = store.query_database(database, path, lambda db: _load_stored_session(db, id))
+        load = store.load_whole_session
+        stored = store.query_database(database, path, lambda db: load(db, id))
         if stored is None:
             raise ThreadUnreadable(
                 f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
@@ -140,7 +140,7 @@ class Opencode(ProgramHarness):
         texts: list[str] = []
         steps: list[_OpencodeAnswerPart] = []
         failed: _OpencodeAnswerError | None = None
-        id = fork = ""
+        id = fork = error = ""
         for event in decode_lines(split_output(output), _EVENT):
             fork = event.sessionID or fork
             if event.part.messageID not in ("", id):
@@ -151,24 +151,20 @@ class Opencode(ProgramHarness):
                 steps.append(event.part)
             elif event.type == "error":
                 failed = event.error or _OpencodeAnswerError()
+                error = failed.data.message or failed.name or "an error without a message"
         cut = bool(steps) and steps[-1].reason == "length"
-        error = (
-            (failed.data.message or failed.name or "an error without a message") if failed else ""
-        )
         price = sum(step.cost for step in steps)
         fork = fork or _find_fork(request)
+        delete = (self.program, "session", "delete", fork)
+        used = [step.tokens for step in steps]
         return protocol.AskAnswer(
             text="" if error or cut else "\n".join(texts),
-            input_tokens=sum(
-                s.tokens.input + s.tokens.cache.read + s.tokens.cache.write for s in steps
-            ),
-            output_tokens=sum(s.tokens.output for s in steps),
+            input_tokens=sum(one.input + one.cache.read + one.cache.write for one in used),
+            output_tokens=sum(one.output for one in used),
             price=round(price, 6) if price else None,
             aborted=bool(failed and failed.name == "MessageAbortedError"),
             error=error or (plans.CUT_OFF if cut else ""),
-            remove=(self.program, "session", "delete", fork)
-            if fork not in ("", request.thread.id)
-            else (),
+            remove=delete if fork not in ("", request.thread.id) else (),
         )
 
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
@@ -195,12 +191,6 @@ def _split_path(path: Path) -> tuple[Path | None, str]:
             raise ThreadUnreadable(f"{path}: {path.parent} is not a database of opencode.")
         return path.parent, path.name
     return (path, "") if store.is_database(path) else (None, "")
-
-
-def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | None:
-    if stored := store.load_session(db, id):
-        stored.rows = store.load_rows(db, id)
-    return stored
 
 
 def _find_only_session(database: Path) -> str:
@@ -263,32 +253,25 @@ _EVENT = msgspec.json.Decoder(_OpencodeAnswerEvent)
 
 
 def _find_fork(request: protocol.AskRequest) -> str:
-    """Find the fork that was asked, by the question in it.
-
-    It has no name before the model speaks.
-    """
-    path = Path(request.thread.path)
+    """Find the fork that was asked, by the question in it: it has no name before the model speaks."""
     database = _find_database(request)
     if database is None:
         return ""
-    try:
-        since = os.stat(request.scratch).st_ctime_ns // 1_000_000 - 60_000
-        return store.query_database(
-            database, path, lambda db: _find_session_with_question(db, request, since)
-        )
-    except (OSError, ThreadUnreadable):
-        return ""
-
-
-def _find_session_with_question(db: "Connection", request: protocol.AskRequest, since: int) -> str:
-    """Find the session, created since then, that holds the question; never the thread itself."""
     question = request.question.strip()
     query = (
         "SELECT p.session_id, p.data FROM session s JOIN part p ON p.session_id = s.id"
         " WHERE s.time_created >= ? AND s.id <> ? ORDER BY s.time_created DESC"
     )
-    for id, data in db.execute(query, (since, request.thread.id)):
-        for part in decode_lines((repair_line(data),), record.PART):
-            if part.type == "text" and (part.text or "").strip() == question:
-                return store.decode_text(id)
-    return ""
+
+    def find_session(db: "Connection") -> str:
+        for id, data in db.execute(query, (since, request.thread.id)):
+            for part in decode_lines((repair_line(data),), record.PART):
+                if part.type == "text" and (part.text or "").strip() == question:
+                    return store.decode_text(id)
+        return ""
+
+    try:
+        since = os.stat(request.scratch).st_ctime_ns // 1_000_000 - 60_000
+        return store.query_database(database, Path(request.thread.path), find_session)
+    except (OSError, ThreadUnreadable):
+        return ""

@@ -22,8 +22,6 @@ class OpencodeCache(Struct, frozen=True, gc=False):
 
 
 class OpencodeTokens(Struct, frozen=True, gc=False):
-    """Tokens of one request."""
-
     input: int = 0
     output: int = 0
     reasoning: int = 0
@@ -78,8 +76,6 @@ class OpencodeToolState(Struct, frozen=True, gc=False):
 
 
 class OpencodeMetadata(Struct, frozen=True, gc=False):
-    """What the built-in tools record about their results."""
-
     exit: int | None = None
     sessionId: str = ""
     interrupted: bool = False
@@ -138,8 +134,6 @@ class OpencodeExport(Struct, frozen=True, gc=False):
 
 
 class OpencodeExportedMessage(Struct, frozen=True, gc=False):
-    """One message of an export."""
-
     info: Raw
     parts: list[Raw] = []
 

@@ -9,7 +9,7 @@ file must not be written (`readonly_shm`).
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,18 +89,17 @@ def query_database(path: Path, name: Path, query: Callable[["Connection"], T]) -
                 break
         except OSError as exc:
             raise ThreadUnreadable(f"Cannot read {name}: {exc.strerror}.") from exc
-    raise ThreadUnreadable(_explain_failure(name, str(problem or CHANGES))) from problem
-
-
-def _explain_failure(name: Path, problem: str) -> str:
-    if "no such" in problem:
-        return f"{name}: the database holds no threads of an opencode known here ({problem})."
-    if "locked" in problem or "changes" in problem:
-        return f"{name}: the database is in use ({problem}). Try again."
-    return (
-        f"{name}: the database cannot be read ({problem}). If opencode can still open it, hand off "
-        "an export: opencode export SESSION > thread.json"
-    )
+    why = str(problem or CHANGES)
+    if "no such" in why:
+        what = f"holds no threads of an opencode known here ({why})."
+    elif "locked" in why or "changes" in why:
+        what = f"is in use ({why}). Try again."
+    else:
+        what = (
+            f"cannot be read ({why}). If opencode can still open it, hand off an export: "
+            "opencode export SESSION > thread.json"
+        )
+    raise ThreadUnreadable(f"{name}: the database {what}") from problem
 
 
 @contextmanager
@@ -119,13 +118,11 @@ def _open_database(path: Path) -> Iterator["Connection"]:
         yield db
 
 
-@contextmanager
-def _connect(path: Path, mode: str) -> Iterator["Connection"]:
+def _connect(path: Path, mode: str) -> AbstractContextManager["Connection"]:
     import sqlite3
 
     uri = f"{path.as_uri()}?{mode}"
-    with closing(sqlite3.connect(uri, PATIENCE, uri=True, isolation_level=None)) as db:
-        yield db
+    return closing(sqlite3.connect(uri, PATIENCE, uri=True, isolation_level=None))
 
 
 @contextmanager
@@ -276,6 +273,13 @@ def encode_data(value: object) -> bytes:
 
 
 # -- rows ----------------------------------------------------------------------------------
+
+
+def load_whole_session(db: "Connection", id: str) -> StoredSession | None:
+    """Load one session by its id, with its rows."""
+    if stored := load_session(db, id):
+        stored.rows = load_rows(db, id)
+    return stored
 
 
 def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:

@@ -28,8 +28,6 @@ _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
 class PiBlock(Struct, gc=False):
-    """A piece of a message."""
-
     type: str = ""
     text: str = ""
     id: str = ""
@@ -38,8 +36,6 @@ class PiBlock(Struct, gc=False):
 
 
 class PiUsage(Struct, gc=False):
-    """Tokens of one request."""
-
     input: int = 0
     output: int = 0
     cacheRead: int = 0

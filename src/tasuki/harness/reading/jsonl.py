@@ -9,7 +9,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -193,9 +193,7 @@ class ThreadLines:
                 self.broken = [b for b in self.broken if b.line not in begun]
         else:
             begun, found = range(self.number, self.number), split_records(line)
-        if found.records == [
-            line.strip() + b"\n"
-        ]:  # A whole record, of another kind than expected.
+        if found.records == [line.strip() + b"\n"]:  # It is whole, and of another kind.
             self.note_broken(reason)
             return
         self._recovered.extend(found.records)
@@ -243,11 +241,9 @@ class ThreadLines:
         ]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
-        if self._repaired:
+        if count := len(self._repaired):
             numbers = ", ".join(map(str, self._repaired[:6]))
-            notes.append(
-                f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}"
-            )
+            notes.append(f"{count} damaged line(s) repaired, nothing is lost: {numbers}")
         return ReadReport(
             lines=self.number,
             bytes=self.bytes,
@@ -265,9 +261,7 @@ def _is_whole(line: bytes) -> bool:
 def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
     """Merge the reports of several files into one."""
     reports = list(reports)
-    unknown: Counter[str] = Counter()
-    for report in reports:
-        unknown.update(report.unknown)
+    unknown = sum((Counter(report.unknown) for report in reports), Counter())
     return ReadReport(
         lines=sum(r.lines for r in reports),
         bytes=sum(r.bytes for r in reports),
@@ -388,11 +382,9 @@ def decode_line(decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
     try:
         return decoder.decode(line)
     except UNDECODABLE:
-        pass
-    try:
-        return decoder.decode(repair_line(line))
-    except UNDECODABLE:
-        return None
+        with suppress(*UNDECODABLE):
+            return decoder.decode(repair_line(line))
+    return None
 
 
 def split_output(output: str) -> list[bytes]:
@@ -449,13 +441,9 @@ def scan_folder(folder: str | Path) -> list[os.DirEntry[str]]:
 def list_thread_files(entries: Iterable[os.DirEntry[str]]) -> Iterator[ThreadFile]:
     """Yield those files that exist and are not empty, as thread files."""
     for entry in entries:
-        try:
-            stat = entry.stat()
-        except OSError:
-            continue
-        if stat.st_size:
-            path = Path(entry.path)
-            yield ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
+        with suppress(OSError):
+            if (stat := entry.stat()).st_size:
+                yield ThreadFile(Path(entry.path), stat.st_mtime, stat.st_size)
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:

@@ -117,12 +117,9 @@ def read_both(path: Path, most: int = 4 << 20) -> str:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), most, 0)
-            data += (
-                os.pread(file.fileno(), min(most, size - most), max(most, size - most))
-                if size > most
-                else b""
-            )
+            data = file.read(most)
+            file.seek(max(most, size - most))
+            data += file.read(most)
     except OSError:
         return ""
     return data.decode("utf-8", "replace")

@@ -40,8 +40,6 @@ _SPEAKERS: dict[str, Speaker] = {"User": "user", "Assistant": "agent", "Agent": 
 
 
 class _SpeakerTurn(Struct):
-    """The speaker of a turn, and its time."""
-
     speaker: Speaker = ""
     at: str = ""
     line: int = 0
