@@ -55,15 +55,12 @@ def may_have_threads(name: str) -> bool:
     if name not in _HOMES:
         return True
     variable, folder = _HOMES[name]
-    if os.environ.get(variable):
-        return True
     try:
-        os.lstat(find_home_folder() / folder)
+        return bool(os.environ.get(variable) or os.lstat(find_home_folder() / folder))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True  # The adapter notes that it cannot be read.
-    return True
 
 
 def list_names() -> tuple[str, ...]:
@@ -250,18 +247,13 @@ class _GuardedAdapter:
             raise
         except Exception as error:
             raise ThreadUnreadable(
-                f"The harness {self._adapter.name!r} failed on {path}: {_describe_error(error)}. "
+                f"The harness {self._adapter.name!r} failed on {path}: {type(error).__name__}: {error}. "
                 "Report it to the maintainers of the package that adds it."
             ) from error
 
     def _report_mistake(self, action: str, error: Exception) -> None:
-        _warn_once(
-            f"The harness {self._adapter.name!r} could not {action}: {_describe_error(error)}."
-        )
-
-
-def _describe_error(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {error}"
+        _warn_once(f"The harness {self._adapter.name!r} could not {action}: {what}.")
 
 
 @cache

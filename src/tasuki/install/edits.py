@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from tasuki.config import json_text, toml_text
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
+from tasuki.text_safety import count_same
 
 
 class InstalledAddition(Struct, frozen=True):
@@ -68,15 +69,13 @@ def find_own_values(text: str, addition: Addition) -> list[Any]:
     if isinstance(addition, OwnFile) or not text.strip("\ufeff \t\r\n"):
         return []
     if isinstance(addition, TomlTable):
-        return (
-            [toml_text.find_value(text, addition.keys)]
-            if _check_table_state(text, addition) != "add"
-            else []
-        )
+        value = toml_text.find_value(text, addition.keys)
+        return [] if value is None else [value]
+    holder = json_text.find_value(text, addition.keys)
+    own_nodes = _find_marked(text, holder, addition.mark)
     if addition.name:
         member = json_text.find_value(text, (*addition.keys, addition.name))
-        return [json_text.read_value(text, member)] if member else []
-    own_nodes = _find_marked(text, json_text.find_value(text, addition.keys), addition.mark)
+        own_nodes = [member] if member else []
     return [json_text.read_value(text, node) for node in own_nodes]
 
 
@@ -99,17 +98,14 @@ def remove_addition(text: str, installed: InstalledAddition) -> tuple[str | None
     if installed.kind == "file":
         return (None, text) if installed.mark in text else (text, "")
     left = _cut_exact_text(text, installed)
-    if left is None:
-        left = (
-            _remove_entry(text, installed)
-            if installed.kind == "json"
-            else toml_text.remove_table(text, installed.keys)
-            if _is_own_table(text, installed.keys, installed.mark)
-            else text
-        )
-    if left == text:
-        return text, ""
-    return left, _find_removed_part(text, left)
+    if left is None and installed.kind == "json":
+        left = _remove_entry(text, installed)
+    elif left is None:
+        is_own = _is_own_table(text, installed.keys, installed.mark)
+        left = toml_text.remove_table(text, installed.keys) if is_own else text
+    # It was cut out in one piece.
+    start = count_same(text, left)
+    return left, text[start : start + len(text) - len(left)]
 
 
 def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
@@ -125,26 +121,16 @@ def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
             toml_text.parse_toml(left)
         elif left.strip():
             json_text.parse_json(left)
-            if not installed.name and _count_own_elements(left, installed) >= _count_own_elements(
-                text, installed
-            ):
+            holders = (json_text.find_value(one, installed.keys) for one in (text, left))
+            before, after = (
+                len(_find_marked(one, holder, installed.mark))
+                for one, holder in zip((text, left), holders, strict=True)
+            )
+            if not installed.name and after >= before:
                 return None  # the same text in another list
     except (json_text.NotJson, toml_text.NotToml):
         return None
     return left
-
-
-def _count_own_elements(text: str, installed: InstalledAddition) -> int:
-    """Count tasuki's own elements at the place of an installed addition."""
-    return len(_find_marked(text, json_text.find_value(text, installed.keys), installed.mark))
-
-
-def _find_removed_part(before: str, after: str) -> str:
-    """Find the part that was cut out of a text in one piece."""
-    start = 0
-    while start < len(after) and before[start] == after[start]:
-        start += 1
-    return before[start : start + len(before) - len(after)]
 
 
 # -- tables ----------------------------------------------------------------------------
@@ -156,10 +142,8 @@ def _check_table_state(text: str, addition: TomlTable) -> str:
     if not _is_own_table(text, addition.keys, addition.mark):
         return "foreign"
     wanted, _ = toml_text.add_table("", addition.keys, addition.body)
-    is_same = toml_text.find_value(text, addition.keys) == toml_text.find_value(
-        wanted, addition.keys
-    )
-    return "there" if is_same else "replace"
+    found = [toml_text.find_value(one, addition.keys) for one in (text, wanted)]
+    return "there" if found[0] == found[1] else "replace"
 
 
 def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
@@ -197,13 +181,11 @@ def _remove_entry(text: str, installed: InstalledAddition) -> str:
         holder = json_text.find_value(text, installed.keys)
         if holder is None:
             break
+        member = holder.find_child(installed.name) if installed.name else None
+        matches = _find_marked(text, holder, installed.mark)
         if installed.name:
-            member = holder.find_child(installed.name)
-            matches = (
-                [member] if member and installed.mark in text[member.start : member.end] else []
-            )
-        else:
-            matches = _find_marked(text, holder, installed.mark)
+            is_own = member and installed.mark in text[member.start : member.end]
+            matches = [member] if member and is_own else []
         if not matches:
             break
         inner, outer = _narrow_to_own_part(text, matches[0], holder, installed.mark)
@@ -228,10 +210,8 @@ def _narrow_to_own_part(
 def _remove_empty_holders(text: str, keys: tuple[str, ...]) -> str:
     """Return the text without the objects and lists on the way that are empty now."""
     for depth in range(len(keys), 0, -1):
-        node, holder = (
-            json_text.find_value(text, keys[:depth]),
-            json_text.find_value(text, keys[: depth - 1]),
-        )
+        node = json_text.find_value(text, keys[:depth])
+        holder = json_text.find_value(text, keys[: depth - 1])
         if node is None or holder is None or node.kind == "scalar" or node.children:
             break
         if text[node.start + 1 : node.end - 1].strip():

@@ -126,9 +126,8 @@ def _write_temporary(path: str, content: bytes | None, created: list[str]) -> tu
         with os.fdopen(number, "wb") as stream:
             stream.write(content)
             stream.flush()
-            os.fchmod(
-                stream.fileno(), _choose_mode(target, PRIVATE if path.endswith(SETTINGS) else 0o644)
-            )
+            default = PRIVATE if path.endswith(SETTINGS) else 0o644
+            os.fchmod(stream.fileno(), _choose_mode(target, default))
             os.fsync(stream.fileno())
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
@@ -165,16 +164,12 @@ def _replace_prepared(
             done.append((path, target))
     except OSError:
         for path, target in done:
-            _restore_content(target, before[path])
+            with suppress(OSError):
+                if (content := before[path]) is None:
+                    os.unlink(target)
+                else:
+                    Path(target).write_bytes(content)
         raise
-
-
-def _restore_content(target: str, content: bytes | None) -> None:
-    with suppress(OSError):
-        if content is None:
-            os.unlink(target)
-        else:
-            Path(target).write_bytes(content)
 
 
 def remove_lock(folder: Path) -> None:

@@ -177,9 +177,8 @@ class Installer:
         It comes from an older version, or from an extra that is gone.
         """
         wanted = {build_installed_addition(addition).identity for addition in additions}
-        return [
-            put.what for put in _InstallWork(self.data, harness).puts if put.identity not in wanted
-        ]
+        work = _InstallWork(self.data, harness)
+        return [put.what for put in work.puts if put.identity not in wanted]
 
     def apply_plan(
         self,
@@ -232,23 +231,12 @@ class _InstallWork:
     def _load_record(self) -> InstallRecord:
         content = self.before[self.record_path] = read_content(self.record_path)
         try:
-            return (
-                InstallRecord()
-                if content is None
-                else msgspec.json.decode(content, type=InstallRecord)
-            )
+            return msgspec.json.decode(b"{}" if content is None else content, type=InstallRecord)
         except UNDECODABLE:
-            self.damaged = self._choose_damaged_name()
+            base = f"{self.record_path}.damaged"
+            names = (f"{base}-{number}" if number else base for number in itertools.count())
+            self.damaged = next(name for name in names if not os.path.lexists(name))
             return InstallRecord()  # the marks tell what is ours
-
-    def _choose_damaged_name(self) -> str:
-        """Choose where the damaged record is kept.
-
-        That is `installed.json.damaged`, with a number where there is one already.
-        """
-        base = f"{self.record_path}.damaged"
-        names = (f"{base}-{number}" if number else base for number in itertools.count())
-        return next(name for name in names if not os.path.lexists(name))
 
     def read_text(self, path: str) -> str | None:
         """Return what a file shall hold, as far as it is worked out; None for no file."""
@@ -332,10 +320,9 @@ class _InstallWork:
         whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
         files = {path: content for path, content in whole.items()
                  if content != self.before[path] and path not in by_hand}  # fmt: skip
-        others = {
-            name: puts for name, puts in self.record.harnesses.items() if name != self.harness
-        }
-        self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
+        self.record.harnesses.pop(self.harness, None)
+        if self.puts:
+            self.record.harnesses[self.harness] = self.puts
         if self.record.harnesses or self.damaged:
             files[self.record_path] = _encode_record(self.record)
         elif self.before[self.record_path] is not None:
