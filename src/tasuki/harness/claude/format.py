@@ -7,7 +7,7 @@ what is unusual.
 
 import re
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,8 +15,6 @@ from msgspec import Raw, Struct
 from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
-
-Results = TypeVar("Results")
 
 SKIPPED = frozenset(
     "progress file-history-snapshot file-history-delta last-prompt mode permission-mode "
@@ -174,17 +172,6 @@ class ClaudeReplyLine(Struct, gc=False):
 
 
 class ClaudeResultBlock(Struct, gc=False):
-    tool_use_id: str
-    type: Literal["tool_result"]
-    content: str | list[ClaudePart] | None = None
-    is_error: bool | None = None
-
-
-class ClaudeResults(Struct, gc=False):
-    content: list[ClaudeResultBlock]
-
-
-class ClaudeLeftBlock(Struct, gc=False):
     """A result whose content is not decoded."""
 
     tool_use_id: str
@@ -193,16 +180,16 @@ class ClaudeLeftBlock(Struct, gc=False):
     is_error: bool | None = None
 
 
-class ClaudeLeftResults(Struct, gc=False):
-    content: list[ClaudeLeftBlock]
+class ClaudeResults(Struct, gc=False):
+    content: list[ClaudeResultBlock]
 
 
-class ClaudeResultLine(Struct, Generic[Results], gc=False):
+class ClaudeResultLine(Struct, gc=False):
     """A user line that holds results of tools and nothing else."""
 
     parentUuid: str
     type: Literal["user"]
-    message: Results
+    message: ClaudeResults
     uuid: str
     timestamp: str
     version: str = ""
@@ -230,8 +217,8 @@ class ClaudeCopy(Struct):
 
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
-RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
-LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
+RESULTS = msgspec.json.Decoder(ClaudeResultLine)
+CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 FILE = msgspec.json.Decoder(ClaudeFile)
 TEXT = msgspec.json.Decoder(str)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -44,7 +43,7 @@ class ClaudeReader(ClaudeUserRows):
             ThreadLines(path, follows=follows), ClaudeCallLog(path, leaves_outputs=leaves_outputs)
         )
         self.jumps = self.tree.jumps
-        self.ready = False
+        self.leaves_outputs, self.ready = leaves_outputs, False
         """The first lines are decoded as a whole until id and folder are known."""
         self.branch = ""
         self.summaries: list[tuple[str, str]] = []
@@ -52,7 +51,7 @@ class ClaudeReader(ClaudeUserRows):
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
-            b'user","me': self._leave_result_line if leaves_outputs else self._read_result_line,
+            b'user","me': self._read_result_line,
             b'progress"': self._skip_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
@@ -108,7 +107,7 @@ class ClaudeReader(ClaudeUserRows):
                 log.add_reply(parsed, block.text, offset, node, message.id)
         return True
 
-    def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine[Any]) -> bool:
+    def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine) -> bool:
         """Place a line in the tree; False for one that was read before."""
         uuids = self.uuids
         if hash(parsed.parentUuid) != uuids[-1]:
@@ -123,10 +122,7 @@ class ClaudeReader(ClaudeUserRows):
         return self.ready and not may_be_damaged(line)
 
     def _read_result_line(self, line: bytes) -> bool:
-        """Read a line of results alone.
-
-        Their copy for the screen, which follows them, is not decoded.
-        """
+        """Read a line of results alone; their copy for the screen behind them is not decoded."""
         cut = self._find_copy(line, _RESULT)
         try:
             parsed = record.RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
@@ -134,40 +130,33 @@ class ClaudeReader(ClaudeUserRows):
             return False
         if parsed.isSidechain or not self.ready:
             return False
+        blocks = parsed.message.content
+        if self.leaves_outputs and len(blocks) == 1 and self._leave_result(line, blocks[0]):
+            self.tree.add_line(parsed.uuid, parsed.parentUuid)
+            self._record_state(parsed)
+            return True
+        try:
+            outputs = [record.extract_text(record.CONTENT.decode(b.content)) for b in blocks]
+        except UNDECODABLE:
+            return False
         if not self._place_line(parsed):
             return True
         self._record_state(parsed)
-        for block in parsed.message.content:
-            output = block.content
-            if output.__class__ is not str:
-                output = record.extract_text(output)
+        for block, output in zip(blocks, outputs, strict=True):
             self.log.add_result(block.tool_use_id, output, block.is_error, parsed, self.offset)
         return True
 
-    def _leave_result_line(self, line: bytes) -> bool:
-        """Read a line of results, and leave the text of a single one in the file."""
-        cut = self._find_copy(line, _RESULT)
-        try:
-            parsed = record.LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
-        except UNDECODABLE:
-            return False
-        blocks = parsed.message.content
-        if parsed.isSidechain or not self.ready or len(blocks) != 1:
-            return self._read_result_line(line)
-        block = blocks[0]
+    def _leave_result(self, line: bytes, block: record.ClaudeResultBlock) -> bool:
+        """Leave the text of a result in the file; False where it is needed now, or is elsewhere."""
         size = len(memoryview(block.content))
         start = line.find(_TEXT_KEY, line.find(_CONTENT_KEY)) + len(_TEXT_KEY) - 1
-        if (
-            block.is_error
-            or size <= 2
-            or not line.startswith(bytes(block.content), start)  # It is elsewhere, or no text.
-            or line.startswith(_SPECIAL, start)
-            or not self.log.leave_unread(block.tool_use_id, self.offset + start, size)
-        ):
-            return self._read_result_line(line)
-        self.tree.add_line(parsed.uuid, parsed.parentUuid)
-        self._record_state(parsed)
-        return True
+        is_plain = (
+            not block.is_error
+            and size > 2
+            and line.startswith(bytes(block.content), start)
+            and not line.startswith(_SPECIAL, start)
+        )
+        return is_plain and self.log.leave_unread(block.tool_use_id, self.offset + start, size)
 
     def _find_copy(self, line: bytes, mark: bytes) -> int:
         """Find where the copy of a result for the screen begins, for what it alone says of the call.
@@ -181,7 +170,7 @@ class ClaudeReader(ClaudeUserRows):
         return cut
 
     def _record_state(
-        self, line: record.ClaudeReplyLine | record.ClaudeResultLine[Any] | record.ClaudeLine
+        self, line: record.ClaudeReplyLine | record.ClaudeResultLine | record.ClaudeLine
     ) -> None:
         """Keep what shows the state at the end."""
         self.updated = line.timestamp or self.updated

@@ -5,7 +5,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
@@ -53,7 +52,7 @@ _PERSISTED = compile_pattern(
 )
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
-ResultLine = record.ClaudeLine | record.ClaudeResultLine[Any]
+ResultLine = record.ClaudeLine | record.ClaudeResultLine
 AnyLine = ResultLine | record.ClaudeReplyLine
 
 
