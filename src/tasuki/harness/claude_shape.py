@@ -34,7 +34,7 @@ class HookFile(Struct, frozen=True):
 
     def build_hook(
         self, event: str, command: str, seconds: int, purpose: str,
-        mark: str = integration.HOOK_MARK, *, suffix: str = "", matcher: str = "",
+        mark: str = integration.HOOK_MARK, suffix: str = "", matcher: str = "",
     ) -> JsonEntry:  # fmt: skip
         """Build a hook that runs a command with a mark in it, for some sources of its event."""
         assert mark in command, command
@@ -68,16 +68,13 @@ class HookFile(Struct, frozen=True):
         Each is an event, the matcher of its source and a shell pattern of payloads; the last two
         may be empty.
         """
-        mark, found = integration.COMPACTION_MARK, []
+        mark, seconds, found = integration.COMPACTION_MARK, integration.COMPACTION_SECONDS, []
         for event, matcher, pattern in hooks:
             check = f"case $p in {pattern}) ;; *) false;; esac" if pattern else ""
             command = integration.build_compaction_hook(tasuki, self.harness, check)
-            purpose, seconds = f"a hook at a compaction ({event})", integration.COMPACTION_SECONDS
-            found.append(
-                self.build_hook(
-                    event, command, seconds, purpose, mark, suffix="-compaction", matcher=matcher
-                )
-            )
+            purpose = f"a hook at a compaction ({event})"
+            hook = self.build_hook(event, command, seconds, purpose, mark, "-compaction", matcher)
+            found.append(hook)
         return tuple(found)
 
     def list_fleet_hooks(
@@ -85,11 +82,9 @@ class HookFile(Struct, frozen=True):
     ) -> tuple[Addition, ...]:
         """List a hook for each of these events, which passes it to tasuki's hook script."""
         command = build_fleet_hook(hook, self.harness)
-        purpose = "a hook that tells tasuki's server: {}"
+        purpose = "a hook that tells tasuki's server: "
         return tuple(
-            self.build_hook(
-                event, command, seconds, purpose.format(event), FLEET_MARK, suffix="-fleet"
-            )
+            self.build_hook(event, command, seconds, purpose + event, FLEET_MARK, "-fleet")
             for event in events
         )
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from tasuki.harness import protocol
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.optional import ThreadFollower
 from tasuki.harness.plans import plan_with_brief
 from tasuki.harness.reading.credentials import find_credentials
 from tasuki.harness.reading.heads import HeadReader
@@ -24,6 +25,7 @@ class ProgramHarness:
     head: type[HeadReader]
     prefix: ClassVar[str] = ""
     """Begins the names of its classes: `Codex` for `CodexReader`, `CodexIntegration`, `CodexControl`."""
+    reader: ClassVar[str] = "*Reader"
     ready: str
     """Matches the screen once it takes input."""
     facts: ClassVar[protocol.HarnessFacts] = protocol.HarnessFacts()
@@ -52,8 +54,12 @@ class ProgramHarness:
         return self.head(file).read()
 
     def read(self, path: Path) -> Thread:
-        thread: Thread = self.load("read", "*Reader")(path).read()
-        return thread
+        return self.build_reader(path).read()
+
+    def build_reader(self, *what: object, **how: bool) -> ThreadFollower:
+        """Build the reader of a thread, from `read.py`."""
+        reader: ThreadFollower = self.load("read", self.reader)(*what, **how)
+        return reader
 
     def format_skill_command(self, skill: str) -> str:
         return f"{self.skill_mark}{skill}"

@@ -72,8 +72,7 @@ class Claude(ProgramHarness):
         return running
 
     def follow(self, path: Path) -> ThreadFollower:
-        follower: ThreadFollower = self.load("read", "*Reader")(path, follows=True)
-        return follower
+        return self.build_reader(path, follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file, and the long outputs of tools that are in files beside it."""
@@ -83,8 +82,7 @@ class Claude(ProgramHarness):
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""
-        thread: Thread = self.load("read", "*Reader")(path, leaves_outputs=True).read()
-        return thread
+        return self.build_reader(path, leaves_outputs=True).read()
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".claude" / "skills", get_home() / "skills")

@@ -202,10 +202,8 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
     if payload.get("agent_id"):
         return None
     if call.event == "PreCompact":
-        words, by_user = (
-            get_text(payload, "custom_instructions"),
-            payload.get("trigger") == "manual",
-        )
+        words = get_text(payload, "custom_instructions")
+        by_user = payload.get("trigger") == "manual"
         return replace(call, kind="compacting", text=words, by_user=by_user)
     return call if call.event == "SessionStart" and payload.get("source") == "compact" else None
 
@@ -235,26 +233,15 @@ class ClaudeControl(BaseControl):
     def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
         if "hook_event_name" not in payload:
             return _parse_status(payload)
-        event, name = (
-            claude_shape.parse_event(payload, KINDS, "prompt_id"),
-            payload["hook_event_name"],
-        )
-        if event is None:
-            return None
-        waits = event.kind == "waiting"
-        if (
-            waits
-            and name != "PermissionRequest"
-            and get_text(payload, "notification_type") not in ASKS
-        ):
+        event = claude_shape.parse_event(payload, KINDS, "prompt_id")
+        name, notice = payload["hook_event_name"], get_text(payload, "notification_type")
+        waits = event is not None and event.kind == "waiting"
+        if event is None or (waits and name != "PermissionRequest" and notice not in ASKS):
             return None  # It only says that it is idle.
         message = get_text(payload, "message") if waits else ""
         tasks = payload.get("background_tasks") if event.kind == "idle" else None
-        running = (
-            [_describe_task(one) for one in tasks[:MOST_RUNNING]]
-            if isinstance(tasks, list)
-            else None
-        )
+        told = tasks[:MOST_RUNNING] if isinstance(tasks, list) else None
+        running = None if told is None else tuple(map(_describe_task, told))
         failed = name == "StopFailure"
         return replace(
             event,
@@ -263,7 +250,7 @@ class ClaudeControl(BaseControl):
             permission=get_text(payload, "permission_mode"),
             text=message or event.text,
             question=parse_question(payload, event.question),
-            running=None if running is None else tuple(running),
+            running=running,
         )
 
     def format_reply(self, event: protocol.AgentEvent, reply: protocol.HookReply) -> str:

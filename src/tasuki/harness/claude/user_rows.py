@@ -80,12 +80,8 @@ class ClaudeUserRows(ThreadReader):
     def _on_user(self, line: record.ClaudeLine) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            kept = self._find_kept()
-            put(
-                self.add_entry("compaction", record.extract_text(content), "harness"),
-                "kept_from",
-                kept,
-            )
+            kept, text = self._find_kept(), record.extract_text(content)
+            put(self.add_entry("compaction", text, "harness"), "kept_from", kept)
             return
         if isinstance(content, str):
             self._add_user_text(line, content)

@@ -285,11 +285,9 @@ class CopilotReader(ThreadReader):
         self.log.background.record_end(data.call_id, failed=failed)
 
     def _on_notification(self, data: record.CopilotData) -> None:
-        ended = (
-            data.kind
-            if isinstance(data.kind, record.CopilotExecution)
-            else record.CopilotExecution()
-        )
+        ended = data.kind
+        if not isinstance(ended, record.CopilotExecution):
+            return
         if ended.type in ("shell_completed", "shell_detached_completed") and ended.shellId:
             self.log.background.record_end(ended.shellId, code=ended.exitCode)
 

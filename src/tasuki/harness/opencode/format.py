@@ -12,6 +12,7 @@ class OpencodeTime(Struct, frozen=True, gc=False):
     """Milliseconds since the epoch."""
 
     created: int | float = 0
+    updated: int | float = 0
     completed: int | float | None = None
     end: int | float | None = None
 
@@ -105,13 +106,6 @@ class OpencodeRevert(Struct, frozen=True, gc=False):
     partID: str | None = ""
 
 
-class OpencodeSessionTime(Struct, frozen=True, gc=False):
-    """Milliseconds since the epoch."""
-
-    created: int | float = 0
-    updated: int | float = 0
-
-
 class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     """A session without its messages, as the head of an export has it."""
 
@@ -123,7 +117,7 @@ class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     revert: OpencodeRevert | None = None
     location: Raw = Raw(b"")
     """Only opencode 2 writes it."""
-    time: OpencodeSessionTime = OpencodeSessionTime()
+    time: OpencodeTime = OpencodeTime()
 
 
 class OpencodeExport(Struct, frozen=True, gc=False):

@@ -337,13 +337,10 @@ def _find_answer(
 ) -> str:
     """Return what the user says in a result: answers, or the words with which they refused."""
     if call.status == "refused":
-        if not tools.is_own_tool(call.name):  # A server of MCP could say so, too.
-            return ""
-        return call.output.partition(_FEEDBACK)[2].strip()
-    if call.kind != "ask":
-        return ""
+        is_own = tools.is_own_tool(call.name)  # A server of MCP could say so, too.
+        return call.output.partition(_FEEDBACK)[2].strip() if is_own else ""
     answers = [", ".join(choices) for choices in metadata.answers]
-    return format_answers(questions, answers)
+    return format_answers(questions, answers) if call.kind == "ask" else ""
 
 
 def _find_status(
@@ -352,8 +349,7 @@ def _find_status(
     status = _STATUS.get(state.status, "running")
     if status == "error" and output.startswith(_REFUSED):
         return "refused"
-    if metadata.interrupted or (
-        kind == "shell" and _STOPPED in output[-200:] and metadata.exit is None
-    ):
+    is_shell = kind == "shell"
+    if metadata.interrupted or (is_shell and _STOPPED in output[-200:] and metadata.exit is None):
         return "aborted"
-    return "error" if metadata.exit and kind == "shell" and status == "ok" else status
+    return "error" if metadata.exit and is_shell and status == "ok" else status

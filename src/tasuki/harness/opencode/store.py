@@ -246,7 +246,7 @@ def load_session(db: "Connection", id: str) -> StoredSession | None:
         revert=jsonl.decode_part(record.REVERT, revert, None)
         if isinstance(revert, bytes)
         else None,
-        time=record.OpencodeSessionTime(created, updated),
+        time=record.OpencodeTime(created, updated),
     )
     return StoredSession(
         session,

@@ -31,19 +31,16 @@ class _PiFiles(ProgramHarness):
     """Reading of files in pi's format, for all adapters here."""
 
     name: str
+    reader = "PiReader"
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
         return head.PiHead(file, self.name).read()
 
     def read(self, path: Path) -> Thread:
-        thread: Thread = self.load("read", "PiReader")(path, self.name).read()
-        return thread
+        return self.build_reader(path, self.name).read()
 
     def follow(self, path: Path) -> optional.ThreadFollower | None:
-        follower: optional.ThreadFollower = self.load("read", "PiReader")(
-            path, self.name, follows=True
-        )
-        return follower
+        return self.build_reader(path, self.name, follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[optional.ThreadPart, ...]:
         """List the file; nothing of tasuki's own sessions, which only the user deletes."""

@@ -178,10 +178,7 @@ class PiControl(BaseControl):
         return (integration.OwnFile(path, content, purpose, FLEET_MARK),)
 
     def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
-        kind, session = (
-            integration.get_text(payload, "event"),
-            integration.get_text(payload, "session"),
-        )
+        kind, session = (integration.get_text(payload, name) for name in ("event", "session"))
         if kind not in KINDS or not session:
             return None
         return protocol.AgentEvent(

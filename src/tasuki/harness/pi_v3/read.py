@@ -13,7 +13,7 @@ from tasuki.harness.pi_v3 import format as record
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog, build_user_command
-from tasuki.harness.tool_table.tools import build_tool_call, list_todos, read_input
+from tasuki.harness.tool_table.tools import list_todos, read_input
 from tasuki.model import Notice, Thread, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -24,6 +24,13 @@ SKIPPED = frozenset({
 """Line types that do not concern the conversation."""
 _SKILL = compile_pattern(r"\A/skill:([\w.:-]+)")
 _SKILL_BLOCK = compile_pattern(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
+_SETTINGS: dict[str, tuple[str, Callable[[record.PiLine, str], str]]] = {
+    "model_change": ("model", lambda line, old: record.build_model_name(line) or old),
+    "thinking_level_change": ("thinking", lambda line, _: line.thinkingLevel or ""),
+    "session_info": ("name", lambda line, _: line.name or ""),
+    "title_change": ("name", lambda line, old: line.title or old),
+}
+"""What lines change for the whole thread: which attribute, and its value by the line and the old one."""
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
 
 
@@ -83,10 +90,6 @@ class PiReader(ThreadReader):
             "custom_message": self._on_custom_message,
             "compaction": self._on_compaction,
             "branch_summary": self._on_branch_summary,
-            "model_change": self._on_model_change,
-            "thinking_level_change": self._on_thinking_level_change,
-            "session_info": self._on_session_info,
-            "title_change": self._on_title_change,
             "context_edit": self._on_context_edit,
         }
 
@@ -113,7 +116,10 @@ class PiReader(ThreadReader):
         self.node = self.tree.add_line(line)
         self.numbered.append(self.node)
         self.updated = line.timestamp or self.updated
-        if (handler := self.handlers.get(kind)) is not None:
+        if setting := _SETTINGS.get(kind):
+            name, choose = setting
+            setattr(self, name, choose(line, getattr(self, name)))
+        elif (handler := self.handlers.get(kind)) is not None:
             handler(line)
         elif kind not in SKIPPED:
             self.lines.count_unknown(kind, has_words=line.message or line.content)
@@ -160,7 +166,11 @@ class PiReader(ThreadReader):
         elif message.role == "assistant":
             self._on_assistant(line, message)
         elif message.role == "bashExecution":
-            self._add_user_command(line, message)
+            ended: ToolStatus = "aborted" if message.cancelled else "ok"
+            command, output = message.command, message.output
+            keep, code = self.log.keep, message.exitCode
+            call = build_user_command(line.id, command, output, keep, code, ended)
+            self.add_entry("tool", origin="command", tool=call)
         elif message.role in ("developer", "hookMessage", "custom"):
             self.add_notice("context", record.extract_text(message.content))
 
@@ -183,7 +193,7 @@ class PiReader(ThreadReader):
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text)
             elif block.type == "toolCall":
-                self._add_call(block)
+                self.add_call(block.id, block.name, read_input(block.arguments))
         if message.model:
             self.model = (
                 f"{message.provider}/{message.model}" if message.provider else message.model
@@ -199,11 +209,6 @@ class PiReader(ThreadReader):
             self.add_notice("error", text)
             self.failure.note_error(text, line.timestamp, len(self.entries))
 
-    def _add_call(self, block: record.PiBlock) -> None:
-        given = read_input(block.arguments)
-        call = build_tool_call(block.id, block.name, given)
-        self.log.add(self.add_entry("tool", tool=call), given)
-
     def _add_result(self, message: record.PiMessage) -> None:
         entry = self.log.calls.get(message.toolCallId)
         if entry is None or (call := entry.tool) is None:
@@ -218,13 +223,6 @@ class PiReader(ThreadReader):
         self.log.finish(call, output, status, code)
         if call.kind == "todo":
             put(call, "todos", list_todos(read_input(message.details)) or call.todos)
-
-    def _add_user_command(self, line: record.PiLine, message: record.PiMessage) -> None:
-        status: ToolStatus = "aborted" if message.cancelled else "ok"
-        call = build_user_command(
-            line.id, message.command, message.output, self.log.keep, message.exitCode, status
-        )
-        self.add_entry("tool", origin="command", tool=call)
 
     def _on_custom_message(self, line: record.PiLine) -> None:
         text = record.extract_text(line.content)
@@ -246,18 +244,6 @@ class PiReader(ThreadReader):
         notice = Notice(after=len(self.entries), kind="context", text=line.summary or "")
         self.noted.append((self.node, notice))
 
-    def _on_model_change(self, line: record.PiLine) -> None:
-        self.model = record.build_model_name(line) or self.model
-
-    def _on_thinking_level_change(self, line: record.PiLine) -> None:
-        self.thinking = line.thinkingLevel or ""
-
-    def _on_session_info(self, line: record.PiLine) -> None:
-        self.name = line.name or ""
-
-    def _on_title_change(self, line: record.PiLine) -> None:
-        self.name = line.title or self.name
-
     def _on_context_edit(self, line: record.PiLine) -> None:
         target = self.tree.index.get(line.targetId, -1)
         if bytes(line.replacement) == b"null" and target >= 0:
@@ -273,11 +259,8 @@ class PiReader(ThreadReader):
             header = record.PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
             self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
-        self.left = {
-            index
-            for index, node in enumerate(self.entry_nodes)
-            if not active[node] or node in self.removed
-        }
+        gone = (not active[node] or node in self.removed for node in self.entry_nodes)
+        self.left = {index for index, is_gone in enumerate(gone) if is_gone}
         self.notices = [notice for node, notice in self.noted if node < 0 or active[node]]
         return self.build_thread(
             header.id,
