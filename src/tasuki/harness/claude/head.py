@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_home_folder, find_program_folder
 from tasuki.harness.claude import format as record
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
@@ -48,8 +48,7 @@ _LINE = msgspec.json.Decoder(_ClaudeHeadLine)
 
 def get_home() -> Path:
     """Return the folder of Claude Code; `CLAUDE_CONFIG_DIR` moves it."""
-    base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return Path(base) if base else find_home_folder() / ".claude"
+    return find_program_folder("CLAUDE_CONFIG_DIR", ".claude")
 
 
 def get_projects_folder() -> Path:

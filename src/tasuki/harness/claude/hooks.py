@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_home_folder, find_program_folder
 from tasuki.harness import claude_shape, integration, protocol
 from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_home
@@ -210,8 +210,7 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
 
 def _get_state_file() -> Path:
     """Return the file in which Claude Code keeps the user's MCP servers."""
-    base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(base) if base else find_home_folder()) / ".claude.json"
+    return find_program_folder("CLAUDE_CONFIG_DIR", "") / ".claude.json"
 
 
 class ClaudeControl(BaseControl):

@@ -1,6 +1,5 @@
 """Find rollouts of Codex, and read what a list of them shows."""
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_program_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, scan_folder
@@ -42,8 +41,7 @@ _KIND = slice(50, 150)
 
 def get_home() -> Path:
     """Return the folder of Codex; `CODEX_HOME` moves it."""
-    base = os.environ.get("CODEX_HOME")
-    return Path(base) if base else find_home_folder() / ".codex"
+    return find_program_folder("CODEX_HOME", ".codex")
 
 
 def _list_below(folder: str) -> Iterator[ThreadFile]:

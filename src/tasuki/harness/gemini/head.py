@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_program_folder
 from tasuki.harness.gemini import format as record
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import jsonl
@@ -18,6 +18,7 @@ from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 64 << 10
 _MAX_MARK = 8192
+_FILE = compile_pattern(r"(?s)session-.*\.jsonl?")
 
 _SESSION = compile_pattern(rb'\A\s*\{\s*"sessionId": ?"[^"]*",\s*"projectHash": ?"')
 _WORKSPACE = compile_pattern(rb"Workspace Directories:\*\*\\n  - (/[^\"\\]*)\\n")
@@ -31,21 +32,15 @@ _TOTAL = compile_pattern(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 
 def get_home() -> Path:
     """Return the folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it is in."""
-    base = os.environ.get("GEMINI_CLI_HOME", "")
-    return (Path(base) if base else find_home_folder()) / ".gemini"
+    return find_program_folder("GEMINI_CLI_HOME", "") / ".gemini"
 
 
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
     """Yield session files; a resumed document is skipped for the log that it became."""
-    sessions = [
-        e for e in jsonl.scan_folder(folder) if e.name.startswith("session-") and e.is_file()
-    ]
-    logs = {e.name for e in sessions if e.name.endswith(".jsonl")}
-    yield from jsonl.list_thread_files(
-        e
-        for e in sessions
-        if e.name in logs or (e.name.endswith(".json") and f"{e.name}l" not in logs)
-    )
+    entries = jsonl.scan_folder(folder)
+    sessions = [e for e in entries if _FILE.fullmatch(e.name) and e.is_file()]
+    logs = {e.name for e in sessions if e.name.endswith("l")}
+    yield from jsonl.list_thread_files(e for e in sessions if f"{e.name}l" not in logs)
 
 
 def _read_projects(folder: Path) -> dict[str, str]:

@@ -156,9 +156,8 @@ def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
 
 def find_ended_processes(output: str) -> list[tuple[str, int]]:
     """Find background processes that a list shows as ended, and their exit codes."""
-    return [
-        (pid, int(code or 0)) for pid, state, code in _PROCESS.findall(output) if state != "RUNNING"
-    ]
+    listed = _PROCESS.findall(output)
+    return [(pid, int(code or 0)) for pid, state, code in listed if state != "RUNNING"]
 
 
 def has_agent_failed(output: str) -> bool:

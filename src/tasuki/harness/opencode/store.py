@@ -212,9 +212,8 @@ def list_sessions(path: Path) -> list[tuple[str, float, int]]:
         return db.execute(f"{SESSIONS} WHERE parent_id IS NULL").fetchall()
 
     rows = query_database(path, path, list_rows)
-    return [
-        (decode_text(id), parse_number(updated) / 1000, parse_number(n)) for id, updated, n in rows
-    ]
+    read = parse_number
+    return [(decode_text(id), read(updated) / 1000, read(count)) for id, updated, count in rows]
 
 
 def is_listed(path: Path, id: str) -> bool:
@@ -293,9 +292,8 @@ def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:
         loaded.append(OpencodeRow(id=decode_text(key), data=encode_data(data), moment=moment))
     query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
     for key, message, data in db.execute(query, (id,)):
-        loaded.append(
-            _build_part_row(decode_text(key), decode_text(message), encode_data(data), moments)
-        )
+        names = decode_text(key), decode_text(message)
+        loaded.append(_build_part_row(*names, encode_data(data), moments))
     return sort_rows(loaded)
 
 

@@ -88,9 +88,7 @@ class BackgroundLog:
         if item is None or item.kind == "agent":
             return
         printed = text[:20_000]
-        found = [
-            place.rstrip("/.,") for place in (*_WHERE.findall(printed), *_LOG.findall(printed))
-        ]
+        found = (place.rstrip("/.,") for p in (_WHERE, _LOG) for place in p.findall(printed))
         places = tuple(dict.fromkeys((*item.places, *found)))[:MOST_PLACES]
         self._items[item.id] = replace(item, places=places)
         if keep and (call := self._calls.get(item.id)):
