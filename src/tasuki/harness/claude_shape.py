@@ -47,10 +47,7 @@ class HookFile(Struct, frozen=True):
         self, tasuki: tuple[str, ...], command: str, patterns: tuple[str, ...] = (),
         events: tuple[str, str] = ("UserPromptSubmit", "Stop"),
     ) -> list[Addition]:  # fmt: skip
-        """List the hooks of every prompt and of a turn's end.
-
-        `patterns` are those of `build_prompt_hook`.
-        """
+        """List the hooks of every prompt and of a turn's end; `patterns` as in `build_prompt_hook`."""
         prompt = integration.build_prompt_hook(tasuki, self.harness, command, patterns)
         turn = integration.build_quiet_call(tasuki, "hook", self.harness)
         return [

@@ -143,17 +143,11 @@ class HarnessIntegration(Protocol):
     """What the user has to do after the installation, and what cannot work, as sentences."""
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        """List everything to be added.
-
-        `tasuki` is the command that runs it, its program a whole path.
-        """
+        """List everything to be added. `tasuki` is the command that runs it, its program a whole path."""
         ...
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        """List what `tasuki install --keep` adds, so that compactions keep what matters.
-
-        It is empty where the harness offers no way.
-        """
+        """List what `tasuki install --keep` adds; empty where the harness offers no way."""
         return ()
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
@@ -178,10 +172,7 @@ class HarnessIntegration(Protocol):
         return json.dumps({"systemMessage": answer.message})
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
-        """Find what in the settings keeps tasuki's parts from working in a folder.
-
-        Each is a sentence, and one that says how to fix it.
-        """
+        """Find what in the settings keeps tasuki's parts from working in a folder: what, and how to fix it."""
         return ()
 
     def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
@@ -235,10 +226,7 @@ COMPACTION_SECONDS = 10
 
 @cache
 def can_serve_tools() -> bool:
-    """Tell whether this tasuki can serve its tools.
-
-    An entry that could only fail is not installed.
-    """
+    """Tell whether this tasuki can serve its tools: an entry that could only fail is not installed."""
     from importlib.util import find_spec
 
     return find_spec("mcp") is not None
@@ -258,10 +246,7 @@ def build_tools_server(tasuki: tuple[str, ...]) -> dict[str, Any]:
 def build_tools_entries(
     path: str, keys: tuple[str, ...], server: Mapping[str, Any]
 ) -> list[Addition]:
-    """Build the MCP server as a member of the object that `keys` lead to.
-
-    The list is empty where the server cannot run.
-    """
+    """Build the MCP server as a member of the object that `keys` lead to; empty where it cannot run."""
     entry = JsonEntry(path, keys, server, TOOLS, "tasuki", TOOLS_MARK)
     return [entry] if can_serve_tools() else []
 
@@ -386,10 +371,7 @@ def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) ->
 
 
 def parse_percent(value: object) -> float | None:
-    """Return a percentage from a payload, or None where it is none.
-
-    JSON may hold NaN and 400 digits.
-    """
+    """Return a percentage from a payload, or None where it is none: JSON may hold NaN and 400 digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1000 else None

@@ -173,9 +173,6 @@ class BaseControl(protocol.AgentControl):
 
 
 def build_fleet_hook(hook: str, harness: str) -> str:
-    """Build the shell command of a hook: it passes its payload to tasuki's hook script.
-
-    It is silent once that script is gone.
-    """
+    """Build the shell command of a hook: it passes its payload to tasuki's hook script, if that is there."""
     script = shlex.quote(hook)
     return f": {FLEET_MARK}; if [ -r {script} ]; then sh {script} {harness}; fi"

@@ -96,19 +96,13 @@ def list_child_variables() -> tuple[str, ...]:
 
 
 def get_integration(harness: Harness) -> HarnessIntegration | None:
-    """Return what tasuki can add to a harness, or None.
-
-    It is also None for an adapter that was written before integrations existed.
-    """
+    """Return what tasuki can add to a harness; None also for an adapter without this method."""
     method = getattr(harness, "get_integration", None)
     return method() if method else None
 
 
 def get_control(harness: Harness) -> AgentControl | None:
-    """Return how agents of a harness are run in a fleet, or None.
-
-    It is also None for an adapter that was written before fleets existed.
-    """
+    """Return how agents of a harness are run in a fleet; None also for an adapter without this method."""
     method = getattr(harness, "get_control", None)
     return method() if method else None
 
@@ -127,10 +121,7 @@ def require_control(name: str) -> AgentControl:
 
 
 def get_containing_file(path: Path) -> Path:
-    """Return the file that holds a thread.
-
-    A thread in a database is named as if it were a file below the database.
-    """
+    """Return the file that holds a thread, which is the database for one that is named below it."""
     return path.parent if path.parent.is_file() else path
 
 

@@ -109,10 +109,7 @@ def remove_addition(text: str, installed: InstalledAddition) -> tuple[str | None
 
 
 def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
-    """Return the text without exactly the inserted part.
-
-    None where that part is missing, or is no longer the whole addition.
-    """
+    """Return the text without exactly the inserted part; None where that is missing or not all of it."""
     if not installed.text or text.count(installed.text) != 1:
         return None
     left = text.replace(installed.text, "")
@@ -173,10 +170,7 @@ def _find_marked(
 
 
 def _remove_entry(text: str, installed: InstalledAddition) -> str:
-    """Return the text without the member or the elements that bear our mark.
-
-    Holders that become empty are removed as well.
-    """
+    """Return the text without what bears our mark, and without holders that become empty."""
     while text.strip("\ufeff \t\r\n"):
         holder = json_text.find_value(text, installed.keys)
         if holder is None:
@@ -196,10 +190,7 @@ def _remove_entry(text: str, installed: InstalledAddition) -> str:
 def _narrow_to_own_part(
     text: str, node: json_text.JsonNode, holder: json_text.JsonNode, mark: str
 ) -> tuple[json_text.JsonNode, json_text.JsonNode]:
-    """Return only our part of an element and the list that holds it.
-
-    The user may have added to an element of tasuki's.
-    """
+    """Return only our part of an element and the list that holds it: the user may have added to ours."""
     for child in node.children:
         own_nodes = _find_marked(text, child, mark)
         if own_nodes and len(child.children) > len(own_nodes):

@@ -135,10 +135,7 @@ class Installer:
         self.data = data
 
     def plan(self, harness: str, additions: Sequence[Addition]) -> InstallPlan:
-        """Plan an installation; parts of an older version are removed. Nothing is written.
-
-        Raises InstallFailed where a file cannot be read or understood.
-        """
+        """Plan an installation, without writing; older parts are removed. Raises InstallFailed for an unreadable file."""
         work = _InstallWork(self.data, harness)
         wanted = {build_installed_addition(addition).identity for addition in additions}
         for old in [put for put in reversed(work.puts) if put.identity not in wanted]:
@@ -172,10 +169,7 @@ class Installer:
         return _InstallWork(self.data, "").record.folders
 
     def find_leftovers(self, harness: str, additions: Sequence[Addition]) -> list[str]:
-        """List what was installed and would not be now.
-
-        It comes from an older version, or from an extra that is gone.
-        """
+        """List what was installed and would not be now: of an older version, or of an extra that is gone."""
         wanted = {build_installed_addition(addition).identity for addition in additions}
         work = _InstallWork(self.data, harness)
         return [put.what for put in work.puts if put.identity not in wanted]

@@ -238,10 +238,7 @@ def _match_paths(proposed: str, path: str) -> bool:
 
 
 def _split_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
-    """Yield the blocks of a history.
-
-    Where an editor removed the blanks at line ends, the marks alone count.
-    """
+    """Yield the blocks of a history. Where an editor removed blanks at line ends, the marks alone count."""
     marked = any(line.startswith("#### ") and line.endswith("  ") for line in lines)
     return _split_marked_blocks(lines) if marked else _split_bare_blocks(lines)
 

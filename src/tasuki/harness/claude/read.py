@@ -259,10 +259,7 @@ class ClaudeReader(ClaudeUserRows):
         self.summaries.append((line.leafUuid or "", line.summary))
 
     def _find_summary(self) -> str:
-        """Find the newest summary of this thread.
-
-        Files also begin with summaries of other threads of the folder.
-        """
+        """Find the newest summary of this thread: files also begin with those of other threads."""
         uuids = set(self.tree.uuids) if self.summaries else set()
         own = (text for leaf, text in reversed(self.summaries) if not leaf or hash(leaf) in uuids)
         return next(own, "")

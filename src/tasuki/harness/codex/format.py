@@ -284,10 +284,7 @@ def extract_text(content: str | list[CodexPart] | None) -> str:
 
 
 def extract_user_text(message: CodexMessage) -> tuple[str, bool | None]:
-    """Return what a user message says, and whether the user typed it.
-
-    The second value is None where the record does not say.
-    """
+    """Return what a user message says, and whether the user typed it; None where that is not recorded."""
     content = message.content
     if not isinstance(content, list):
         return (content or "").strip(), None

@@ -115,10 +115,7 @@ class CodexIntegration(integration.HarnessIntegration):
 
 
 def _are_trusted(events: tuple[str, ...]) -> bool:
-    """Tell whether the user approved a hook of each of these events.
-
-    Codex asks again about one that changed since.
-    """
+    """Tell whether the user approved a hook of each event; Codex asks again about one that changed."""
     config = integration.read_settings(get_home() / "config.toml")
     try:
         hooks = toml_text.find_value(config, ("hooks", "state"))
@@ -175,10 +172,7 @@ class CodexControl(BaseControl):
         )
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
-        """Read the state from the title, which has a spinner while it works, else from the screen.
-
-        Without both it is read from the thread.
-        """
+        """Read the state from the title's spinner, else from the screen, else from the thread."""
         if not screenshot.text:  # A turn that goes on may wait for the user.
             return ScreenState("ready" if _has_ended(screenshot.session) else "unknown")
         if screenshot.title.startswith("[ ! ]") or _QUESTION.search(screenshot.text):
@@ -201,10 +195,7 @@ def _find_subject(rows: Sequence[str]) -> DialogRows:
 
 
 def _has_ended(session: str) -> bool:
-    """Tell whether the last turn in a thread is over.
-
-    No hook reports a turn that ends with an error of the model.
-    """
+    """Tell whether the last turn in a thread is over: no hook reports one that ends with an error."""
     path = find_rollout(session, get_home() / "sessions" / "none")
     try:
         with path.open("rb") if path else open("/dev/null", "rb") as file:

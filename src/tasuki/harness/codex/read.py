@@ -281,10 +281,7 @@ class CodexReader(ThreadReader):
     # -- events ------------------------------------------------------------------------
 
     def _on_user_message(self, event: record.CodexEvent) -> None:
-        """Confirm that the user entry before it was typed.
-
-        Other text of user role has no such event.
-        """
+        """Confirm that the user entry before it was typed; other text of user role has no such event."""
         self.turn_users += 1
         said = (event.message or "").strip()
         self.confirmed.add(said)
@@ -348,10 +345,7 @@ class CodexReader(ThreadReader):
     # -- other records -----------------------------------------------------------------
 
     def _on_meta(self, meta: record.CodexMeta) -> None:
-        """Keep the first record of the file itself.
-
-        Copies of a parent's history bring their own.
-        """
+        """Keep the first record of the file itself; copies of a parent's history bring their own."""
         if self.meta is None and self.source == 0:
             self.meta = meta
 

@@ -127,10 +127,7 @@ class Gemini(ProgramHarness):
         return (f"--prompt-interactive={prompt}",) if is_option else ("-i", prompt)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
-        """Return the command that opens a copy.
-
-        `--resume` can lose the original when the copies are deleted.
-        """
+        """Return the command that opens a copy: `--resume` can lose the original when copies are deleted."""
         return (self.program, "--session-file", thread.path)
 
 

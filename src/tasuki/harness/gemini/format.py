@@ -144,10 +144,7 @@ def extract_user_text(content: str, displayed: str, last_prompt: str) -> tuple[s
 
 
 class GeminiElement(Struct, gc=False):
-    """One message of a document: where it begins, and its bytes or why there are none.
-
-    Without bytes and without a reason it is cut off.
-    """
+    """One message of a document. Without bytes it has an error, or is cut off."""
 
     offset: int
     data: bytes = b""
@@ -195,10 +192,7 @@ def is_document(line: bytes) -> bool:
 
 
 def list_elements(data: bytes) -> Iterator[GeminiElement]:
-    """Yield the messages of a document.
-
-    Damage to one loses only that one; the last may be cut off.
-    """
+    """Yield the messages of a document. Damage to one loses only that one; the last may be cut off."""
     match = _LIST.search(data)
     if match is None:
         return iter(())
@@ -243,10 +237,7 @@ def _skip_blank(text: str, position: int) -> int:
 
 
 def extract_outer_json(data: bytes) -> bytes:
-    """Return a document without its messages, as JSON.
-
-    What follows the messages is lost if it is damaged.
-    """
+    """Return a document without its messages, as JSON; what follows them is lost if it is damaged."""
     match = _LIST.search(data)
     if match is None:
         return data

@@ -117,10 +117,7 @@ class GeminiIntegration(integration.HarnessIntegration):
         return call if event == "AfterAgent" else None
 
     def find_retention_days(self) -> float | None:
-        """Return `general.sessionRetention.maxAge` in days; its clean-up is on by default.
-
-        Seen: 0.61, with 30 days.
-        """
+        """Return `general.sessionRetention.maxAge` in days; on by default with 30 days. Seen: 0.61."""
         general = integration.read_setting(HOOKS.get_path(), "general")
         retention = general.get("sessionRetention") if isinstance(general, Mapping) else None
         if not isinstance(retention, Mapping):
@@ -196,10 +193,7 @@ class GeminiControl(BaseControl):
         )
 
     def format_reply(self, event: protocol.AgentEvent, reply: protocol.HookReply) -> str:
-        """Format the context of a session's start.
-
-        Gemini escapes `<` and `&` in it before the model sees it.
-        """
+        """Format the context of a session's start, in which Gemini escapes `<` and `&`."""
         return claude_shape.format_start_context(event, reply)
 
     def list_options(self, request: protocol.AgentRequest) -> tuple[str, ...]:

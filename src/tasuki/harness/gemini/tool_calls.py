@@ -71,10 +71,7 @@ def build_tool_call(call: GeminiToolCall, given: tools.ToolInput) -> ToolCall:
 
 
 def extract_output(call: GeminiToolCall) -> str:
-    """Return the result of a call as text.
-
-    The results of a whole turn may be under each of its calls.
-    """
+    """Return the result of a call as text; those of a whole turn may be under each of its calls."""
     parts = list_parts(call.result)
     results = [p.functionResponse for p in parts if p.functionResponse is not None]
     own = [r for r in results if r.id == call.id] or results

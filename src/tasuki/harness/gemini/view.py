@@ -94,10 +94,7 @@ class CopyFinder:
         self.position = max(self.position, self._places.get(id(node), -1) + 1)
 
     def find_originals(self, parsed: ParsedMessage, last: bool = False) -> list[ViewedMessage]:
-        """Find the messages that one repeats; none if it is new.
-
-        With `last`, find the newest of each.
-        """
+        """Find the messages that one repeats, with `last` the newest of each; none if it is new."""
         kind = parsed.message.type
         places = [p for c in parsed.calls if (p := self._by_call.get((kind, c), -1)) >= 0]
         if not places and (place := self._find_place(kind, parsed.text, last)) >= 0:

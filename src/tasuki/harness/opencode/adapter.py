@@ -114,10 +114,7 @@ class Opencode(ProgramHarness):
         return tuple(folders)
 
     def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
-        """Plan `opencode run -s ID --fork`, in the thread's database. Seen: 1.18.
-
-        The fork is deleted afterwards. UsageError for an export.
-        """
+        """Plan `opencode run -s ID --fork`, whose fork is deleted afterwards. Seen: 1.18. UsageError for an export."""
         database = _find_database(request)
         if database is None:
             raise UsageError(
@@ -182,10 +179,7 @@ class Opencode(ProgramHarness):
 
 
 def _split_path(path: Path) -> tuple[Path | None, str]:
-    """Return the database and the id of a session.
-
-    The id is empty if the path names none; the database is None for an export.
-    """
+    """Return database and id of a session: no id if the path names none, no database for an export."""
     if path.parent.is_file():
         if not store.is_database(path.parent):
             raise ThreadUnreadable(f"{path}: {path.parent} is not a database of opencode.")

@@ -160,10 +160,7 @@ def choose_name(title: str) -> str:
 
 
 def restore_skill_call(text: str) -> tuple[str, str]:
-    """Return what the user typed, and the skill they invoked.
-
-    opencode records the skill's text in its place.
-    """
+    """Return what the user typed, in whose place opencode records the skill's text, and that skill."""
     base_at = text.find(_BASE)
     if base_at < 0:
         return text, ""

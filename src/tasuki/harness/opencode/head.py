@@ -41,10 +41,7 @@ def get_data_folder() -> Path:
 
 
 def list_databases() -> list[Path]:
-    """List the databases of opencode and of its preview channels.
-
-    `OPENCODE_DB` names one instead.
-    """
+    """List the databases of opencode and of its preview channels; `OPENCODE_DB` names one instead."""
     folder = get_data_folder()
     if name := os.environ.get("OPENCODE_DB", ""):
         return [folder / name] if name != ":memory:" else []

@@ -93,10 +93,7 @@ def build_plugin(tasuki: tuple[str, ...], asset: str = "plugin.js") -> str:
 
 
 def _find_path(databases: list[Path], session: str) -> str:
-    """Find where a session is kept, in the form in which its thread is named.
-
-    It is empty for one of a sub-agent.
-    """
+    """Find where a session is kept, as its thread is named; empty for a sub-agent's."""
     for database in databases:
         with suppress(ThreadUnreadable):
             if store.is_listed(database, session):
@@ -143,18 +140,11 @@ class OpencodeControl(BaseControl):
         )
 
     def plan_start(self, request: protocol.AgentRequest) -> protocol.LaunchPlan:
-        """Plan the start of an agent.
-
-        Its configuration says what it may do without asking; the writable folders are added to
-        that.
-        """
+        """Plan the start of an agent: the writable folders are added to its configuration's permissions."""
         return replace(super().plan_start(request), env=_build_permissions(request.writable))
 
     def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
-        """Read the state from the screen.
-
-        The line below the input shows that it works; a question takes the place of the input.
-        """
+        """Read the state from the line below the input, in whose place a question is."""
         lines = screenshot.text.rstrip().splitlines()
         edges = [(n, match.end()) for n, line in enumerate(lines) if (match := _BOTTOM.match(line))]
         bottom, width = edges[-1] if edges else (len(lines) - QUESTION_LINES, 0)

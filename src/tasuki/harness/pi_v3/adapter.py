@@ -251,10 +251,7 @@ def _is_own_session(path: Path) -> bool:
 
 
 class TasukiSessions(plans.ReadOnlyHarness, _PiFiles):
-    """The adapter of tasuki's own sessions.
-
-    They can be read; a successor is started in another harness.
-    """
+    """The adapter of tasuki's own sessions: they can be read; a successor is started elsewhere."""
 
     name = "tasuki"
     title = "tasuki chat"

@@ -168,10 +168,7 @@ def wrap_handoff(context: str) -> str:
 def build_handoff_message(
     context: str, details: Mapping[str, object], attribution: str = ""
 ) -> dict[str, object]:
-    """Build the record that carries a handoff.
-
-    pi and omp show it to the model as a user message.
-    """
+    """Build the record that carries a handoff; pi and omp show it to the model as a user message."""
     record: dict[str, object] = {
         "type": "custom_message",
         "customType": "handoff",
@@ -187,10 +184,7 @@ def build_handoff_message(
 def link_records(
     records: Iterable[Mapping[str, object]], timestamp: str
 ) -> list[dict[str, object]]:
-    """Add ids to records, each the child of the one before it.
-
-    The header, which comes first, has none.
-    """
+    """Add ids to records, each the child of the one before it; the header, which comes first, has none."""
     chain: list[dict[str, object]] = []
     parent: str | None = None
     for record in records:
@@ -232,10 +226,7 @@ def plan_session(
 
 
 def build_argument(prompt: str) -> tuple[str, ...]:
-    """Return a prompt as an argument.
-
-    A blank goes before one that would look like an option or a file.
-    """
+    """Return a prompt as an argument, behind a blank where it looks like an option or a file."""
     return (f" {prompt}" if prompt[0] in "-@" else prompt,)
 
 

@@ -149,10 +149,7 @@ class OmpIntegration(PiIntegration):
 
 
 class PiControl(BaseControl):
-    """Agents of pi; the extension is in `home`, the folder of its settings.
-
-    They ask for no permissions, so there are none to give.
-    """
+    """Agents of pi, which ask for no permissions; the extension is in `home`, the settings folder."""
 
     exit_text = "/quit"
     enter_gap = 0.3
@@ -304,10 +301,7 @@ def parse_answer(request: protocol.AskRequest) -> protocol.AskAnswer:
 
 
 def _list_answers(request: protocol.AskRequest) -> list[PiMessage]:
-    """List the agent's messages after the question.
-
-    The list is empty where the record does not hold the question.
-    """
+    """List the agent's messages after the question; empty where the record does not hold it."""
     question = request.question.strip()
     answers: list[PiMessage] = []
     has_question = False

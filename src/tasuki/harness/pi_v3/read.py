@@ -139,10 +139,7 @@ class PiReader(ThreadReader):
     # -- lines by type -----------------------------------------------------------------
 
     def _on_custom(self, line: record.PiLine) -> None:
-        """Read what an extension remembers.
-
-        The skill that was used last has the name that the seed gives it.
-        """
+        """Read what an extension remembers: the skill that was used last, by the seed's name for it."""
         if line.customType != record.LAST_SKILL:
             return
         with suppress(*UNDECODABLE):

@@ -336,10 +336,7 @@ _SENTENCE_ENDS = compile_pattern(r"\n|(?<=[.!?])\s")
 
 
 def drop_torn_sentences(text: str) -> str:
-    """Remove the mark of `clip` from a text, and the sentences that the cut tore.
-
-    A text that was not cut is returned as it is.
-    """
+    """Remove the mark of `clip` from a text, and the sentences that the cut tore."""
     cut = _CLIPPED.search(text)
     if cut is None:
         return text
@@ -350,10 +347,7 @@ def drop_torn_sentences(text: str) -> str:
 
 
 def clip_far(text: str) -> str:
-    """Cut a text far from the end of a huge file, with a mark that is ASCII.
-
-    A single wider character doubles the memory of the whole text.
-    """
+    """Cut a text far from the end of a huge file; a mark that is not ASCII would double its memory."""
     return clip(text, KEEP_FAR, "...")
 
 
@@ -363,10 +357,7 @@ def choose_keep_limit(path: Path) -> int:
 
 
 def find_far_offset(path: Path) -> int:
-    """Return the byte offset up to which a huge file is far from its end.
-
-    It is 0 in files of ordinary size.
-    """
+    """Return the byte offset up to which a huge file is far from its end; 0 in files of ordinary size."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -375,10 +366,7 @@ def find_far_offset(path: Path) -> int:
 
 
 def decode_line(decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
-    """Decode a line without reporting problems, repaired if necessary.
-
-    Returns None if it is broken.
-    """
+    """Decode a line, repaired if necessary; None if it is broken. No problem is reported."""
     try:
         return decoder.decode(line)
     except UNDECODABLE:
@@ -427,10 +415,7 @@ def note_unread(sentence: str) -> None:
 
 
 def scan_folder(folder: str | Path) -> list[os.DirEntry[str]]:
-    """List the entries of a folder.
-
-    The list is empty if the folder cannot be read, which `collect_unreadable` reports.
-    """
+    """List the entries of a folder; empty if it cannot be read, which `collect_unreadable` reports."""
     try:
         return list(os.scandir(folder))
     except OSError as error:

@@ -114,10 +114,7 @@ def is_closing_fence(line: str, mark: str) -> bool:
 
 
 def parse_edits(text: str) -> list[FileChange]:
-    """Parse edits in the forms that aider asks for, in their order.
-
-    These are SEARCH/REPLACE, diffs and patches.
-    """
+    """Parse edits in the forms that aider asks for: SEARCH/REPLACE, diffs and patches."""
     if "*** Begin Patch" in text:
         return list(parse_patch(text[text.index("*** Begin Patch") :]))
     lines = text.split("\n")

@@ -29,10 +29,7 @@ def unpack_to(path: Path, target: IO[bytes]) -> None:
 
 @contextmanager
 def unpack(path: Path) -> Iterator[Path]:
-    """Yield a file that only the user can read, and that is removed afterwards; a plain file itself.
-
-    Raises ThreadUnreadable.
-    """
+    """Yield an unpacked file, which is private and removed afterwards, or a plain file itself. Raises ThreadUnreadable."""
     if path.suffix != SUFFIX:
         yield path
         return
