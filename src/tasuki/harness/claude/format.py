@@ -273,19 +273,15 @@ _OPEN_TURNS = (None, "", "human", "sdk", "unknown")
 def find_evidence(line: ClaudeLine) -> Evidence:
     """Find what a row says of who wrote its text, by the same marks as Claude Code 2.1.332."""
     kind = line.origin.kind if line.origin else ""
-    by_program = (
-        line.isMeta
-        or line.isVirtual
-        or line.isVisibleInTranscriptOnly
-        or line.textNotTyped
-        or line.handedOff
-        or line.queueTranscriptOnly
-        or line.rowSource not in ("", "local")
-        or line.promptSource not in _OPEN_SOURCES
-        or line.turnOrigin not in _OPEN_TURNS
-        or kind not in ("", "human")
+    marks = (line.isMeta, line.isVirtual, line.isVisibleInTranscriptOnly, line.textNotTyped,
+             line.handedOff, line.queueTranscriptOnly)  # fmt: skip
+    is_open = (
+        line.rowSource in ("", "local")
+        and line.promptSource in _OPEN_SOURCES
+        and line.turnOrigin in _OPEN_TURNS
+        and kind in ("", "human")
     )
-    if by_program:
+    if any(marks) or not is_open:
         return "program"
     return "user" if kind == "human" or line.promptSource in _TYPED_SOURCES else ""
 

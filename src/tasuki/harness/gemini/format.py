@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, explain_errors
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, explain_errors
 from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
@@ -195,15 +195,13 @@ def list_elements(data: bytes) -> Iterator[GeminiElement]:
     """Yield the messages of a document. Damage to one loses only that one; the last may be cut off."""
     match = _LIST.search(data)
     if match is None:
-        return iter(())
+        return
+    position = match.end()
     try:
         messages = _DOCUMENT.decode(data).messages
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _read_one_by_one(data, match.end())
-    return _place_elements(data, messages, match.end())
-
-
-def _place_elements(data: bytes, messages: list[Raw], position: int) -> Iterator[GeminiElement]:
+    except UNDECODABLE:
+        yield from _read_one_by_one(data, position)
+        return
     for raw in messages:
         text = bytes(raw)
         position = max(data.find(text, position), position)
@@ -215,7 +213,11 @@ def _read_one_by_one(data: bytes, start: int) -> Iterator[GeminiElement]:
     text = data[start:].decode("utf-8", "surrogateescape")
     position = counted = 0
     offset = start
-    while (position := _skip_blank(text, position)) < len(text) and text[position] != "]":
+    while (blank := _BLANK.match(text, position)) and text[blank.end() : blank.end() + 1] not in (
+        "",
+        "]",
+    ):
+        position = blank.end()
         offset += len(text[counted:position].encode("utf-8", "surrogateescape"))
         counted = position
         try:
@@ -231,11 +233,6 @@ def _read_one_by_one(data: bytes, start: int) -> Iterator[GeminiElement]:
         position = end
 
 
-def _skip_blank(text: str, position: int) -> int:
-    match = _BLANK.match(text, position)
-    return match.end() if match else position
-
-
 def extract_outer_json(data: bytes) -> bytes:
     """Return a document without its messages, as JSON; what follows them is lost if it is damaged."""
     match = _LIST.search(data)
@@ -244,12 +241,8 @@ def extract_outer_json(data: bytes) -> bytes:
     before = data[: match.start()].rstrip().rstrip(b",")
     end = data.rfind(b"]")
     after = data[end + 1 :].strip() if end >= match.end() else b""
-    return before + (after if after.startswith(b",") and _is_end(after) else b"}")
-
-
-def _is_end(after: bytes) -> bool:
     try:
         msgspec.json.decode(b'{"_":0' + after)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+    except UNDECODABLE:
+        return before + b"}"
+    return before + (after if after.startswith(b",") else b"}")
