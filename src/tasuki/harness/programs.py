@@ -1,5 +1,6 @@
 """What all harnesses have in common that are programs: their parts are found by name."""
 
+import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -9,9 +10,11 @@ from tasuki.harness import protocol
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.optional import ThreadFollower
 from tasuki.harness.plans import plan_with_brief
-from tasuki.harness.reading.credentials import find_credentials
 from tasuki.harness.reading.heads import HeadReader
 from tasuki.model import Thread, ThreadHead
+
+FEWEST_BYTES = 3
+"""A file of credentials with fewer holds nothing: `{}`."""
 
 
 class ProgramHarness:
@@ -79,8 +82,16 @@ class ProgramHarness:
         return (), ()
 
     def is_signed_in(self) -> bool | None:
-        """Tell whether there are credentials of it; None where that cannot be known."""
-        return find_credentials(self.key_variables, *self.list_key_files())
+        """Tell whether there are credentials of it on this machine, of which nothing is read.
+
+        None where only a file is there by which it may be signed in in another way, or where a file
+        may not be looked at.
+        """
+        files, unsure = self.list_key_files()
+        found = [*map(_has_content, files)]
+        if any(os.environ.get(name) for name in self.key_variables) or True in found:
+            return True
+        return None if None in found or any(map(_has_content, unsure)) else False
 
     def get_integration(self) -> HarnessIntegration:
         integration: HarnessIntegration = self.load("hooks", "*Integration")()
@@ -91,3 +102,12 @@ class ProgramHarness:
             self.program, self.ready, self.build_argument, self.unset
         )
         return control
+
+
+def _has_content(path: Path) -> bool | None:
+    try:
+        return path.stat().st_size >= FEWEST_BYTES
+    except PermissionError:
+        return None
+    except OSError:
+        return False

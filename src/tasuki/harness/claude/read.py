@@ -7,12 +7,11 @@ from msgspec.structs import replace
 
 from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.tool_table.tools import fold_input, read_input
-from tasuki.model import Entry, Notice, Thread
+from tasuki.model import Entry, Notice, Sidechain, Thread
 from tasuki.patterns import compile_pattern
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
@@ -273,6 +272,7 @@ class ClaudeReader(ClaudeUserRows):
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         self._settle_senders()
+        agents = sorted((self.path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
         notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []
         report = self.lines.build_report(notes)
@@ -285,7 +285,7 @@ class ClaudeReader(ClaudeUserRows):
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
             context_tokens=record.count_context_tokens(usage) if usage else None,
-            sidechains=list_sidechains(self.path),
+            sidechains=tuple(Sidechain(f.stem[6:], str(f)) for f in agents if f.stat().st_size),
             artifacts=tuple(log.artifacts),
             sources=(str(self.path), *log.persisted),
             report=replace(report, lacks_beginning=self.tree.lacks_beginning()),

@@ -1,11 +1,8 @@
-"""The tree of lines in a Claude Code thread, and the files next to it."""
+"""The tree of lines in a Claude Code thread."""
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from pathlib import Path
-
-from tasuki.model import Sidechain
 
 
 class ClaudeTree:
@@ -106,10 +103,3 @@ class ClaudeTree:
         for node in jumps.keys() - parents.keys():
             parents[node] = index.get(jumps[node], node - 1)
         return parents
-
-
-def list_sidechains(path: Path) -> tuple[Sidechain, ...]:
-    """List the records of sub-agents of a thread; empty ones and warm-ups are skipped."""
-    files = sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl"))
-    chains = (Sidechain(f.stem.removeprefix("agent-"), str(f)) for f in files if f.stat().st_size)
-    return tuple(chains)

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import protocol
 from tasuki.harness.codex.format import CodexPart
-from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
+from tasuki.harness.codex.head import SUFFIX, CodexHead, find_rollout, get_home, unpack
 from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
 from tasuki.harness.reading.jsonl import decode_lines, split_output
-from tasuki.harness.reading.packed import SUFFIX, unpack
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
