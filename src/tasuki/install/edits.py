@@ -54,14 +54,12 @@ def check_state(text: str | None, addition: Addition) -> str:
         return "add"
     if isinstance(addition, TomlTable):
         return _check_table_state(text, addition)
-    if addition.name:
-        return _check_member_state(text, addition)
-    holder = json_text.find_value(text, addition.keys)
-    own_nodes = _find_marked(text, holder, addition.mark)
-    if not own_nodes:
+    nodes = _list_nodes(text, addition)
+    if not nodes:
         return "add"
-    same = [json_text.read_value(text, node) for node in own_nodes] == [addition.value]
-    return "there" if same else "replace"
+    if [json_text.read_value(text, node) for node in nodes] == [addition.value]:
+        return "there"
+    return "replace" if addition.mark in text[nodes[0].start : nodes[0].end] else "foreign"
 
 
 def find_own_values(text: str, addition: Addition) -> list[Any]:
@@ -71,12 +69,7 @@ def find_own_values(text: str, addition: Addition) -> list[Any]:
     if isinstance(addition, TomlTable):
         value = toml_text.find_value(text, addition.keys)
         return [] if value is None else [value]
-    holder = json_text.find_value(text, addition.keys)
-    own_nodes = _find_marked(text, holder, addition.mark)
-    if addition.name:
-        member = json_text.find_value(text, (*addition.keys, addition.name))
-        own_nodes = [member] if member else []
-    return [json_text.read_value(text, node) for node in own_nodes]
+    return [json_text.read_value(text, node) for node in _list_nodes(text, addition)]
 
 
 def insert_addition(text: str | None, addition: Addition) -> tuple[str, str]:
@@ -151,13 +144,12 @@ def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
 # -- entries ---------------------------------------------------------------------------
 
 
-def _check_member_state(text: str, addition: JsonEntry) -> str:
+def _list_nodes(text: str, addition: JsonEntry) -> list[json_text.JsonNode]:
+    """List what is at the place of an addition: a member of that name, or elements of tasuki's."""
+    if not addition.name:
+        return _find_marked(text, json_text.find_value(text, addition.keys), addition.mark)
     member = json_text.find_value(text, (*addition.keys, addition.name))
-    if member is None:
-        return "add"
-    if json_text.read_value(text, member) == addition.value:
-        return "there"
-    return "replace" if addition.mark in text[member.start : member.end] else "foreign"
+    return [member] if member else []
 
 
 def _find_marked(

@@ -66,13 +66,9 @@ def is_replaceable(path: str) -> bool:
     folder = os.path.dirname(target)
     while not os.path.lexists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return False
-    try:
-        _choose_mode(target, PRIVATE)
-    except PermissionError:
-        return False
-    return True
+    with suppress(PermissionError):
+        return os.access(folder, os.W_OK | os.X_OK) and _choose_mode(target, PRIVATE) > 0
+    return False
 
 
 def find_missing_folders(path: str) -> tuple[str, ...]:
@@ -170,11 +166,6 @@ def _replace_prepared(
                 else:
                     Path(target).write_bytes(content)
         raise
-
-
-def remove_lock(folder: Path) -> None:
-    """Remove the lock file while it is held, where nothing is installed any more."""
-    (folder / LOCK).unlink(missing_ok=True)
 
 
 def remove_empty_folders(folders: tuple[str, ...]) -> None:

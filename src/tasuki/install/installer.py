@@ -25,12 +25,12 @@ from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.install import edits
 from tasuki.install.edits import InstalledAddition, build_installed_addition
 from tasuki.install.files import (
+    LOCK,
     find_missing_folders,
     hold_lock,
     is_replaceable,
     read_content,
     remove_empty_folders,
-    remove_lock,
     replace_files,
 )
 from tasuki.patterns import compile_pattern
@@ -48,6 +48,10 @@ class InstallRecord(Struct):
     harnesses: dict[str, list[InstalledAddition]] = {}
     folders: tuple[str, ...] = ()
     """Folders that were created for this record, the outermost first."""
+
+    def encode(self) -> bytes:
+        """Return it as the text of its file."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
 
 class InstallStep(Struct, frozen=True):
@@ -75,10 +79,7 @@ class InstallPlan(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """Folders that are deleted if they are empty then."""
     damaged: str = ""
-    """Where an unreadable record of what was installed is kept.
-
-    It is empty if the record could be read.
-    """
+    """Where an unreadable record of what was installed is kept; empty if it could be read."""
     to_remove: dict[str, str] = {}
     to_add: dict[str, str] = {}
     """For each file that cannot be written the text that the user has to remove or to add."""
@@ -95,14 +96,12 @@ class InstallPlan(Struct, frozen=True):
 
 
 class InstallState(Struct, frozen=True):
-    """The state of an addition: there, replace (an older one is), add (none is), foreign.
-
-    `programs` are those that it runs, by their whole paths.
-    """
+    """The state of an addition: there, replace (an older one is), add (none is), foreign."""
 
     addition: Addition
     state: str
     programs: tuple[str, ...]
+    """Those that it runs, by their whole paths."""
 
 
 def _find_programs(value: Any) -> Iterator[str]:
@@ -199,10 +198,10 @@ class Installer:
             content = plan.files.get(record)
             if content and created:
                 made = msgspec.json.decode(content, type=InstallRecord)
-                plan.files[record] = _encode_record(structs.replace(made, folders=created))
+                plan.files[record] = structs.replace(made, folders=created).encode()
             replace_files(plan.files, plan.before)
-            if content is None:
-                remove_lock(self.data)
+            if content is None:  # Nothing is installed any more.
+                (self.data / LOCK).unlink(missing_ok=True)
             remove_empty_folders((*(() if content else created), *plan.folders))
 
 
@@ -318,7 +317,7 @@ class _InstallWork:
         if self.puts:
             self.record.harnesses[self.harness] = self.puts
         if self.record.harnesses or self.damaged:
-            files[self.record_path] = _encode_record(self.record)
+            files[self.record_path] = self.record.encode()
         elif self.before[self.record_path] is not None:
             files[self.record_path] = None
             self.folders += self.record.folders
@@ -330,10 +329,6 @@ class _InstallWork:
         return InstallPlan(
             tuple(self.steps), files, before, folders, self.damaged, self.to_remove, self.to_add
         )
-
-
-def _encode_record(record: InstallRecord) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 @contextmanager
