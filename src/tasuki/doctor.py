@@ -25,12 +25,12 @@ from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import Addition
+from tasuki.harness.optional import get_facts
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.install.files import read_content
 from tasuki.install.hook_script import build_hook_script, get_script_path
 from tasuki.install.installer import RECORD, Installer, InstallState, find_own_command
-from tasuki.launch.prepare import PACKAGES
 from tasuki.launch.tmux.server import Tmux
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import list_heads, read_ends, read_whole_thread
@@ -41,16 +41,6 @@ from tasuki.threads.kept.summary import (
     summarize_copies,
 )
 
-TESTED = {
-    "claude": "2.1.330",
-    "codex": "0.169.0",
-    "pi": "1.5.2",
-    "omp": "18.2.3",
-    "gemini": "0.61.0",
-    "copilot": "1.0.102",
-    "opencode": "1.18.33",
-}
-"""Versions that the tests of this release used."""
 TMUX_NEEDED = (3, 2)
 VERSION_SECONDS = 4.0
 """Time limit of a program that is asked for its version: a large one takes seconds at its first start."""
@@ -246,7 +236,7 @@ def find_version(harness: Harness) -> str:
     program = shutil.which(harness.program) if harness.program else None
     if not program:
         return ""
-    package = PACKAGES.get(harness.name, "")
+    package = get_facts(harness).package
     for folder in Path(os.path.realpath(program)).parents[:5] if package else ():
         try:
             package_info = msgspec.json.decode(
@@ -368,7 +358,7 @@ def _inspect_harness(
         title=harness.title,
         program=program or "",
         version=version,
-        tested=TESTED.get(harness.name, ""),
+        tested=get_facts(harness).tested,
         threads=threads,
         can_start=bool(harness.can_start and program),
         can_prefill=harness.can_prefill,
@@ -500,5 +490,5 @@ def _is_older(version: str, needed: tuple[int, int]) -> bool:
 
 def build_install_line(harness: HarnessReport) -> str:
     """Return how its program is installed, empty where that is unknown."""
-    package = PACKAGES.get(harness.name)
+    package = harnesses.find_facts(harness.name).package
     return f"npm install -g {package}" if package else ""

@@ -28,6 +28,12 @@ def find_home_folder() -> Path:
     return Path(home)
 
 
+def find_program_folder(variable: str, below_home: str) -> Path:
+    """Return the folder of a program, which a variable may move; below the home folder without it."""
+    moved = os.environ.get(variable)
+    return Path(moved) if moved else find_home_folder() / below_home
+
+
 def expand_user(path: str, variable: str = "") -> Path:
     """Expand `~` and `~NAME` in a path that a user typed, or gave in a variable.
 

@@ -234,3 +234,9 @@ def format_row(
     if words:
         lines.append(below + cut_line(words, width - count_columns(below)))
     return "\n".join(lines)
+
+
+def count_same(one: str, other: str) -> int:
+    """Count with how many characters two texts begin in the same way."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (x, y) in pairs if x != y), min(len(one), len(other)))

@@ -23,7 +23,8 @@ from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.earlier_handoffs import quote_before_plan
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
-from tasuki.harness.protocol import Harness, read_for_draft
+from tasuki.harness.optional import read_for_draft
+from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
 
 ANALYZING = "Analyzing conversation..."

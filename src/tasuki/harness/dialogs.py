@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tasuki.harness.questions import FIELD_END, DialogSubject, ScreenChoice, ScreenQuestion
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import count_same
 
 MOST_BELOW = 5
 """Lines below the choices of a dialog: hints, an edge."""
@@ -152,15 +153,8 @@ def begin_at_title(
     choices = tuple(
         replace(choice, keys=_move_mark(n - marked)) for n, choice in enumerate(seen.choices)
     )
-    return replace(
-        seen,
-        choices=choices,
-        text=text,
-        detail=detail,
-        above=above,
-        is_whole=True,
-        is_faithful=True,
-    )
+    return replace(seen, choices=choices, text=text, detail=detail, above=above,
+                   is_whole=True, is_faithful=True)  # fmt: skip
 
 
 def _find_choices(lines: Sequence[str]) -> tuple[int, list[str], int] | None:
@@ -209,22 +203,16 @@ def _sort_choices(
     labels: Sequence[str],
 ) -> tuple[tuple[ScreenChoice, ...], tuple[str, ...] | None]:
     """Sort the choices: those that are taken by a key, and the keys of the one that takes words."""
-    choices: list[ScreenChoice] = []
-    text_keys: tuple[str, ...] | None = None
-    for number, label in enumerate(labels, 1):
-        if number > 9:
-            break
-        if _TEXT_CHOICE.match(label):
-            text_keys = (str(number),)
-        else:
-            choices.append(ScreenChoice(str(number), label, (str(number),)))
-    return tuple(choices), text_keys
+    keyed = [ScreenChoice(str(n), label, (str(n),)) for n, label in enumerate(labels[:9], 1)]
+    worded = [choice for choice in keyed if _TEXT_CHOICE.match(choice.label)]
+    choices = tuple(choice for choice in keyed if choice not in worded)
+    return choices, worded[-1].keys if worded else None
 
 
 def _read_boxes(labels: Sequence[str], marked: int) -> tuple[ScreenChoice, ...]:
     """Read the choices with boxes; none where digits would be typed into a field of its own."""
-    boxes = {number: box for number, label in enumerate(labels, 1) if (box := _BOX.match(label))}
-    boxes = {number: box for number, box in boxes.items() if not _TEXT_CHOICE.match(box["label"])}
+    found = {number: _BOX.match(label) for number, label in enumerate(labels, 1)}
+    boxes = {n: box for n, box in found.items() if box and not _TEXT_CHOICE.match(box["label"])}
     if marked + 1 not in boxes or max(boxes) > 9:
         return ()
     return tuple(
@@ -270,12 +258,8 @@ def is_subject(subject: DialogSubject, seen: ScreenQuestion) -> bool:
         return _is_command(subject, _strip_gutter(seen.subject))
     if subject.kind == "fields":
         is_tool = _list_letters(subject.place).lower() in _list_letters("".join(above)).lower()
-        is_named = bool(subject.text or subject.place)
-        return (
-            is_named
-            and is_tool
-            and _strip_space(_join_fields(seen.subject)) == _strip_space(subject.text)
-        )
+        is_same = _strip_space(_join_fields(seen.subject)) == _strip_space(subject.text)
+        return bool(subject.text or subject.place) and is_tool and is_same
     if subject.kind == "change":
         return _is_place(subject.place, above) and _is_change(subject, seen.subject)
     if subject.kind == "plan":
@@ -310,13 +294,8 @@ def _list_letters(text: str) -> str:
 
 def _is_place(place: str, rows: Sequence[str]) -> bool:
     """Whether a row names this file: by itself, or in Gemini CLI behind what is done with it."""
-    for name in rows:
-        if _GEMINI_EDIT.match(name):
-            name = _GEMINI_EDIT.sub("", name, count=1)
-            name = place if name.startswith(f"{place}: ") else name
-        if name == place:
-            return True
-    return False
+    edited = (_GEMINI_EDIT.sub("", row, count=1) for row in rows if _GEMINI_EDIT.match(row))
+    return place in rows or any(f"{name}: ".startswith(f"{place}: ") for name in edited)
 
 
 def _strip_gutter(rows: Sequence[str]) -> list[str]:
@@ -401,16 +380,10 @@ def _read_hunks(rows: Sequence[str]) -> list[tuple[str, str]]:
 def _drop_ends(hunks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the parts of a diff without what is the same before the first and behind the last change."""
     first, *inner, last = hunks
-    start = _count_same(*first)
-    end = _count_same(last[0][::-1], last[1][::-1])
-    kept = [text[: len(text) - end] for text in last]
-    return [(first[0][start:], first[1][start:]), *inner, (kept[0], kept[1])]
-
-
-def _count_same(one: str, other: str) -> int:
-    """Count with how many characters two texts begin in the same way."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (x, y) in pairs if x != y), min(len(one), len(other)))
+    start = count_same(*first)
+    end = count_same(last[0][::-1], last[1][::-1])
+    after, before = (text[: len(text) - end] for text in last)
+    return [(first[0][start:], first[1][start:]), *inner, (after, before)]
 
 
 def _is_replaced(after: str, before: str, new: str, old: str) -> bool:

@@ -2,12 +2,12 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tasuki.files import expand_user, read_regular_file
 
@@ -143,17 +143,11 @@ class HarnessIntegration(Protocol):
     """What the user has to do after the installation, and what cannot work, as sentences."""
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        """List everything to be added.
-
-        `tasuki` is the command that runs it, its program a whole path.
-        """
+        """List everything to be added. `tasuki` is the command that runs it, its program a whole path."""
         ...
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        """List what `tasuki install --keep` adds, so that compactions keep what matters.
-
-        It is empty where the harness offers no way.
-        """
+        """List what `tasuki install --keep` adds; empty where the harness offers no way."""
         return ()
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
@@ -166,13 +160,19 @@ class HarnessIntegration(Protocol):
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         """Format what the hook prints; empty for nothing. Most have Claude's shape."""
-        return format_claude_answer(call, answer)
+        import json
+
+        if answer.context and call.kind == "compacted":
+            output = {"hookEventName": call.event, "additionalContext": answer.context}
+            return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
+        if answer.context or not answer.message:
+            return answer.context
+        if answer.blocked:
+            return json.dumps({"decision": "block", "reason": answer.message})
+        return json.dumps({"systemMessage": answer.message})
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
-        """Find what in the settings keeps tasuki's parts from working in a folder.
-
-        Each is a sentence, and one that says how to fix it.
-        """
+        """Find what in the settings keeps tasuki's parts from working in a folder: what, and how to fix it."""
         return ()
 
     def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
@@ -181,9 +181,8 @@ class HarnessIntegration(Protocol):
 
     def find_own_command(self, cwd: Path) -> str:
         """Return the path of a command of the user's own by the name of tasuki's; it is left alone."""
-        paths = (
-            folder / name for folder in self.list_command_folders(cwd) for name in self.own_commands
-        )
+        folders = self.list_command_folders(cwd)
+        paths = (folder / name for folder in folders for name in self.own_commands)
         return next((str(path) for path in paths if _is_foreign(path)), "")
 
     def describe_own_command(self) -> tuple[str, ...]:
@@ -227,10 +226,7 @@ COMPACTION_SECONDS = 10
 
 @cache
 def can_serve_tools() -> bool:
-    """Tell whether this tasuki can serve its tools.
-
-    An entry that could only fail is not installed.
-    """
+    """Tell whether this tasuki can serve its tools: an entry that could only fail is not installed."""
     from importlib.util import find_spec
 
     return find_spec("mcp") is not None
@@ -239,34 +235,20 @@ def can_serve_tools() -> bool:
 def build_tools_server(tasuki: tuple[str, ...]) -> dict[str, Any]:
     """Build the MCP server's entry in the shape that most harnesses share.
 
-    Some harnesses start it without the user's environment, so the variables that name tasuki's
-    folders are included.
+    Its environment holds the mark and the variables that name tasuki's folders: some harnesses
+    start it without the user's own.
     """
-    return {"command": tasuki[0], "args": [*tasuki[1:], "mcp"], "env": build_tools_environment()}
-
-
-def build_tools_environment() -> dict[str, str]:
-    """Build the environment of the MCP server.
-
-    It holds the mark and the variables that name tasuki's folders of data and settings.
-    """
-    return INSTALLED | {
-        name: os.path.abspath(expand_user(value, name))
-        for name in FOLDERS
-        if (value := os.environ.get(name))
-    }
+    named = {name: os.environ.get(name, "") for name in FOLDERS}
+    folders = {n: os.path.abspath(expand_user(v, n)) for n, v in named.items() if v}
+    return {"command": tasuki[0], "args": [*tasuki[1:], "mcp"], "env": INSTALLED | folders}
 
 
 def build_tools_entries(
     path: str, keys: tuple[str, ...], server: Mapping[str, Any]
 ) -> list[Addition]:
-    """Build the MCP server as a member of the object that `keys` lead to.
-
-    The list is empty where the server cannot run.
-    """
-    if not can_serve_tools():
-        return []
-    return [JsonEntry(path, keys, server, TOOLS, "tasuki", TOOLS_MARK)]
+    """Build the MCP server as a member of the object that `keys` lead to; empty where it cannot run."""
+    entry = JsonEntry(path, keys, server, TOOLS, "tasuki", TOOLS_MARK)
+    return [entry] if can_serve_tools() else []
 
 
 def build_prompt_hook(
@@ -313,85 +295,11 @@ def build_compaction_hook(
     return f': {COMPACTION_MARK}; t={shlex.quote(tasuki[0])}; if [ -x "$t" ]; then {call}; fi'
 
 
-def build_pattern_check(pattern: str) -> str:
-    """Build the check whether a payload looks like a shell pattern."""
-    return f"case $p in {pattern}) ;; *) false;; esac"
-
-
-def list_compaction_hooks(
-    path: str,
-    hooks: Iterable[tuple[str, str, str]],
-    tasuki: tuple[str, ...],
-    harness: str,
-    *,
-    unit: int = 1,
-    name: str = "",
-) -> tuple[Addition, ...]:
-    """List hooks in Claude's shape around a compaction.
-
-    Each is an event, the matcher of its source and a shell pattern of payloads; the last two may
-    be empty. `unit` and `name` are those of `list_handoff_hooks`.
-    """
-    return tuple(
-        build_command_hook(
-            path, event,
-            build_compaction_hook(tasuki, harness, build_pattern_check(pattern) if pattern else ""),
-            COMPACTION_SECONDS * unit,
-            f"a hook at a compaction ({event})", mark=COMPACTION_MARK, name=name, matcher=matcher,
-        )
-        for event, matcher, pattern in hooks
-    )  # fmt: skip
-
-
 def parse_goal(prompt: object, command: str) -> str | None:
     """Return exactly what follows the command at the start of a prompt; None for another prompt."""
-    if not isinstance(prompt, str):
-        return None
-    words = prompt.lstrip()
+    words = prompt.lstrip() if isinstance(prompt, str) else ""
     rest = words.removeprefix(command)
-    if rest == words or rest[:1].strip():
-        return None
-    return rest[1:]
-
-
-def build_claude_call(payload: Mapping[str, Any], kind: HookKind = "turn") -> HookCall:
-    """Build a call from the members that all hooks in Claude's shape have."""
-    path, id = get_text(payload, "transcript_path"), get_text(payload, "session_id")
-    event = get_text(payload, "hook_event_name") if kind == "compacted" else ""
-    return HookCall(kind, path, id, get_text(payload, "cwd"), event=event)
-
-
-def parse_claude_hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
-    """Parse what a hook in Claude's shape asks for; None for nothing.
-
-    Codex has the same shape.
-    """
-    call = build_claude_call(payload)
-    if payload.get("agent_id"):
-        return None
-    event = get_text(payload, "hook_event_name")
-    if event == "UserPromptSubmit":
-        goal = parse_goal(payload.get("prompt"), command)
-        return None if goal is None else structs.replace(call, kind="handoff", text=goal)
-    if event == "Stop":
-        return structs.replace(call, text=get_text(payload, "last_assistant_message"))
-    return None
-
-
-def format_claude_answer(call: HookCall, answer: HookAnswer) -> str:
-    """Format an answer in Claude's shape."""
-    import json
-
-    if answer.context and call.kind == "compacted":
-        output = {"hookEventName": call.event, "additionalContext": answer.context}
-        return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
-    if answer.context:
-        return answer.context
-    if not answer.message:
-        return ""
-    if answer.blocked:
-        return json.dumps({"decision": "block", "reason": answer.message})
-    return json.dumps({"systemMessage": answer.message})
+    return None if rest == words or rest[:1].strip() else rest[1:]
 
 
 def format_plugin_answer(call: HookCall, answer: HookAnswer) -> str:
@@ -404,53 +312,6 @@ def format_plugin_answer(call: HookCall, answer: HookAnswer) -> str:
         return ""
     name = "summary" if answer.replaces else "block" if call.kind == "compacted" else "keep"
     return json.dumps({name: answer.context})
-
-
-def build_command_hook(
-    path: str,
-    event: str,
-    command: str,
-    timeout: int,
-    purpose: str,
-    mark: str = HOOK_MARK,
-    name: str = "",
-    matcher: str = "",
-) -> JsonEntry:
-    """Build a hook in Claude's shape that runs a command with a mark in it.
-
-    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one, and
-    `matcher` says for which sources of the event it runs.
-    """
-    assert mark in command, command
-    hook = {"type": "command", "command": command, "timeout": timeout}
-    hooks = [{"name": name, **hook} if name else hook]
-    entry = {"matcher": matcher, "hooks": hooks} if matcher else {"hooks": hooks}
-    return JsonEntry(path, ("hooks", event), entry, purpose, mark=mark)
-
-
-def list_handoff_hooks(
-    path: str,
-    events: tuple[str, str],
-    tasuki: tuple[str, ...],
-    harness: str,
-    command: str,
-    patterns: tuple[str, ...] = (),
-    *,
-    unit: int = 1,
-    name: str = "",
-) -> list[Addition]:
-    """List the hooks in Claude's shape of every prompt and of a turn's end.
-
-    `events` are their names in the harness, which counts `unit` to a second in time limits.
-    `patterns` are those of `build_prompt_hook`.
-    """
-    prompt, turn = events
-    return [
-        build_command_hook(path, prompt, build_prompt_hook(tasuki, harness, command, patterns), PROMPT_SECONDS * unit,
-                           f"a hook that intercepts {command} before it reaches the model", name=name),
-        build_command_hook(path, turn, build_quiet_call(tasuki, "hook", harness), TURN_SECONDS * unit,
-                           "a hook that suggests a handoff when the context fills up", name=name),
-    ]  # fmt: skip
 
 
 def copy_asset(folder: Path, name: str, asset: Path, purpose: str) -> OwnFile:
@@ -492,6 +353,11 @@ def read_setting(path: Path, name: str) -> object:
     return json_text.read_value(content, node) if node else None
 
 
+_UNUSUAL = {
+    "comments": "comments", "commas": "commas before a closing bracket", "mark": "the byte order mark",
+}  # fmt: skip
+
+
 def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Find why a program rejects a JSON file that tasuki could read, in two sentences.
 
@@ -504,18 +370,8 @@ def find_rejected_json(path: Path, does: str, accepted: tuple[str, ...] = ()) ->
     return (f"{does} {path}, because of {what} in it. Remove them from that file.",) if what else ()
 
 
-_UNUSUAL = {
-    "comments": "comments",
-    "commas": "commas before a closing bracket",
-    "mark": "the byte order mark",
-}
-
-
 def parse_percent(value: object) -> float | None:
-    """Return a percentage from a payload, or None where it is none.
-
-    JSON may hold NaN and 400 digits.
-    """
+    """Return a percentage from a payload, or None where it is none: JSON may hold NaN and 400 digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1000 else None

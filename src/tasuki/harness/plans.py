@@ -2,28 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from tasuki.errors import UsageError
-from tasuki.harness.integration import Addition, build_command_hook, get_text
-from tasuki.harness.protocol import (
-    AgentControl,
-    AgentEvent,
-    AgentRequest,
-    AskRequest,
-    CallerIdentity,
-    EventKind,
-    HookReply,
-    LaunchPlan,
-    LaunchRequest,
-    ScreenField,
-    Screenshot,
-)
-from tasuki.harness.questions import describe_tool_call
+from tasuki.harness import protocol
 from tasuki.harness.typed_text import read_marked_choice
 
 MAX_ARGUMENT = 100_000
@@ -49,12 +35,12 @@ class AnswerError(Struct):
 def plan_with_brief(
     program: str,
     title: str,
-    request: LaunchRequest,
+    request: protocol.LaunchRequest,
     *,
     ready: str,
     argument: Callable[[str], tuple[str, ...]],
     prefill: Callable[[str], tuple[str, ...]] | None = None,
-) -> LaunchPlan:
+) -> protocol.LaunchPlan:
     """Plan the brief as an argument where it is to be sent at once and fits, else as an unsent paste.
 
     The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt
@@ -67,7 +53,7 @@ def plan_with_brief(
     words = place(text) if place and len(text.encode()) <= MAX_ARGUMENT else ()
     why = f"{title} starts empty; the brief is pasted into its input. Press Enter there to send it."
     why = TOO_LONG if request.send else "" if prefill else why
-    return LaunchPlan(
+    return protocol.LaunchPlan(
         argv=(program, *model, *request.arguments, *words),
         cwd=request.cwd,
         paste="" if words else text,
@@ -76,7 +62,7 @@ def plan_with_brief(
     )
 
 
-def refuse_start(title: str) -> LaunchPlan:
+def refuse_start(title: str) -> protocol.LaunchPlan:
     """Raise UsageError for a harness that cannot start a successor."""
     raise UsageError(
         f"{title} threads can only be read; no successor can be started there. "
@@ -97,7 +83,7 @@ def explain_no_questions(title: str) -> str:
     )
 
 
-def choose_ask_folder(request: AskRequest) -> str:
+def choose_ask_folder(request: protocol.AskRequest) -> str:
     """Return where a program that is asked runs: the thread's folder, else the scratch folder."""
     cwd = request.thread.cwd
     return cwd if os.path.isabs(cwd) and os.path.isdir(cwd) else request.scratch
@@ -109,10 +95,10 @@ class UnaskableHarness:
     title: str
     can_ask = False
 
-    def ask(self, request: AskRequest) -> NoReturn:
+    def ask(self, request: protocol.AskRequest) -> NoReturn:
         refuse_question(self.title)
 
-    def parse_answer(self, output: str, request: AskRequest) -> NoReturn:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> NoReturn:
         refuse_question(self.title)
 
 
@@ -121,7 +107,7 @@ class ReadOnlyHarness(UnaskableHarness):
 
     can_start = False
     can_prefill = False
-    caller = CallerIdentity()
+    caller = protocol.CallerIdentity()
 
     def format_skill_command(self, skill: str) -> str:
         return ""
@@ -133,7 +119,7 @@ class ReadOnlyHarness(UnaskableHarness):
         """List nothing: only the user deletes the file of such a thread."""
         return ()
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
+    def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:
         return refuse_start(self.title)
 
     def get_integration(self) -> Any:
@@ -147,10 +133,9 @@ FLEET_MARK = "tasuki fleet"
 """Mark in everything that `tasuki install HARNESS --fleet` adds."""
 TOKEN = "TASUKI_AGENT_TOKEN"  # noqa: S105 the name of a variable
 """Environment variable of an agent by which its hooks identify the agent."""
-_WORDS = {"prompt": "prompt", "idle": "last_assistant_message", "ended": "reason"}
 
 
-class BaseControl(AgentControl):
+class BaseControl(protocol.AgentControl):
     """How agents of most harnesses are run; `tasuki.harness.protocol.AgentControl` explains it.
 
     `ready` matches the screen once the program takes input, `argument` turns a prompt into
@@ -169,17 +154,17 @@ class BaseControl(AgentControl):
         self.argument = argument
         self.unset = unset
 
-    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+    def read_field(self, screenshot: protocol.Screenshot) -> protocol.ScreenField | None:
         """Read the choice that is marked, and the words in it."""
         return read_marked_choice(screenshot)
 
-    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+    def list_options(self, request: protocol.AgentRequest) -> tuple[str, ...]:
         """List the options of a start, in front of the operator's own arguments."""
         return ("--model", request.model) if request.model else ()
 
-    def plan_start(self, request: AgentRequest) -> LaunchPlan:
+    def plan_start(self, request: protocol.AgentRequest) -> protocol.LaunchPlan:
         prompt = self.argument(request.prompt) if request.prompt else ()
-        return LaunchPlan(
+        return protocol.LaunchPlan(
             argv=(self.program, *self.list_options(request), *request.arguments, *prompt),
             cwd=request.cwd,
             unset=self.unset,
@@ -188,66 +173,6 @@ class BaseControl(AgentControl):
 
 
 def build_fleet_hook(hook: str, harness: str) -> str:
-    """Build the shell command of a hook: it passes its payload to tasuki's hook script.
-
-    It is silent once that script is gone.
-    """
+    """Build the shell command of a hook: it passes its payload to tasuki's hook script, if that is there."""
     script = shlex.quote(hook)
     return f": {FLEET_MARK}; if [ -r {script} ]; then sh {script} {harness}; fi"
-
-
-def list_fleet_hooks(
-    path: str, events: Iterable[str], hook: str, harness: str, timeout: int, name: str = ""
-) -> tuple[Addition, ...]:
-    """List a hook in Claude's shape for each of these events.
-
-    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one.
-    """
-    command = build_fleet_hook(hook, harness)
-    return tuple(
-        build_command_hook(path, event, command, timeout,
-                           f"a hook that tells tasuki's server: {event}", FLEET_MARK, name)
-        for event in events
-    )  # fmt: skip
-
-
-def parse_claude_event(
-    payload: Mapping[str, Any], kinds: Mapping[str, EventKind], turn: str
-) -> AgentEvent | None:
-    """Parse an event in Claude's shape; `turn` is the member that holds the id of the turn.
-
-    Codex has the same shape.
-    """
-    kind = kinds.get(get_text(payload, "hook_event_name"))
-    session = get_text(payload, "session_id")
-    if kind is None or not session:
-        return None
-    child = get_text(payload, "agent_id")
-    if kind != "waiting" and bool(child) != kind.startswith("child_"):
-        return None  # It is from a sub-agent, of which only questions count.
-    waits = kind == "waiting"
-    tool, tool_input = get_text(payload, "tool_name"), payload.get("tool_input")
-    arguments = tool_input if isinstance(tool_input, Mapping) else {}
-    cwd = get_text(payload, "cwd")
-    return AgentEvent(
-        kind,
-        session,
-        path=get_text(payload, "transcript_path"),
-        cwd=cwd,
-        model=get_text(payload, "model"),
-        text=f"permission for {tool}" if waits else get_text(payload, _WORDS.get(kind, "")),
-        question=describe_tool_call(tool, arguments, cwd) if waits and tool else None,
-        turn=get_text(payload, turn),
-        source=get_text(payload, "source") or get_text(payload, "trigger"),
-        child=child,
-    )
-
-
-def format_start_context(event: AgentEvent, reply: HookReply) -> str:
-    """Format text for the model at the start of a session, in Claude's shape."""
-    import json
-
-    if event.kind != "started" or not reply.context:
-        return ""
-    output = {"hookEventName": "SessionStart", "additionalContext": reply.context}
-    return json.dumps({"hookSpecificOutput": output})

@@ -134,6 +134,48 @@ class CallerIdentity(Struct, frozen=True):
     meta: tuple[str, ...] = ()
 
 
+class AcpCommand(Struct, frozen=True):
+    """How a harness is started as an agent that speaks the Agent Client Protocol."""
+
+    command: tuple[str, ...]
+    package: str
+    """The npm package that installs it."""
+    place: int
+    """Its place among those that are offered, from 0."""
+    other_programs: tuple[str, ...] = ()
+    """Older programs that speak for the same harness."""
+
+
+class HarnessFacts(Struct, frozen=True):
+    """What is known of a program beside its threads; an adapter may have none of it."""
+
+    package: str = ""
+    """The npm package that installs it."""
+    tested: str = ""
+    """The version that the tests of this release used."""
+    process_names: tuple[str, ...] = ()
+    """Names of programs and packages by which it is recognized in a command line."""
+    child_variables: tuple[str, ...] = ()
+    """Variables that it sets for its children: a successor that inherits them keeps no thread."""
+    acp: AcpCommand | None = None
+    pane_lies: bool = False
+    """Its hooks may report the pane of another agent."""
+    restarts_in_place: bool = False
+    """It calls a new session in the same program a `startup`."""
+    shows_edits_as_text: bool = False
+    """Some of its threads hold edits as diffs in messages, and not as calls."""
+
+
+class RunningProgram(Struct, frozen=True):
+    """A running program that says itself which thread it has open."""
+
+    pid: int
+    began: str = ""
+    """When its process began, in clock ticks since boot."""
+    state: str = ""
+    tmux: str = ""
+
+
 EventKind = Literal[
     "started",
     "prompt",
@@ -444,39 +486,3 @@ class Harness(Protocol):
     def get_control(self) -> AgentControl | None:
         """Return how its agents are run in a fleet; None where they cannot be."""
         ...
-
-
-class ThreadFollower(Protocol):
-    """Reads a thread that grows. It is used by one thread of the program at a time."""
-
-    def read(self) -> Thread:
-        """Read the thread: the first time its whole file, then what was appended.
-
-        Entries that an earlier reading returned may change in place: a call gets its result.
-        """
-        ...
-
-    def is_continued(self) -> bool:
-        """Tell whether the file was only appended to since the last reading."""
-        ...
-
-
-def follow_thread(harness: Harness, path: Path) -> ThreadFollower | None:
-    """Return who reads a growing thread again and again; None where only the whole can be read.
-
-    An adapter may have a method `follow`, if its harness appends to the files of threads.
-    """
-    follow = getattr(harness, "follow", None)
-    follower: ThreadFollower | None = follow(path) if follow else None
-    return follower
-
-
-def read_for_draft(harness: Harness, path: Path) -> Thread:
-    """Read a thread as `Harness.read` does, for a draft, which shows little of it.
-
-    An adapter may have a method of this name, whose calls read their outputs from the file when
-    they are asked for. Such a thread is used while the file is there, and not handed on.
-    """
-    read = getattr(harness, "read_for_draft", None) or harness.read
-    thread: Thread = read(path)
-    return thread

@@ -16,7 +16,8 @@ from typing import Any
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.protocol import AgentControl, Harness, ThreadFile
+from tasuki.harness.optional import get_facts
+from tasuki.harness.protocol import AgentControl, Harness, HarnessFacts, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
 from tasuki.model import Thread, ThreadHead
 
@@ -32,6 +33,11 @@ BUILT_IN = {
     "aider": "tasuki.harness.aider.adapter:Aider",
     "specstory": "tasuki.harness.specstory.adapter:SpecStory",
 }
+
+DEFAULT = "claude"
+"""The harness of an agent for which nobody names one."""
+SESSION_FORMAT = "pi"
+"""The harness in whose format tasuki writes its own sessions."""
 
 _HOMES = {
     "codex": ("CODEX_HOME", ".codex"),
@@ -49,15 +55,12 @@ def may_have_threads(name: str) -> bool:
     if name not in _HOMES:
         return True
     variable, folder = _HOMES[name]
-    if os.environ.get(variable):
-        return True
     try:
-        os.lstat(find_home_folder() / folder)
+        return bool(os.environ.get(variable) or os.lstat(find_home_folder() / folder))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True  # The adapter notes that it cannot be read.
-    return True
 
 
 def list_names() -> tuple[str, ...]:
@@ -81,20 +84,25 @@ def get_harness(name: str) -> Harness:
     return harness
 
 
-def get_integration(harness: Harness) -> HarnessIntegration | None:
-    """Return what tasuki can add to a harness, or None.
+def find_facts(name: str) -> HarnessFacts:
+    """Return what is known of a program by its harness's name; nothing for an unknown one."""
+    return get_facts(get_harness(name)) if name in list_names() else HarnessFacts()
 
-    It is also None for an adapter that was written before integrations existed.
-    """
+
+@cache
+def list_child_variables() -> tuple[str, ...]:
+    """List the variables that any harness sets for the programs that it starts."""
+    return tuple(variable for name in list_names() for variable in find_facts(name).child_variables)
+
+
+def get_integration(harness: Harness) -> HarnessIntegration | None:
+    """Return what tasuki can add to a harness; None also for an adapter without this method."""
     method = getattr(harness, "get_integration", None)
     return method() if method else None
 
 
 def get_control(harness: Harness) -> AgentControl | None:
-    """Return how agents of a harness are run in a fleet, or None.
-
-    It is also None for an adapter that was written before fleets existed.
-    """
+    """Return how agents of a harness are run in a fleet; None also for an adapter without this method."""
     method = getattr(harness, "get_control", None)
     return method() if method else None
 
@@ -113,10 +121,7 @@ def require_control(name: str) -> AgentControl:
 
 
 def get_containing_file(path: Path) -> Path:
-    """Return the file that holds a thread.
-
-    A thread in a database is named as if it were a file below the database.
-    """
+    """Return the file that holds a thread, which is the database for one that is named below it."""
     return path.parent if path.parent.is_file() else path
 
 
@@ -233,18 +238,13 @@ class _GuardedAdapter:
             raise
         except Exception as error:
             raise ThreadUnreadable(
-                f"The harness {self._adapter.name!r} failed on {path}: {_describe_error(error)}. "
+                f"The harness {self._adapter.name!r} failed on {path}: {type(error).__name__}: {error}. "
                 "Report it to the maintainers of the package that adds it."
             ) from error
 
     def _report_mistake(self, action: str, error: Exception) -> None:
-        _warn_once(
-            f"The harness {self._adapter.name!r} could not {action}: {_describe_error(error)}."
-        )
-
-
-def _describe_error(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {error}"
+        _warn_once(f"The harness {self._adapter.name!r} could not {action}: {what}.")
 
 
 @cache

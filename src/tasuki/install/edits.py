@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from tasuki.config import json_text, toml_text
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
+from tasuki.text_safety import count_same
 
 
 class InstalledAddition(Struct, frozen=True):
@@ -53,14 +54,12 @@ def check_state(text: str | None, addition: Addition) -> str:
         return "add"
     if isinstance(addition, TomlTable):
         return _check_table_state(text, addition)
-    if addition.name:
-        return _check_member_state(text, addition)
-    holder = json_text.find_value(text, addition.keys)
-    own_nodes = _find_marked(text, holder, addition.mark)
-    if not own_nodes:
+    nodes = _list_nodes(text, addition)
+    if not nodes:
         return "add"
-    same = [json_text.read_value(text, node) for node in own_nodes] == [addition.value]
-    return "there" if same else "replace"
+    if [json_text.read_value(text, node) for node in nodes] == [addition.value]:
+        return "there"
+    return "replace" if addition.mark in text[nodes[0].start : nodes[0].end] else "foreign"
 
 
 def find_own_values(text: str, addition: Addition) -> list[Any]:
@@ -68,16 +67,9 @@ def find_own_values(text: str, addition: Addition) -> list[Any]:
     if isinstance(addition, OwnFile) or not text.strip("\ufeff \t\r\n"):
         return []
     if isinstance(addition, TomlTable):
-        return (
-            [toml_text.find_value(text, addition.keys)]
-            if _check_table_state(text, addition) != "add"
-            else []
-        )
-    if addition.name:
-        member = json_text.find_value(text, (*addition.keys, addition.name))
-        return [json_text.read_value(text, member)] if member else []
-    own_nodes = _find_marked(text, json_text.find_value(text, addition.keys), addition.mark)
-    return [json_text.read_value(text, node) for node in own_nodes]
+        value = toml_text.find_value(text, addition.keys)
+        return [] if value is None else [value]
+    return [json_text.read_value(text, node) for node in _list_nodes(text, addition)]
 
 
 def insert_addition(text: str | None, addition: Addition) -> tuple[str, str]:
@@ -99,24 +91,18 @@ def remove_addition(text: str, installed: InstalledAddition) -> tuple[str | None
     if installed.kind == "file":
         return (None, text) if installed.mark in text else (text, "")
     left = _cut_exact_text(text, installed)
-    if left is None:
-        left = (
-            _remove_entry(text, installed)
-            if installed.kind == "json"
-            else toml_text.remove_table(text, installed.keys)
-            if _is_own_table(text, installed.keys, installed.mark)
-            else text
-        )
-    if left == text:
-        return text, ""
-    return left, _find_removed_part(text, left)
+    if left is None and installed.kind == "json":
+        left = _remove_entry(text, installed)
+    elif left is None:
+        is_own = _is_own_table(text, installed.keys, installed.mark)
+        left = toml_text.remove_table(text, installed.keys) if is_own else text
+    # It was cut out in one piece.
+    start = count_same(text, left)
+    return left, text[start : start + len(text) - len(left)]
 
 
 def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
-    """Return the text without exactly the inserted part.
-
-    None where that part is missing, or is no longer the whole addition.
-    """
+    """Return the text without exactly the inserted part; None where that is missing or not all of it."""
     if not installed.text or text.count(installed.text) != 1:
         return None
     left = text.replace(installed.text, "")
@@ -125,26 +111,16 @@ def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
             toml_text.parse_toml(left)
         elif left.strip():
             json_text.parse_json(left)
-            if not installed.name and _count_own_elements(left, installed) >= _count_own_elements(
-                text, installed
-            ):
+            holders = (json_text.find_value(one, installed.keys) for one in (text, left))
+            before, after = (
+                len(_find_marked(one, holder, installed.mark))
+                for one, holder in zip((text, left), holders, strict=True)
+            )
+            if not installed.name and after >= before:
                 return None  # the same text in another list
     except (json_text.NotJson, toml_text.NotToml):
         return None
     return left
-
-
-def _count_own_elements(text: str, installed: InstalledAddition) -> int:
-    """Count tasuki's own elements at the place of an installed addition."""
-    return len(_find_marked(text, json_text.find_value(text, installed.keys), installed.mark))
-
-
-def _find_removed_part(before: str, after: str) -> str:
-    """Find the part that was cut out of a text in one piece."""
-    start = 0
-    while start < len(after) and before[start] == after[start]:
-        start += 1
-    return before[start : start + len(before) - len(after)]
 
 
 # -- tables ----------------------------------------------------------------------------
@@ -156,10 +132,8 @@ def _check_table_state(text: str, addition: TomlTable) -> str:
     if not _is_own_table(text, addition.keys, addition.mark):
         return "foreign"
     wanted, _ = toml_text.add_table("", addition.keys, addition.body)
-    is_same = toml_text.find_value(text, addition.keys) == toml_text.find_value(
-        wanted, addition.keys
-    )
-    return "there" if is_same else "replace"
+    found = [toml_text.find_value(one, addition.keys) for one in (text, wanted)]
+    return "there" if found[0] == found[1] else "replace"
 
 
 def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
@@ -170,13 +144,12 @@ def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
 # -- entries ---------------------------------------------------------------------------
 
 
-def _check_member_state(text: str, addition: JsonEntry) -> str:
+def _list_nodes(text: str, addition: JsonEntry) -> list[json_text.JsonNode]:
+    """List what is at the place of an addition: a member of that name, or elements of tasuki's."""
+    if not addition.name:
+        return _find_marked(text, json_text.find_value(text, addition.keys), addition.mark)
     member = json_text.find_value(text, (*addition.keys, addition.name))
-    if member is None:
-        return "add"
-    if json_text.read_value(text, member) == addition.value:
-        return "there"
-    return "replace" if addition.mark in text[member.start : member.end] else "foreign"
+    return [member] if member else []
 
 
 def _find_marked(
@@ -189,21 +162,16 @@ def _find_marked(
 
 
 def _remove_entry(text: str, installed: InstalledAddition) -> str:
-    """Return the text without the member or the elements that bear our mark.
-
-    Holders that become empty are removed as well.
-    """
+    """Return the text without what bears our mark, and without holders that become empty."""
     while text.strip("\ufeff \t\r\n"):
         holder = json_text.find_value(text, installed.keys)
         if holder is None:
             break
+        member = holder.find_child(installed.name) if installed.name else None
+        matches = _find_marked(text, holder, installed.mark)
         if installed.name:
-            member = holder.find_child(installed.name)
-            matches = (
-                [member] if member and installed.mark in text[member.start : member.end] else []
-            )
-        else:
-            matches = _find_marked(text, holder, installed.mark)
+            is_own = member and installed.mark in text[member.start : member.end]
+            matches = [member] if member and is_own else []
         if not matches:
             break
         inner, outer = _narrow_to_own_part(text, matches[0], holder, installed.mark)
@@ -214,10 +182,7 @@ def _remove_entry(text: str, installed: InstalledAddition) -> str:
 def _narrow_to_own_part(
     text: str, node: json_text.JsonNode, holder: json_text.JsonNode, mark: str
 ) -> tuple[json_text.JsonNode, json_text.JsonNode]:
-    """Return only our part of an element and the list that holds it.
-
-    The user may have added to an element of tasuki's.
-    """
+    """Return only our part of an element and the list that holds it: the user may have added to ours."""
     for child in node.children:
         own_nodes = _find_marked(text, child, mark)
         if own_nodes and len(child.children) > len(own_nodes):
@@ -228,10 +193,8 @@ def _narrow_to_own_part(
 def _remove_empty_holders(text: str, keys: tuple[str, ...]) -> str:
     """Return the text without the objects and lists on the way that are empty now."""
     for depth in range(len(keys), 0, -1):
-        node, holder = (
-            json_text.find_value(text, keys[:depth]),
-            json_text.find_value(text, keys[: depth - 1]),
-        )
+        node = json_text.find_value(text, keys[:depth])
+        holder = json_text.find_value(text, keys[: depth - 1])
         if node is None or holder is None or node.kind == "scalar" or node.children:
             break
         if text[node.start + 1 : node.end - 1].strip():

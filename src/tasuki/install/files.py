@@ -66,13 +66,9 @@ def is_replaceable(path: str) -> bool:
     folder = os.path.dirname(target)
     while not os.path.lexists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return False
-    try:
-        _choose_mode(target, PRIVATE)
-    except PermissionError:
-        return False
-    return True
+    with suppress(PermissionError):
+        return os.access(folder, os.W_OK | os.X_OK) and _choose_mode(target, PRIVATE) > 0
+    return False
 
 
 def find_missing_folders(path: str) -> tuple[str, ...]:
@@ -126,9 +122,8 @@ def _write_temporary(path: str, content: bytes | None, created: list[str]) -> tu
         with os.fdopen(number, "wb") as stream:
             stream.write(content)
             stream.flush()
-            os.fchmod(
-                stream.fileno(), _choose_mode(target, PRIVATE if path.endswith(SETTINGS) else 0o644)
-            )
+            default = PRIVATE if path.endswith(SETTINGS) else 0o644
+            os.fchmod(stream.fileno(), _choose_mode(target, default))
             os.fsync(stream.fileno())
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
@@ -165,21 +160,12 @@ def _replace_prepared(
             done.append((path, target))
     except OSError:
         for path, target in done:
-            _restore_content(target, before[path])
+            with suppress(OSError):
+                if (content := before[path]) is None:
+                    os.unlink(target)
+                else:
+                    Path(target).write_bytes(content)
         raise
-
-
-def _restore_content(target: str, content: bytes | None) -> None:
-    with suppress(OSError):
-        if content is None:
-            os.unlink(target)
-        else:
-            Path(target).write_bytes(content)
-
-
-def remove_lock(folder: Path) -> None:
-    """Remove the lock file while it is held, where nothing is installed any more."""
-    (folder / LOCK).unlink(missing_ok=True)
 
 
 def remove_empty_folders(folders: tuple[str, ...]) -> None:

@@ -25,12 +25,12 @@ from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.install import edits
 from tasuki.install.edits import InstalledAddition, build_installed_addition
 from tasuki.install.files import (
+    LOCK,
     find_missing_folders,
     hold_lock,
     is_replaceable,
     read_content,
     remove_empty_folders,
-    remove_lock,
     replace_files,
 )
 from tasuki.patterns import compile_pattern
@@ -48,6 +48,10 @@ class InstallRecord(Struct):
     harnesses: dict[str, list[InstalledAddition]] = {}
     folders: tuple[str, ...] = ()
     """Folders that were created for this record, the outermost first."""
+
+    def encode(self) -> bytes:
+        """Return it as the text of its file."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
 
 class InstallStep(Struct, frozen=True):
@@ -75,10 +79,7 @@ class InstallPlan(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """Folders that are deleted if they are empty then."""
     damaged: str = ""
-    """Where an unreadable record of what was installed is kept.
-
-    It is empty if the record could be read.
-    """
+    """Where an unreadable record of what was installed is kept; empty if it could be read."""
     to_remove: dict[str, str] = {}
     to_add: dict[str, str] = {}
     """For each file that cannot be written the text that the user has to remove or to add."""
@@ -95,14 +96,12 @@ class InstallPlan(Struct, frozen=True):
 
 
 class InstallState(Struct, frozen=True):
-    """The state of an addition: there, replace (an older one is), add (none is), foreign.
-
-    `programs` are those that it runs, by their whole paths.
-    """
+    """The state of an addition: there, replace (an older one is), add (none is), foreign."""
 
     addition: Addition
     state: str
     programs: tuple[str, ...]
+    """Those that it runs, by their whole paths."""
 
 
 def _find_programs(value: Any) -> Iterator[str]:
@@ -135,10 +134,7 @@ class Installer:
         self.data = data
 
     def plan(self, harness: str, additions: Sequence[Addition]) -> InstallPlan:
-        """Plan an installation; parts of an older version are removed. Nothing is written.
-
-        Raises InstallFailed where a file cannot be read or understood.
-        """
+        """Plan an installation, without writing; older parts are removed. Raises InstallFailed for an unreadable file."""
         work = _InstallWork(self.data, harness)
         wanted = {build_installed_addition(addition).identity for addition in additions}
         for old in [put for put in reversed(work.puts) if put.identity not in wanted]:
@@ -172,14 +168,10 @@ class Installer:
         return _InstallWork(self.data, "").record.folders
 
     def find_leftovers(self, harness: str, additions: Sequence[Addition]) -> list[str]:
-        """List what was installed and would not be now.
-
-        It comes from an older version, or from an extra that is gone.
-        """
+        """List what was installed and would not be now: of an older version, or of an extra that is gone."""
         wanted = {build_installed_addition(addition).identity for addition in additions}
-        return [
-            put.what for put in _InstallWork(self.data, harness).puts if put.identity not in wanted
-        ]
+        work = _InstallWork(self.data, harness)
+        return [put.what for put in work.puts if put.identity not in wanted]
 
     def apply_plan(
         self,
@@ -206,10 +198,10 @@ class Installer:
             content = plan.files.get(record)
             if content and created:
                 made = msgspec.json.decode(content, type=InstallRecord)
-                plan.files[record] = _encode_record(structs.replace(made, folders=created))
+                plan.files[record] = structs.replace(made, folders=created).encode()
             replace_files(plan.files, plan.before)
-            if content is None:
-                remove_lock(self.data)
+            if content is None:  # Nothing is installed any more.
+                (self.data / LOCK).unlink(missing_ok=True)
             remove_empty_folders((*(() if content else created), *plan.folders))
 
 
@@ -232,23 +224,12 @@ class _InstallWork:
     def _load_record(self) -> InstallRecord:
         content = self.before[self.record_path] = read_content(self.record_path)
         try:
-            return (
-                InstallRecord()
-                if content is None
-                else msgspec.json.decode(content, type=InstallRecord)
-            )
+            return msgspec.json.decode(b"{}" if content is None else content, type=InstallRecord)
         except UNDECODABLE:
-            self.damaged = self._choose_damaged_name()
+            base = f"{self.record_path}.damaged"
+            names = (f"{base}-{number}" if number else base for number in itertools.count())
+            self.damaged = next(name for name in names if not os.path.lexists(name))
             return InstallRecord()  # the marks tell what is ours
-
-    def _choose_damaged_name(self) -> str:
-        """Choose where the damaged record is kept.
-
-        That is `installed.json.damaged`, with a number where there is one already.
-        """
-        base = f"{self.record_path}.damaged"
-        names = (f"{base}-{number}" if number else base for number in itertools.count())
-        return next(name for name in names if not os.path.lexists(name))
 
     def read_text(self, path: str) -> str | None:
         """Return what a file shall hold, as far as it is worked out; None for no file."""
@@ -332,12 +313,11 @@ class _InstallWork:
         whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
         files = {path: content for path, content in whole.items()
                  if content != self.before[path] and path not in by_hand}  # fmt: skip
-        others = {
-            name: puts for name, puts in self.record.harnesses.items() if name != self.harness
-        }
-        self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
+        self.record.harnesses.pop(self.harness, None)
+        if self.puts:
+            self.record.harnesses[self.harness] = self.puts
         if self.record.harnesses or self.damaged:
-            files[self.record_path] = _encode_record(self.record)
+            files[self.record_path] = self.record.encode()
         elif self.before[self.record_path] is not None:
             files[self.record_path] = None
             self.folders += self.record.folders
@@ -349,10 +329,6 @@ class _InstallWork:
         return InstallPlan(
             tuple(self.steps), files, before, folders, self.damaged, self.to_remove, self.to_add
         )
-
-
-def _encode_record(record: InstallRecord) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 @contextmanager

@@ -9,18 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import HarnessMissing, LaunchFailed
+from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
-
-PACKAGES = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "pi": "@earendil-works/pi-coding-agent",
-    "omp": "@oh-my-pi/pi-coding-agent",
-    "gemini": "@google/gemini-cli",
-    "opencode": "opencode-ai",
-    "copilot": "@github/copilot",
-}
-"""npm packages of the programs."""
 
 
 class LaunchResult(Struct, frozen=True):
@@ -60,7 +50,7 @@ def build_command(plan: LaunchPlan) -> list[str]:
             f"The folder {plan.cwd} is gone. Create it again, or choose another: --cwd."
         )
     if not (program := shutil.which(name, path=build_environment(plan).get("PATH"))):
-        package = PACKAGES.get(name)
+        package = harnesses.find_facts(name).package
         advice = f"Install it: npm install -g {package}" if package else "Install it first."
         raise HarnessMissing(f"The program {name} is not on your PATH. {advice}")
     # No argument can hold a NUL, and no program takes one for a word.

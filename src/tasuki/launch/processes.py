@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
-from tasuki.files import find_home_folder
+from tasuki.harness import registry as harnesses
+from tasuki.harness.optional import list_running
+from tasuki.harness.protocol import RunningProgram
 from tasuki.model import Thread
 from tasuki.text_safety import shorten_to_line
 
@@ -211,17 +210,6 @@ MOST_ANCESTORS = 8
 PROCESS_VARIABLES = frozenset(("NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_UNIQUE_ID",
                             "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET", "_", "SHLVL", "OLDPWD"))  # fmt: skip
 """Variables of one process: node ends at once if it names a channel that it did not get."""
-AGENT_VARIABLES = (
-    "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_CHILD_NOTES_DIR", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
-    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID",
-    "CLAUDE_PROJECT_DIR", "AI_AGENT", "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_PACKAGE_ROOT",
-    "CODEX_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_CLI", "GEMINI_CLI_NO_RELAUNCH", "GEMINI_CWD",
-    "GEMINI_PLANS_DIR", "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID", "OPENCODE", "OPENCODE_PID",
-    "COPILOT_CLI", "COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR", "COPILOT_HOOK_DIR",
-    "COPILOT_LOADER_PID", "COPILOT_PROJECT_DIR",
-)  # fmt: skip
-"""Agents set these for children; a successor that inherits them keeps no thread."""
 
 
 def find_withheld_variables() -> dict[str, str]:
@@ -265,47 +253,23 @@ def _read_process(pid: int) -> tuple[str, int]:
 
 BUDGET = 0.03
 """Seconds that the search through the processes may take."""
-PROGRAMS = {
-    "claude": ("claude",),
-    "codex": ("codex",),
-    "pi": ("pi", "pi-coding-agent"),
-    "omp": ("omp", "pi-coding-agent"),
-    "gemini": ("gemini", "gemini-cli"),
-    "opencode": ("opencode", "opencode-ai"),
-    "copilot": ("copilot",),
-}
-"""Names of programs and packages by which a harness is recognized in a command line."""
-
-
-class _RunningClaudeSession(Struct):
-    pid: int
-    sessionId: str = ""
-    procStart: str = ""
-    status: str = ""
-    tmux: str = ""
 
 
 def find_running_programs(thread: Thread) -> list[str]:
     """Return one sentence for each running program that seems to have the thread open.
 
-    Claude Code says so itself, in `sessions/<pid>.json` (2.1.330). For the others, on Linux, a
-    process of the harness counts that holds the file open or was started with its path or id.
+    Some programs say so themselves. For the others, on Linux, a process of the harness counts that
+    holds the file open or was started with its path or id.
     """
-    if thread.harness == "claude" and (sentences := list(_find_claude_sessions(thread))):
-        return sentences
-    return list(_find_processes(thread))
+    harness = harnesses.get_harness(thread.harness)
+    alive = (one for one in list_running(harness, thread.id) if _is_alive(one.pid, one.began))
+    return [_describe(harness.title, one) for one in alive] or list(_find_processes(thread))
 
 
-def _find_claude_sessions(thread: Thread) -> Iterator[str]:
-    base = os.environ.get("CLAUDE_CONFIG_DIR")
-    folder = (Path(base) if base else find_home_folder() / ".claude") / "sessions"
-    for path in folder.glob("*.json"):
-        with suppress(OSError, ValueError, RecursionError):
-            session = msgspec.json.decode(path.read_bytes(), type=_RunningClaudeSession)
-            if session.sessionId == thread.id and _is_alive(session.pid, session.procStart):
-                where = shorten_to_line(f", tmux {session.tmux}" if session.tmux else "", 60)
-                state = f" and is {shorten_to_line(session.status, 20)}" if session.status else ""
-                yield f"Claude Code (process {session.pid}{where}) has this thread open{state}."
+def _describe(title: str, running: RunningProgram) -> str:
+    where = shorten_to_line(f", tmux {running.tmux}" if running.tmux else "", 60)
+    state = f" and is {shorten_to_line(running.state, 20)}" if running.state else ""
+    return f"{title} (process {running.pid}{where}) has this thread open{state}."
 
 
 def _is_alive(pid: int, start_time: str) -> bool:
@@ -331,7 +295,7 @@ def _read_start_time(pid: int) -> str:
 
 
 def _find_processes(thread: Thread) -> Iterator[str]:
-    names = PROGRAMS.get(thread.harness, (thread.harness,))
+    names = harnesses.find_facts(thread.harness).process_names or (thread.harness,)
     deadline = time.monotonic() + BUDGET
     with suppress(OSError):
         for pid in os.listdir("/proc"):

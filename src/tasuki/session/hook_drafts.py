@@ -19,7 +19,7 @@ from tasuki.files import get_data_folder, is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import HarnessIntegration, HookCall
 from tasuki.harness.protocol import Harness, LaunchPlan, ThreadFile
-from tasuki.launch.processes import AGENT_VARIABLES, find_withheld_variables
+from tasuki.launch.processes import find_withheld_variables
 from tasuki.model import Thread
 
 AUTHOR_SECONDS = 100
@@ -98,12 +98,13 @@ def open_window(
     from tasuki.install.installer import find_own_command
     from tasuki.launch.tmux.server import start_in_tmux
 
+    withheld = harnesses.list_child_variables()
     plan = LaunchPlan(
         argv=("sh", "-c", WINDOW_SCRIPT, "tasuki", folder, *find_own_command(), *arguments),
         cwd=cwd,
-        env={k: v for k, v in find_withheld_variables().items() if k not in AGENT_VARIABLES}
+        env={k: v for k, v in find_withheld_variables().items() if k not in withheld}
         | {handoffs.INSIDE: "1"},
-        unset=AGENT_VARIABLES,
+        unset=withheld,
         ready=r"\S",
     )
     if loaded.settings.review_in == "popup":

@@ -8,7 +8,8 @@ import pytest
 from tasuki_testing import ThreadBuilder, story
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.protocol import Harness, ThreadFollower, follow_thread
+from tasuki.harness.optional import ThreadFollower, follow_thread
+from tasuki.harness.protocol import Harness
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
 

@@ -11,7 +11,7 @@ from tasuki_testing import ThreadBuilder
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.copilot.adapter import Copilot
 from tasuki.harness.copilot.format import read_workspace
-from tasuki.harness.copilot.tool_calls import CopilotTodoTable
+from tasuki.harness.copilot.read import CopilotTodoTable
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Background, FileChange, Thread, Todo, ToolCall

@@ -18,7 +18,7 @@ from tasuki_testing import ThreadBuilder
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
 from tasuki.errors import KeptCopyDamaged, StoreFailed, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.harness.parts import ThreadPart, find_file
+from tasuki.harness.optional import ThreadPart, find_file
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
 from tasuki.threads import catalog, references

@@ -16,6 +16,7 @@ from tasuki.cli.fleet.persona import create_client
 from tasuki.cli.output import JSON_OPTION, format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.harness.registry import DEFAULT
 from tasuki.text_safety import format_plural, shorten_to_line
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def stop(id: int) -> None:
 @click.argument("pane")
 @click.option(
     "--harness",
-    default="claude",
+    default=DEFAULT,
     show_default=True,
     metavar="H",
     shell_complete=complete_program,

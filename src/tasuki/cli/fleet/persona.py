@@ -8,6 +8,7 @@ import click
 from tasuki.cli.completions import complete_program
 from tasuki.cli.output import JSON_OPTION, format_table, print_json
 from tasuki.errors import UsageError
+from tasuki.harness.registry import DEFAULT
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def add(
 ) -> None:  # fmt: skip
     """Create a persona. ROLE developer and NAME con make developer-con-1."""
     body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
-                            "harness": harness or "claude", "model": model or "",
+                            "harness": harness or DEFAULT, "model": model or "",
                             "threshold": threshold, "automatic": automatic,
                             "on_limit": on_limit or ""}  # fmt: skip
     added = create_client().post("personas", body=body)

@@ -12,6 +12,7 @@ from tasuki.draft.repository.checkouts import expand_home
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.entries import strip_handoff
 from tasuki.draft.text.split import PATH
+from tasuki.harness.registry import find_facts
 from tasuki.model import FileChange, FileFact, Thread
 from tasuki.paths import is_on_drive, is_outside, make_relative
 from tasuki.patterns import compile_pattern
@@ -255,11 +256,11 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
 def has_unnamed_edits(thread: Thread) -> bool:
     """Return whether edits stand in the agent's messages as diffs, and none as calls.
 
-    SpecStory records some programs so: which file was edited, and how often, is not known then.
+    Which file was edited, and how often, is not known then.
     """
     calls = [e.tool for e in thread.entries if e.tool]
     return (
-        thread.harness == "specstory"
+        find_facts(thread.harness).shows_edits_as_text
         and not any(call.changes for call in calls)
         and any("```diff" in e.text for e in thread.entries if e.kind == "assistant")
     )

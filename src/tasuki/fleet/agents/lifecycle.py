@@ -112,7 +112,7 @@ class AgentLifecycle:
             raise NotPossible(
                 f"Persona {persona.slug} is retired. Add another one: tasuki persona add"
             )
-        name = request.harness or (persona.harness if persona else "claude")
+        name = request.harness or (persona.harness if persona else harnesses.DEFAULT)
         harnesses.require_control(name)
         check_folder(request.cwd)
         values = {

@@ -24,7 +24,7 @@ from tasuki.files import create_private_folder, explain_error, replace_file, syn
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, Persona
-from tasuki.harness.registry import require_control
+from tasuki.harness.registry import DEFAULT, require_control
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -49,7 +49,7 @@ def add_persona(
     role: str,
     name: str,
     skill: str = "",
-    harness: str = "claude",
+    harness: str = DEFAULT,
     model: str = "",
     threshold: float | None = None,
     automatic: bool = False,

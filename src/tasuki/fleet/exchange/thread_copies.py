@@ -21,7 +21,7 @@ from tasuki.errors import KeptCopyDamaged, ThreadNotFound, ThreadUnreadable
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase, store_row
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness.parts import find_file, list_parts
+from tasuki.harness.optional import find_file, list_parts
 from tasuki.threads import catalog
 from tasuki.threads.kept.copies import KeptPart, KeptRecord, OpenedPart, open_parts
 from tasuki.threads.kept.store import KeptStore

@@ -18,13 +18,9 @@ from tasuki.fleet.store.database import FleetDatabase, build_update
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row, has_ended
 from tasuki.harness.protocol import AgentEvent
+from tasuki.harness.registry import find_facts
 from tasuki.launch.processes import find_program_above, find_start_time, is_alive, is_below
 from tasuki.patterns import compile_pattern
-
-PANE_LIES = frozenset({"codex"})
-"""Harnesses whose hooks may report the pane of another agent: Codex with its daemon."""
-RESTARTS = frozenset({"codex"})
-"""Harnesses that call a new session in the same program a `startup`: Codex after `/new`."""
 
 
 class HookPost(Struct, frozen=True):
@@ -69,7 +65,7 @@ class EventCorrelator:
     its session elsewhere. A hook with another token than that of the session's agent is not of
     that agent, whether the token is known or not: the session was resumed inside of another
     agent, and counts as another one. Harnesses whose hooks may run in the environment of
-    another agent (`PANE_LIES`) are exempt.
+    another agent (`pane_lies`) are exempt.
 
     `socket` returns the path of the fleet's own tmux socket, empty while it is unknown. Panes
     of another tmux server have the same numbers but are not the fleet's: a hook that names
@@ -155,7 +151,7 @@ class EventCorrelator:
 
         Empty for none, or where it may lie.
         """
-        if not post.pane or post.harness in PANE_LIES:
+        if not post.pane or find_facts(post.harness).pane_lies:
             return ""
         is_own = not post.socket or is_same_socket(post.socket, self.socket())
         return post.pane if is_own else ""
@@ -165,7 +161,7 @@ class EventCorrelator:
         event = received.event
         if event.kind != "started" or not row["session"]:
             return False
-        if event.source == "startup" and received.post.harness not in RESTARTS:
+        if event.source == "startup" and not find_facts(received.post.harness).restarts_in_place:
             return False
         if event.previous:
             return event.previous in (row["session"], row["thread"])
@@ -248,7 +244,7 @@ def _may_belong_to(row: Row, post: HookPost) -> bool:
 
     Without one, not of another program.
     """
-    if not row["token_hash"] or post.harness in PANE_LIES:
+    if not row["token_hash"] or find_facts(post.harness).pane_lies:
         return True
     if post.token:
         return bool(row["token_hash"] == hash_token(post.token))

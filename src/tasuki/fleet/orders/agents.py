@@ -32,6 +32,7 @@ from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_text
 
 LOOK_SECONDS = 8.0
@@ -66,7 +67,7 @@ def start_agent(fleet: FleetParts, data: NewAgent, order_id: str = "") -> FleetA
     HostNotFound, HostAway.
     """
     wanted = replace(data, cwd=data.cwd or os.getcwd(), goal=clean_text(data.goal))
-    harness = wanted.harness or "claude"
+    harness = wanted.harness or harnesses.DEFAULT
     if slug := wanted.persona:
         with fleet.database.read() as connection:
             known = queries.find_ordered_agent(connection, order_id) if order_id else None

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tasuki.errors import UsageError
+from tasuki.harness import registry as harnesses
 
 ShortText = Annotated[str, Meta(max_length=200)]
 PathText = Annotated[str, Meta(max_length=4096)]
@@ -30,7 +31,7 @@ class NewPersona(RequestBody, frozen=True):
     role: ShortText
     name: ShortText
     skill: LongText = ""
-    harness: ShortText = "claude"
+    harness: ShortText = harnesses.DEFAULT
     model: ShortText = ""
     threshold: PercentValue | None = None
     automatic: bool = False

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tasuki.fleet.store.agent_question import AgentQuestion
+from tasuki.harness.registry import DEFAULT
 from tasuki.model import TurnFailure
 
 AgentState = Literal[
@@ -71,7 +72,7 @@ class Persona(Struct, frozen=True):
     folder: str
     """Whole path of the folder with `skill.md`, `experience.md` and `handoffs/`."""
     created_at: float
-    harness: str = "claude"
+    harness: str = DEFAULT
     model: str = ""
     threshold: float | None = None
     """Context use in percent that raises an event; None for the setting."""

@@ -18,7 +18,7 @@ from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import KEEP_WHOLE
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
-from tasuki.model import FileChange, Thread, ToolCall, ToolStatus
+from tasuki.model import ChangeKind, FileChange, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 START = compile_pattern(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
@@ -176,10 +176,8 @@ class AiderReader(ThreadReader):
         path = match[1].strip()
         edits = [c for c in markdown.parse_edits(self.proposed) if _match_paths(c.path, path)]
         changes = edits or markdown.find_whole_files(self.proposed, path)
-        applied = tuple(
-            FileChange(path, "edit" if path in self.known_files else c.kind, c.old, c.new)
-            for c in changes
-        )
+        known: ChangeKind | None = "edit" if path in self.known_files else None
+        applied = tuple(FileChange(path, known or c.kind, c.old, c.new) for c in changes)
         self.known_files.add(path)
         self.to_commit[path] = None
         done = applied or (FileChange(path, "edit"),)
@@ -240,10 +238,7 @@ def _match_paths(proposed: str, path: str) -> bool:
 
 
 def _split_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
-    """Yield the blocks of a history.
-
-    Where an editor removed the blanks at line ends, the marks alone count.
-    """
+    """Yield the blocks of a history. Where an editor removed blanks at line ends, the marks alone count."""
     marked = any(line.startswith("#### ") and line.endswith("  ") for line in lines)
     return _split_marked_blocks(lines) if marked else _split_bare_blocks(lines)
 
@@ -321,18 +316,11 @@ def _find_ends(lines: list[str]) -> list[int]:
     ends = [len(lines)] * (len(lines) + 1)
     for position in range(len(lines) - 1, -1, -1):
         line = lines[position]
-        is_end = (
-            line.endswith("  ")
-            and line.strip()
-            and _can_follow_block(lines[position + 1 : position + 2])
-        )
+        below = lines[position + 1] if position + 1 < len(lines) else ""
+        is_last = not below or below.startswith((">", "####", "# aider"))
+        is_end = line.endswith("  ") and line.strip() and is_last
         ends[position] = position if is_end or START.match(line) else ends[position + 1]
     return ends
-
-
-def _can_follow_block(following: list[str]) -> bool:
-    """Tell whether a line, or the end of the file, can follow the last one of a block."""
-    return not following or not following[0] or following[0].startswith((">", "####", "# aider"))
 
 
 def _split_bare_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:

@@ -1,6 +1,6 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,20 +9,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from tasuki.files import find_home_folder
+from tasuki.harness import protocol
 from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
-from tasuki.harness.claude.head import ClaudeHead, get_projects_folder
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.claude.head import ClaudeHead, get_home, get_projects_folder
+from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import CUT_OFF, choose_ask_folder, plan_with_brief
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    LaunchPlan,
-    LaunchRequest,
-    ThreadFollower,
-)
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread
 
@@ -57,13 +49,30 @@ class Claude(ProgramHarness):
     ready = r"^[❯>]\s"
     """It is at the edge of the screen: the cursor of a dialog is one column further in."""
     can_prefill = True
-    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    key_variables = (
+        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+    )  # fmt: skip
     unset = OWN_VARIABLES
-    caller = CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
+    caller = protocol.CallerIdentity("claude-code", variable="CLAUDE_CODE_SESSION_ID")
+    facts = protocol.HarnessFacts(
+        package="@anthropic-ai/claude-code",
+        tested="2.1.330",
+        process_names=("claude",),
+        child_variables=(
+            *OWN_VARIABLES, "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_CHILD_NOTES_DIR",
+            "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN", "CLAUDE_CODE_SESSION_ATTENDED",
+            "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT",
+        ),
+        acp=protocol.AcpCommand(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", 4, ("claude-code-acp",)),
+    )  # fmt: skip
+
+    def list_running(self, session: str) -> Iterator[protocol.RunningProgram]:
+        running: Iterator[protocol.RunningProgram] = self.load("hooks", "list_running")(session)
+        return running
 
     def follow(self, path: Path) -> ThreadFollower:
-        follower: ThreadFollower = self.load("read", "*Reader")(path, follows=True)
-        return follower
+        return self.build_reader(path, follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file, and the long outputs of tools that are in files beside it."""
@@ -73,13 +82,12 @@ class Claude(ProgramHarness):
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread whose outputs stay in the file until somebody asks for them."""
-        thread: Thread = self.load("read", "*Reader")(path, leaves_outputs=True).read()
-        return thread
+        return self.build_reader(path, leaves_outputs=True).read()
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
-        return (cwd / ".claude" / "skills", get_projects_folder().parent / "skills")
+        return (cwd / ".claude" / "skills", get_home() / "skills")
 
-    def plan(self, request: LaunchRequest) -> LaunchPlan:
+    def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:
         """Plan `claude --prefill TEXT`, or the prompt itself where it is to be sent at once.
 
         The thread's id is chosen here, so that it is known before the first prompt. Every version
@@ -98,7 +106,7 @@ class Claude(ProgramHarness):
         )
         return replace(plan, unset=OWN_VARIABLES, thread_id=id)
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `claude -p --resume ID --fork-session …`, a fork that is not kept. Seen: 2.1.330.
 
         The file's path replaces the id where the thread is stored elsewhere.
@@ -106,14 +114,14 @@ class Claude(ProgramHarness):
         path = Path(request.thread.path)
         own = path.parent.parent == get_projects_folder() and path.stem == request.thread.id
         schema = ("--json-schema", request.schema) if request.schema else ()
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, *FLAGS, *schema, "--resume", path.stem if own else str(path)),
             cwd=choose_ask_folder(request),
             stdin=request.question,
             unset=OWN_VARIABLES,
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the last message, or what it gave as structured output."""
         texts: list[str] = []
         id = model = ""
@@ -126,11 +134,12 @@ class Claude(ProgramHarness):
                     id, texts = line.message.id, []
                 model = line.message.model
                 texts.append(extract_text(line.message.content))
-        error = _find_error(end)
+        failed = end.result or "; ".join(end.errors) or end.subtype or "an error without a message"
+        error = CUT_OFF if end.stop_reason == "max_tokens" else failed if end.is_error else ""
         if request.schema and end.structured_output is not UNSET:
             texts = [bytes(end.structured_output).decode("utf-8", "replace")]
         usage = end.usage
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error else "\n".join(filter(None, texts)),
             model="" if model.startswith("<") else model,
             input_tokens=count_context_tokens(usage) - usage.output_tokens,
@@ -149,7 +158,7 @@ class Claude(ProgramHarness):
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
         """List the file; on macOS the credentials may be in the keychain."""
         keychains = find_home_folder() / "Library" / "Keychains"
-        return [get_projects_folder().parent / ".credentials.json"], [keychains]
+        return [get_home() / ".credentials.json"], [keychains]
 
 
 # -- what an agent answers -----------------------------------------------------------------
@@ -175,14 +184,6 @@ class _ClaudeCost(Struct):
 
 _LINE = msgspec.json.Decoder(_ClaudeAnswerLine)
 _COST_LINE = msgspec.json.Decoder(_ClaudeCost)
-
-
-def _find_error(end: _ClaudeAnswerLine) -> str:
-    if end.stop_reason == "max_tokens":
-        return CUT_OFF
-    if not end.is_error:
-        return ""
-    return end.result or "; ".join(end.errors) or end.subtype or "an error without a message"
 
 
 def _compute_price(total: float | None, path: Path) -> float | None:

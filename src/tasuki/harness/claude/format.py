@@ -7,7 +7,7 @@ what is unusual.
 
 import re
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,8 +15,6 @@ from msgspec import Raw, Struct
 from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
-
-Results = TypeVar("Results")
 
 SKIPPED = frozenset(
     "progress file-history-snapshot file-history-delta last-prompt mode permission-mode "
@@ -91,8 +89,6 @@ class ClaudeCompaction(Struct):
 
 
 class ClaudeFile(Struct):
-    """What was read of a file, or a memory."""
-
     filePath: str = ""
     path: str = ""
     content: str = ""
@@ -164,8 +160,6 @@ class ClaudeReply(Struct, gc=False):
 
 
 class ClaudeReplyLine(Struct, gc=False):
-    """An assistant line."""
-
     parentUuid: str
     message: ClaudeReply
     type: Literal["assistant"]
@@ -178,17 +172,6 @@ class ClaudeReplyLine(Struct, gc=False):
 
 
 class ClaudeResultBlock(Struct, gc=False):
-    tool_use_id: str
-    type: Literal["tool_result"]
-    content: str | list[ClaudePart] | None = None
-    is_error: bool | None = None
-
-
-class ClaudeResults(Struct, gc=False):
-    content: list[ClaudeResultBlock]
-
-
-class ClaudeLeftBlock(Struct, gc=False):
     """A result whose content is not decoded."""
 
     tool_use_id: str
@@ -197,16 +180,16 @@ class ClaudeLeftBlock(Struct, gc=False):
     is_error: bool | None = None
 
 
-class ClaudeLeftResults(Struct, gc=False):
-    content: list[ClaudeLeftBlock]
+class ClaudeResults(Struct, gc=False):
+    content: list[ClaudeResultBlock]
 
 
-class ClaudeResultLine(Struct, Generic[Results], gc=False):
+class ClaudeResultLine(Struct, gc=False):
     """A user line that holds results of tools and nothing else."""
 
     parentUuid: str
     type: Literal["user"]
-    message: Results
+    message: ClaudeResults
     uuid: str
     timestamp: str
     version: str = ""
@@ -215,8 +198,6 @@ class ClaudeResultLine(Struct, Generic[Results], gc=False):
 
 
 class ClaudeNote(Struct):
-    """What the user wrote beside a choice."""
-
     notes: str | None = ""
 
 
@@ -230,16 +211,14 @@ class ClaudeResult(Struct):
 
 
 class ClaudeCopy(Struct):
-    """What a row of results says besides its message."""
-
     toolDenialKind: str = ""
     toolUseResult: Raw = Raw()
 
 
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
-RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
-LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
+RESULTS = msgspec.json.Decoder(ClaudeResultLine)
+CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 FILE = msgspec.json.Decoder(ClaudeFile)
 TEXT = msgspec.json.Decoder(str)
@@ -294,19 +273,15 @@ _OPEN_TURNS = (None, "", "human", "sdk", "unknown")
 def find_evidence(line: ClaudeLine) -> Evidence:
     """Find what a row says of who wrote its text, by the same marks as Claude Code 2.1.332."""
     kind = line.origin.kind if line.origin else ""
-    by_program = (
-        line.isMeta
-        or line.isVirtual
-        or line.isVisibleInTranscriptOnly
-        or line.textNotTyped
-        or line.handedOff
-        or line.queueTranscriptOnly
-        or line.rowSource not in ("", "local")
-        or line.promptSource not in _OPEN_SOURCES
-        or line.turnOrigin not in _OPEN_TURNS
-        or kind not in ("", "human")
+    marks = (line.isMeta, line.isVirtual, line.isVisibleInTranscriptOnly, line.textNotTyped,
+             line.handedOff, line.queueTranscriptOnly)  # fmt: skip
+    is_open = (
+        line.rowSource in ("", "local")
+        and line.promptSource in _OPEN_SOURCES
+        and line.turnOrigin in _OPEN_TURNS
+        and kind in ("", "human")
     )
-    if by_program:
+    if any(marks) or not is_open:
         return "program"
     return "user" if kind == "human" or line.promptSource in _TYPED_SOURCES else ""
 

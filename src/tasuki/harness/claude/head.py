@@ -8,16 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.files import find_home_folder
-from tasuki.harness.claude.format import (
-    ClaudeLine,
-    ClaudeUsage,
-    count_context_tokens,
-    decode_text,
-    find_evidence,
-    read_channel_message,
-    remove_paste_marks,
-)
+from tasuki.files import find_home_folder, find_program_folder
+from tasuki.harness.claude import format as record
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import decode_line, list_thread_files, scan_folder
@@ -34,7 +26,7 @@ class _ClaudeHeadMessage(Struct, gc=False):
     """A message, of which a list shows the words of the first alone."""
 
     content: Raw = Raw(b"null")
-    usage: ClaudeUsage | None = None
+    usage: record.ClaudeUsage | None = None
 
 
 class _ClaudeWorktree(Struct, gc=False):
@@ -43,7 +35,7 @@ class _ClaudeWorktree(Struct, gc=False):
     originalCwd: str = ""
 
 
-class _ClaudeHeadLine(ClaudeLine):
+class _ClaudeHeadLine(record.ClaudeLine):
     message: _ClaudeHeadMessage | None = None  # type: ignore[assignment]
     attachment: Raw = Raw()  # type: ignore[assignment]
     customTitle: str = ""
@@ -54,10 +46,14 @@ class _ClaudeHeadLine(ClaudeLine):
 _LINE = msgspec.json.Decoder(_ClaudeHeadLine)
 
 
+def get_home() -> Path:
+    """Return the folder of Claude Code; `CLAUDE_CONFIG_DIR` moves it."""
+    return find_program_folder("CLAUDE_CONFIG_DIR", ".claude")
+
+
 def get_projects_folder() -> Path:
-    """Return the folder of all threads of Claude Code; `CLAUDE_CONFIG_DIR` moves it."""
-    base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(base) if base else find_home_folder() / ".claude") / "projects"
+    """Return the folder of all threads of Claude Code."""
+    return get_home() / "projects"
 
 
 def build_folder_name(cwd: Path) -> str:
@@ -126,7 +122,7 @@ class ClaudeHead(HeadReader):
         if row is None or message is None or row.type not in ("user", "assistant"):
             return
         if row.type == "assistant":
-            self.messages += bool(decode_text(message.content).strip())
+            self.messages += bool(record.decode_text(message.content).strip())
         elif not row.isCompactSummary and (words := _extract_words(row, message.content)):
             self.words = self.words or words
             self.messages += 1
@@ -146,7 +142,7 @@ class ClaudeHead(HeadReader):
             self.folders[row.cwd] = None
         if row.type == "assistant" and row.message and row.message.usage and not self._is_known:
             # 0 where the harness itself speaks, of an error
-            tokens = count_context_tokens(row.message.usage)
+            tokens = record.count_context_tokens(row.message.usage)
             self.context, self._is_known = tokens or self.context, bool(tokens)
 
     def _take(self, line: bytes) -> _ClaudeHeadLine | None:
@@ -166,12 +162,12 @@ class ClaudeHead(HeadReader):
 
 
 def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
-    text = remove_paste_marks(decode_text(content))
+    text = record.remove_paste_marks(record.decode_text(content))
     if match := _COMMAND.match(text):
         fields = dict(_COMMAND_FIELD.findall(text))
         name = fields.get("name", "").strip().removeprefix("/")
         words = fields.get("args", "").strip()
         return "" if match.end() < len(text) else " ".join(f"/{name} {words}".split())[:120]
-    if chat := read_channel_message(row.origin, text):
+    if chat := record.read_channel_message(row.origin, text):
         return " ".join(chat.words.split())[:120]
-    return extract_first_words(text, find_evidence(row))
+    return extract_first_words(text, record.find_evidence(row))

@@ -3,64 +3,41 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_home_folder, find_program_folder
+from tasuki.harness import claude_shape, integration, protocol
 from tasuki.harness.claude.format import remove_paste_marks
-from tasuki.harness.claude.head import get_projects_folder
+from tasuki.harness.claude.head import get_home
 from tasuki.harness.claude.questions import parse_question, read_question
-from tasuki.harness.integration import (
-    SKILL,
-    Addition,
-    HarnessIntegration,
-    HookCall,
-    JsonEntry,
-    build_claude_call,
-    build_quiet_call,
-    build_tools_entries,
-    build_tools_server,
-    copy_asset,
-    find_rejected_json,
-    get_text,
-    list_compaction_hooks,
-    list_handoff_hooks,
-    parse_claude_hook_call,
-    parse_percent,
-    parse_tokens,
-    read_setting,
-)
-from tasuki.harness.plans import (
-    BaseControl,
-    format_start_context,
-    list_fleet_hooks,
-    parse_claude_event,
-)
-from tasuki.harness.protocol import (
-    AgentEvent,
-    AgentRequest,
-    EventKind,
-    HookReply,
-    Screenshot,
-    ScreenState,
-)
+from tasuki.harness.integration import Addition, HookCall, JsonEntry, get_text, parse_tokens
+from tasuki.harness.plans import BaseControl
 from tasuki.harness.questions import ScreenQuestion
+from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.harness.typed_text import read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
-PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
-"""What the shell sees of a command that was pasted together with its goal."""
-PATTERNS = (PASTED, """*'"prompt":"/tasuki:handoff'*""")
+HOOKS = claude_shape.HookFile("claude", get_home, "settings.json")
+PATTERNS = (
+    r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*""",  # pasted together with its goal
+    """*'"prompt":"/tasuki:handoff'*""",
+)
+"""What else the shell sees of a prompt that is tasuki's command."""
 OWN_STATUS = (
     "To include tasuki's part in yours, pass its standard input to `tasuki status claude` and print its "
     "output."
 )
 
-KINDS: Mapping[str, EventKind] = {
+KINDS: Mapping[str, protocol.EventKind] = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
     "PostToolUse": "busy",
@@ -74,7 +51,7 @@ KINDS: Mapping[str, EventKind] = {
     "SubagentStop": "child_ended",
     "SessionEnd": "ended",
 }
-HOOKS = tuple(name for name in KINDS if name != "PostToolUse")
+EVENTS = tuple(name for name in KINDS if name != "PostToolUse")
 """All hooks but that of tools.
 
 That one would cost every call some 15 ms and report little: that a question was answered.
@@ -88,16 +65,23 @@ MOST_COST = 1e6
 SECONDS = 5
 """Time limit of a hook; its script ends within about one."""
 STATES: Mapping[str, str] = {"idle": "ready", "busy": "busy", "waiting": "waiting"}
-
 COMPACTION_HOOKS = (
     ("PreCompact", "", ""),
-    ("SubagentStop", "", """*'"agent_type":""'*"""),
+    (
+        "SubagentStop",
+        "",
+        """*'"agent_type":""'*""",
+    ),  # A sub-agent without a type makes the summary.
     ("SessionStart", "compact", ""),
 )
-"""The hooks around a compaction: event, matcher, and what the shell sees of its payload.
-
-The summary is made by a sub-agent without a type.
-"""
+PLUGIN_COMMAND = "/tasuki:handoff"
+"""The command in a plug-in, whose commands have its name before theirs. Seen: 2.1.330."""
+MANAGED = (Path("/etc/claude-code"), Path("/Library/Application Support/ClaudeCode"))
+"""Where an organization keeps its settings, on Linux and on macOS."""
+SETTINGS = "managed-settings"
+MANAGED_SWITCHES = ("disableAllHooks", "allowManagedHooksOnly")
+DEFAULT_RETENTION_DAYS = 30.0
+"""Days after which Claude Code deletes threads, unless told otherwise."""
 
 _SPECIAL = compile_pattern(r"[][*]")
 """Signs of a pattern that a backslash takes for themselves in a rule. Seen: 2.1.332."""
@@ -115,23 +99,12 @@ _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
 
 
-PLUGIN_COMMAND = "/tasuki:handoff"
-"""The command in a plug-in, whose commands have its name before theirs. Seen: 2.1.330."""
-MANAGED = (Path("/etc/claude-code"), Path("/Library/Application Support/ClaudeCode"))
-"""Where an organization keeps its settings, on Linux and on macOS."""
-SETTINGS = "managed-settings"
-MANAGED_SWITCHES = ("disableAllHooks", "allowManagedHooksOnly")
-DEFAULT_RETENTION_DAYS = 30.0
-"""Days after which Claude Code deletes threads, unless told otherwise."""
-
-
-class ClaudeIntegration(HarnessIntegration):
+class ClaudeIntegration(integration.HarnessIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
     notes: tuple[str, ...] = (
         "Sessions that are open get it once you restart them, for example with: claude --continue",
     )
-
     own_commands = ("skills/handoff/SKILL.md", "commands/handoff.md")
 
     @property
@@ -141,78 +114,69 @@ class ClaudeIntegration(HarnessIntegration):
         return f"{PLUGIN_COMMAND if is_other else '/handoff'} GOAL"
 
     def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
-        return (get_projects_folder().parent, cwd / ".claude")
+        return (get_home(), cwd / ".claude")
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        home = get_projects_folder().parent
-        settings = str(home / "settings.json")
-        events = ("UserPromptSubmit", "Stop")
-        status = {"type": "command", "command": build_quiet_call(tasuki, "status", "claude")}
-        server = {"type": "stdio", **build_tools_server(tasuki)}
-        named = self.command.removesuffix(" GOAL").removeprefix("/")
-        place = named.replace(":", "/") if "CLAUDE_PLUGIN_ROOT" not in os.environ else "handoff"
+        home = get_home()
+        call = integration.build_quiet_call(tasuki, "status", "claude")
+        status = {"type": "command", "command": call}
+        server = {"type": "stdio", **integration.build_tools_server(tasuki)}
+        name = self.command.removesuffix(" GOAL").removeprefix("/")
+        place = "handoff" if "CLAUDE_PLUGIN_ROOT" in os.environ else name.replace(":", "/")
+        skill, purpose = "skills/handing-off/SKILL.md", f"the command /{name}"
         return (
-            copy_asset(
-                home, f"commands/{place}.md", ASSETS / "command.md", f"the command /{named}"
+            integration.copy_asset(
+                home, f"commands/{place}.md", ASSETS / "command.md", purpose
             ),
-            copy_asset(home, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
-            *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", PATTERNS),
+            integration.copy_asset(home, skill, ASSETS / "skill.md", integration.SKILL),
+            *HOOKS.list_handoff_hooks(tasuki, "/handoff", PATTERNS),
             JsonEntry(
-                settings,
-                (),
-                status,
-                "a status line with context use",
-                "statusLine",
+                str(HOOKS.get_path()), (), status, "a status line with context use", "statusLine",
                 otherwise=OWN_STATUS,
             ),
-            *build_tools_entries(str(_get_state_file()), ("mcpServers",), server),
-        )
+            *integration.build_tools_entries(str(_get_state_file()), ("mcpServers",), server),
+        )  # fmt: skip
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        settings = str(get_projects_folder().parent / "settings.json")
-        return list_compaction_hooks(settings, COMPACTION_HOOKS, tasuki, "claude")
+        return HOOKS.list_compaction_hooks(tasuki, COMPACTION_HOOKS)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         if call := _parse_compaction(payload):
             return call
         context = payload.get("context_window")
-        if "hook_event_name" in payload or not isinstance(context, Mapping):
-            prompt = remove_paste_marks(get_text(payload, "prompt"))
-            by_plugin = prompt.lstrip().startswith(PLUGIN_COMMAND)
-            command = PLUGIN_COMMAND if by_plugin else "/handoff"
-            call = parse_claude_hook_call({**payload, "prompt": prompt}, command)
-            if call and call.kind == "handoff" and not by_plugin:
-                return None if self.find_own_command(Path(call.cwd)) else call
-            return None if call and call.kind == "turn" and _is_unattended() else call
-        used, window = context.get("used_percentage"), context.get("context_window_size")
-        tokens = window if isinstance(window, int) else None
-        call = build_claude_call(payload, "status")
-        return replace(call, used=parse_percent(used), window=tokens)
+        if "hook_event_name" not in payload and isinstance(context, Mapping):
+            used, window = context.get("used_percentage"), context.get("context_window_size")
+            tokens = window if isinstance(window, int) else None
+            call = claude_shape.build_call(payload, "status")
+            return replace(call, used=integration.parse_percent(used), window=tokens)
+        prompt = remove_paste_marks(get_text(payload, "prompt"))
+        by_plugin = prompt.lstrip().startswith(PLUGIN_COMMAND)
+        command = PLUGIN_COMMAND if by_plugin else "/handoff"
+        call = claude_shape.parse_call({**payload, "prompt": prompt}, command)
+        if call and call.kind == "handoff" and not by_plugin:
+            return None if self.find_own_command(Path(call.cwd)) else call
+        # Without a screen (`claude -p`) a message at the end of a turn would not be seen.
+        is_unattended = os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
+        return None if call and call.kind == "turn" and is_unattended else call
 
     def find_retention_days(self) -> float | None:
         """Return `cleanupPeriodDays`, 30 where it is unset. Seen: 2.1."""
-        days = read_setting(get_projects_folder().parent / "settings.json", "cleanupPeriodDays")
+        days = integration.read_setting(HOOKS.get_path(), "cleanupPeriodDays")
         return days if isinstance(days, int | float) and days >= 0 else DEFAULT_RETENTION_DAYS
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
-        settings = get_projects_folder().parent / "settings.json"
-        others = (cwd / ".claude/settings.json", cwd / ".claude/settings.local.json")
+        settings, state = HOOKS.get_path(), _get_state_file()
+        own = (settings, cwd / ".claude/settings.json", cwd / ".claude/settings.local.json")
+        managed = [folder / f"{SETTINGS}.json" for folder in MANAGED]
+        managed += [p for f in MANAGED for p in sorted((f / f"{SETTINGS}.d").glob("*.json"))]
+        ask = 'Ask those who manage this computer: "{}" in {}.'
+        rejects = integration.find_rejected_json
         return (
-            *find_rejected_json(settings, "Claude Code skips the whole of", ("mark",)),
-            *find_rejected_json(_get_state_file(), "Claude Code does not start with", ("mark",)),
-            *_find_switches((settings, *others), ("disableAllHooks",), 'Remove "{}" from {}.'),
-            *_find_switches(
-                _list_managed(), MANAGED_SWITCHES, 'Ask those who manage this computer: "{}" in {}.'
-            ),
+            *rejects(settings, "Claude Code skips the whole of", ("mark",)),
+            *rejects(state, "Claude Code does not start with", ("mark",)),
+            *_find_switches(own, ("disableAllHooks",), 'Remove "{}" from {}.'),
+            *_find_switches(tuple(managed), MANAGED_SWITCHES, ask),
         )
-
-
-def _list_managed() -> tuple[Path, ...]:
-    """List the settings files of an organization."""
-    parts = (
-        part for folder in MANAGED for part in sorted((folder / f"{SETTINGS}.d").glob("*.json"))
-    )
-    return (*(folder / f"{SETTINGS}.json" for folder in MANAGED), *parts)
 
 
 def _find_switches(paths: tuple[Path, ...], names: tuple[str, ...], advice: str) -> tuple[str, ...]:
@@ -221,7 +185,8 @@ def _find_switches(paths: tuple[Path, ...], names: tuple[str, ...], advice: str)
         f"Hooks are switched off. {advice.format(name, path)}"
         for path in dict.fromkeys(paths)
         for name in names
-        if read_setting(path, name) is True and not find_rejected_json(path, "", ("mark",))
+        if integration.read_setting(path, name) is True
+        and not integration.find_rejected_json(path, "", ("mark",))
     )
 
 
@@ -230,29 +195,22 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
 
     The summary is in no file yet when the session starts again: its last message has it.
     """
-    call = build_claude_call(payload, "compacted")
-    event = call.event
-    if event == "SubagentStop" and payload.get("agent_type") == "":
+    call = claude_shape.build_call(payload, "compacted")
+    if call.event == "SubagentStop" and payload.get("agent_type") == "":
         summary = _SUMMARY.search(get_text(payload, "last_assistant_message"))
         return replace(call, kind="summarized", text=summary[1].strip()) if summary else None
     if payload.get("agent_id"):
         return None
-    if event == "PreCompact":
+    if call.event == "PreCompact":
         words = get_text(payload, "custom_instructions")
         by_user = payload.get("trigger") == "manual"
         return replace(call, kind="compacting", text=words, by_user=by_user)
-    return call if event == "SessionStart" and payload.get("source") == "compact" else None
-
-
-def _is_unattended() -> bool:
-    """Tell whether the session has no screen (`claude -p`), so that a message would not be seen."""
-    return os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
+    return call if call.event == "SessionStart" and payload.get("source") == "compact" else None
 
 
 def _get_state_file() -> Path:
     """Return the file in which Claude Code keeps the user's MCP servers."""
-    base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(base) if base else find_home_folder()) / ".claude.json"
+    return find_program_folder("CLAUDE_CONFIG_DIR", "") / ".claude.json"
 
 
 class ClaudeControl(BaseControl):
@@ -269,18 +227,21 @@ class ClaudeControl(BaseControl):
     can_veto = True
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
-        settings = str(get_projects_folder().parent / "settings.json")
-        return list_fleet_hooks(settings, HOOKS, hook, "claude", SECONDS)
+        return HOOKS.list_fleet_hooks(EVENTS, hook, SECONDS)
 
-    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+    def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
         if "hook_event_name" not in payload:
             return _parse_status(payload)
-        event = parse_claude_event(payload, KINDS, "prompt_id")
-        if event is None or (event.kind == "waiting" and not _is_question(payload)):
-            return None
-        message = get_text(payload, "message") if event.kind == "waiting" else ""
+        event = claude_shape.parse_event(payload, KINDS, "prompt_id")
+        name, notice = payload["hook_event_name"], get_text(payload, "notification_type")
+        waits = event is not None and event.kind == "waiting"
+        if event is None or (waits and name != "PermissionRequest" and notice not in ASKS):
+            return None  # It only says that it is idle.
+        message = get_text(payload, "message") if waits else ""
         tasks = payload.get("background_tasks") if event.kind == "idle" else None
-        failed = get_text(payload, "hook_event_name") == "StopFailure"
+        told = tasks[:MOST_RUNNING] if isinstance(tasks, list) else None
+        running = None if told is None else tuple(map(_describe_task, told))
+        failed = name == "StopFailure"
         return replace(
             event,
             error=event.text if failed else "",
@@ -288,15 +249,15 @@ class ClaudeControl(BaseControl):
             permission=get_text(payload, "permission_mode"),
             text=message or event.text,
             question=parse_question(payload, event.question),
-            running=_list_running(tasks),
+            running=running,
         )
 
-    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+    def format_reply(self, event: protocol.AgentEvent, reply: protocol.HookReply) -> str:
         if event.kind == "compacting" and reply.veto:
             return json.dumps({"decision": "block", "reason": reply.veto})
-        return format_start_context(event, reply)
+        return claude_shape.format_start_context(event, reply)
 
-    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+    def list_options(self, request: protocol.AgentRequest) -> tuple[str, ...]:
         return (
             *(("--session-id", request.session) if request.session else ()),
             *super().list_options(request),
@@ -307,21 +268,21 @@ class ClaudeControl(BaseControl):
     @property
     def own_keys(self) -> str:
         """Bindings that name a key which is pressed here."""
-        path = get_projects_folder().with_name("keybindings.json")
+        path = get_home() / "keybindings.json"
         try:
             text = path.read_text(errors="replace").lower()
         except OSError:
             return ""
         return f"{path} binds its keys anew" if _OWN_KEYS.search(text) else ""
 
-    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+    def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
         shown = _read_input(screenshot)
         state = STATES.get(_read_signal(screenshot))
         if state is None and shown.typed is not None:
             state = "busy" if "esc to interrupt" in screenshot.text else "ready"
         return replace(shown, state=state or "unknown")
 
-    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+    def read_question(self, screenshot: protocol.Screenshot) -> ScreenQuestion | None:
         """Read its dialog: a digit takes a choice, but not in its first moment."""
         return read_question(screenshot.text)
 
@@ -329,8 +290,7 @@ class ClaudeControl(BaseControl):
 def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
     """Let an agent write below some folders without asking, in every permission mode.
 
-    `--add-dir` would do less, and opens its own dialog that asks whether the folder is
-    trusted.
+    `--add-dir` would do less, and opens its own dialog that asks whether the folder is trusted.
     """
     # A path through a symbolic link must be allowed by both of its names.
     named = dict.fromkeys(name for folder in folders for name in (folder, os.path.realpath(folder)))
@@ -339,40 +299,25 @@ def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
     return ("--allowedTools", *rules) if rules else ()
 
 
-def _is_question(payload: Mapping[str, Any]) -> bool:
-    """Tell whether it is a question to the user, and not only a notice that it is idle."""
-    if get_text(payload, "hook_event_name") == "PermissionRequest":
-        return True
-    return get_text(payload, "notification_type") in ASKS
-
-
-def _list_running(tasks: object) -> tuple[str, ...] | None:
-    """List what goes on after a turn's end, a line each; None where that is unknown."""
-    if not isinstance(tasks, list):
-        return None
-    return tuple(_describe_task(task) for task in tasks[:MOST_RUNNING])
-
-
 def _describe_task(task: object) -> str:
-    if not isinstance(task, dict):
-        return "a task"
-    return (
-        get_text(task, "description")
-        or get_text(task, "command")
-        or get_text(task, "id")
-        or "a task"
-    )
+    """Describe in a line what goes on after a turn's end."""
+    about = task if isinstance(task, dict) else {}
+    named = (get_text(about, name) for name in ("description", "command", "id"))
+    return next(filter(None, named), "a task")
 
 
-def _parse_status(payload: Mapping[str, Any]) -> AgentEvent | None:
+def _parse_status(payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
     """Parse the context use that a status line is given."""
     context, session = payload.get("context_window"), get_text(payload, "session_id")
     if not isinstance(context, Mapping) or not session:
         return None
-    used = parse_percent(context.get("used_percentage"))
-    if used is None:
+    if (used := integration.parse_percent(context.get("used_percentage"))) is None:
         return None
-    return AgentEvent(
+    cost = payload.get("cost")
+    total = cost.get("total_cost_usd") if isinstance(cost, Mapping) else None
+    is_number = isinstance(total, int | float) and not isinstance(total, bool)
+    spent = float(total) if is_number else -1.0  # type: ignore[arg-type]
+    return protocol.AgentEvent(
         "context",
         session,
         path=get_text(payload, "transcript_path"),
@@ -380,45 +325,50 @@ def _parse_status(payload: Mapping[str, Any]) -> AgentEvent | None:
         window=parse_tokens(context.get("context_window_size")) or None,
         spent_input=parse_tokens(context.get("total_input_tokens")),
         spent_output=parse_tokens(context.get("total_output_tokens")),
-        spent_cost=_parse_cost(payload.get("cost")),
+        spent_cost=spent if 0 <= spent < MOST_COST else None,
     )
-
-
-def _parse_cost(cost: object) -> float | None:
-    """Return the dollars that a session has cost; None where they are not said."""
-    total = cost.get("total_cost_usd") if isinstance(cost, Mapping) else None
-    if isinstance(total, bool) or not isinstance(total, int | float):
-        return None
-    return float(total) if 0 <= total < MOST_COST else None
 
 
 # -- the screen ------------------------------------------------------------------------
 
 
-def _read_signal(screenshot: Screenshot) -> str:
-    """Read the status that Claude Code gives of itself, in `sessions/<pid>.json`.
+class _ClaudeSession(Struct):
+    """What Claude Code says of itself while it runs, in `sessions/<pid>.json`. Seen: 2.1.330."""
 
-    It is empty where there is none.
-    """
-    folder = get_projects_folder().parent / "sessions"
+    pid: int = 0
+    sessionId: str = ""
+    procStart: str = ""
+    status: str = ""
+    tmux: str = ""
+
+
+def _list_sessions(pattern: str) -> Iterator[_ClaudeSession]:
+    for path in (get_home() / "sessions").glob(pattern):
+        with suppress(OSError, *UNDECODABLE):
+            yield msgspec.json.decode(path.read_bytes(), type=_ClaudeSession)
+
+
+def list_running(session: str) -> Iterator[protocol.RunningProgram]:
+    """Yield the programs that have a session open."""
+    for one in _list_sessions("*.json"):
+        if one.sessionId == session:
+            yield protocol.RunningProgram(one.pid, one.procStart, one.status, one.tmux)
+
+
+def _read_signal(screenshot: protocol.Screenshot) -> str:
+    """Read the status that Claude Code gives of itself; it is empty where there is none."""
     # The program may run below the known process, so its own file may be another one.
-    others = folder.glob("[0-9]*.json") if screenshot.session else ()
-    for path in (folder / f"{screenshot.pid}.json", *others):
-        try:
-            record = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(record, dict) and record.get("sessionId") == (
-            screenshot.session or record.get("sessionId")
-        ):
-            return get_text(record, "status")
+    others = _list_sessions("[0-9]*.json") if screenshot.session else ()
+    for one in chain(_list_sessions(f"{screenshot.pid}.json"), others):
+        if not screenshot.session or one.sessionId == screenshot.session:
+            return one.status
     return ""
 
 
-def _read_input(screenshot: Screenshot) -> ScreenState:
+def _read_input(screenshot: protocol.Screenshot) -> protocol.ScreenState:
     """Read the input, between the last two rules; what a shell would run begins with its sign."""
     if _HISTORY.search(screenshot.text):
-        return ScreenState("unknown")
+        return protocol.ScreenState("unknown")
     lines = screenshot.text.rstrip().splitlines()
     rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
     hint = None if screenshot.solid else _HINT
@@ -429,5 +379,5 @@ def _read_input(screenshot: Screenshot) -> ScreenState:
             shell = "!" if sign and sign[0][0] == "!" else ""
             words = read_rows(screenshot, top + 1, bottom, 2, hint)
             has_stash = top > 0 and "stashed" in lines[top - 1]
-            return ScreenState("unknown", shell + words, not is_cut, has_stash)
-    return ScreenState("unknown")
+            return protocol.ScreenState("unknown", shell + words, not is_cut, has_stash)
+    return protocol.ScreenState("unknown")

@@ -2,38 +2,20 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
-from tasuki.harness.claude.format import (
-    LEFT_RESULTS,
-    LINE,
-    REPLY,
-    RESULTS,
-    SKIPPED,
-    ClaudeBlock,
-    ClaudeLine,
-    ClaudeReplyLine,
-    ClaudeResultLine,
-    ClaudeUsage,
-    CopiedFacts,
-    count_context_tokens,
-    extract_text,
-    find_error_code,
-    find_quota_reset,
-)
+from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import list_sidechains
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.tool_table.tools import fold_input, read_input
-from tasuki.model import Entry, Notice, Thread
+from tasuki.model import Entry, Notice, Sidechain, Thread
 from tasuki.patterns import compile_pattern
 
 _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
-_SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
+_SKIPPED_BYTES = frozenset(name.encode() for name in record.SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
@@ -60,19 +42,19 @@ class ClaudeReader(ClaudeUserRows):
             ThreadLines(path, follows=follows), ClaudeCallLog(path, leaves_outputs=leaves_outputs)
         )
         self.jumps = self.tree.jumps
-        self.ready = False
+        self.leaves_outputs, self.ready = leaves_outputs, False
         """The first lines are decoded as a whole until id and folder are known."""
         self.branch = ""
         self.summaries: list[tuple[str, str]] = []
-        self.usage: ClaudeUsage | None = None
+        self.usage: record.ClaudeUsage | None = None
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
-            b'user","me': self._leave_result_line if leaves_outputs else self._read_result_line,
+            b'user","me': self._read_result_line,
             b'progress"': self._skip_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
-        self.handlers: dict[str, Callable[[ClaudeLine], None]] = {
+        self.handlers: dict[str, Callable[[record.ClaudeLine], None]] = {
             "assistant": self._on_assistant,
             "user": self._on_user,
             "system": self._on_system,
@@ -102,35 +84,36 @@ class ClaudeReader(ClaudeUserRows):
 
     def _read_reply_line(self, line: bytes) -> bool:
         try:
-            parsed = REPLY.decode(line)
+            parsed = record.REPLY.decode(line)
         except UNDECODABLE:
             return False
         if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
             return False
-        uuids, message = self.uuids, parsed.message
-        if hash(parsed.parentUuid) != uuids[-1]:
-            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
-                return True
-            self.jumps[len(uuids)] = hash(parsed.parentUuid)
-        uuids.append(hash(parsed.uuid))
+        if not self._place_line(parsed):
+            return True
+        message = parsed.message
         content = message.content
         if len(content) == 1 and content[0].type == "thinking":
             return True  # Like progress, it shows nothing but its place.
-        self.updated = parsed.timestamp or self.updated
-        if parsed.gitBranch:
-            self.branch = parsed.gitBranch
-        if parsed.version:
-            self.version = parsed.version
+        self._record_state(parsed)
         self._record_reply(message.model, message.usage)
-        log, offset = self.log, self.offset
+        log, offset, node = self.log, self.offset, len(self.uuids) - 1
         for block in content:
             if block.type == "tool_use":
-                arguments = fold_input(block.input)
-                log.add_call(
-                    block.id, block.name, arguments, parsed, offset, len(uuids) - 1, message.id
-                )
+                given = fold_input(block.input)
+                log.add_call(block.id, block.name, given, parsed, offset, node, message.id)
             elif block.type == "text" and block.text.strip():
-                log.add_reply(parsed, block.text, offset, len(uuids) - 1, message.id)
+                log.add_reply(parsed, block.text, offset, node, message.id)
+        return True
+
+    def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine) -> bool:
+        """Place a line in the tree; False for one that was read before."""
+        uuids = self.uuids
+        if hash(parsed.parentUuid) != uuids[-1]:
+            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
+                return False
+            self.jumps[len(uuids)] = hash(parsed.parentUuid)
+        uuids.append(hash(parsed.uuid))
         return True
 
     def _skip_line(self, line: bytes) -> bool:
@@ -138,59 +121,41 @@ class ClaudeReader(ClaudeUserRows):
         return self.ready and not may_be_damaged(line)
 
     def _read_result_line(self, line: bytes) -> bool:
-        """Read a line of results alone.
-
-        Their copy for the screen, which follows them, is not decoded.
-        """
+        """Read a line of results alone; their copy for the screen behind them is not decoded."""
         cut = self._find_copy(line, _RESULT)
         try:
-            parsed = RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
+            parsed = record.RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
         except UNDECODABLE:
             return False
         if parsed.isSidechain or not self.ready:
             return False
-        uuids = self.uuids
-        if hash(parsed.parentUuid) != uuids[-1]:
-            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
-                return True
-            self.jumps[len(uuids)] = hash(parsed.parentUuid)
-        uuids.append(hash(parsed.uuid))
-        self.updated = parsed.timestamp or self.updated
-        if parsed.gitBranch:
-            self.branch = parsed.gitBranch
-        if parsed.version:
-            self.version = parsed.version
-        for block in parsed.message.content:
-            output = block.content
-            if output.__class__ is not str:
-                output = extract_text(output)
+        blocks = parsed.message.content
+        if self.leaves_outputs and len(blocks) == 1 and self._leave_result(line, blocks[0]):
+            self.tree.add_line(parsed.uuid, parsed.parentUuid)
+            self._record_state(parsed)
+            return True
+        try:
+            outputs = [record.extract_text(record.CONTENT.decode(b.content)) for b in blocks]
+        except UNDECODABLE:
+            return False
+        if not self._place_line(parsed):
+            return True
+        self._record_state(parsed)
+        for block, output in zip(blocks, outputs, strict=True):
             self.log.add_result(block.tool_use_id, output, block.is_error, parsed, self.offset)
         return True
 
-    def _leave_result_line(self, line: bytes) -> bool:
-        """Read a line of results, and leave the text of a single one in the file."""
-        cut = self._find_copy(line, _RESULT)
-        try:
-            parsed = LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
-        except UNDECODABLE:
-            return False
-        blocks = parsed.message.content
-        if parsed.isSidechain or not self.ready or len(blocks) != 1:
-            return self._read_result_line(line)
-        block = blocks[0]
+    def _leave_result(self, line: bytes, block: record.ClaudeResultBlock) -> bool:
+        """Leave the text of a result in the file; False where it is needed now, or is elsewhere."""
         size = len(memoryview(block.content))
         start = line.find(_TEXT_KEY, line.find(_CONTENT_KEY)) + len(_TEXT_KEY) - 1
-        if (
-            block.is_error
-            or size <= 2
-            or not line.startswith(bytes(block.content), start)  # It is elsewhere, or no text.
-            or line.startswith(_SPECIAL, start)
-            or not self.log.leave_unread(block.tool_use_id, self.offset + start, size)
-        ):
-            return self._read_result_line(line)
-        self.tree.add_line(parsed.uuid, parsed.parentUuid)
-        self._record_state(parsed)
-        return True
+        is_plain = (
+            not block.is_error
+            and size > 2
+            and line.startswith(bytes(block.content), start)
+            and not line.startswith(_SPECIAL, start)
+        )
+        return is_plain and self.log.leave_unread(block.tool_use_id, self.offset + start, size)
 
     def _find_copy(self, line: bytes, mark: bytes) -> int:
         """Find where the copy of a result for the screen begins, for what it alone says of the call.
@@ -200,16 +165,18 @@ class ClaudeReader(ClaudeUserRows):
         cut = line.find(mark)
         if cut > 0 and may_be_damaged(line, cut):
             cut = 0
-        self.log.copied = CopiedFacts(line, max(cut, 0))
+        self.log.copied = record.CopiedFacts(line, max(cut, 0))
         return cut
 
-    def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:
+    def _record_state(
+        self, line: record.ClaudeReplyLine | record.ClaudeResultLine | record.ClaudeLine
+    ) -> None:
         """Keep what shows the state at the end."""
         self.updated = line.timestamp or self.updated
         self.branch = line.gitBranch or self.branch
         self.version = line.version or self.version
 
-    def _record_reply(self, model: str, usage: ClaudeUsage | None) -> None:
+    def _record_reply(self, model: str, usage: record.ClaudeUsage | None) -> None:
         if model and model != "<synthetic>":
             self.model = model
             self.usage = usage or self.usage
@@ -230,24 +197,24 @@ class ClaudeReader(ClaudeUserRows):
             self._record_meta(line)
         if (handler := self.handlers.get(line.type)) is not None:
             handler(line)
-        elif line.type not in SKIPPED:
+        elif line.type not in record.SKIPPED:
             self.lines.count_unknown(line.type, has_words=line.message)
 
-    def _parse_line(self, line: bytes) -> ClaudeLine | None:
+    def _parse_line(self, line: bytes) -> record.ClaudeLine | None:
         """Parse one line; None if it contributes nothing or is broken."""
         skim = _SKIM_TYPE.match(line)
         if skim and skim[1] in _SKIPPED_BYTES and not may_be_damaged(line):
             return None
         try:
             if (cut := self._find_copy(line, b'"toolUseResult":')) > 0:
-                parsed = LINE.decode(line[:cut].rstrip(b", ") + b"}")
+                parsed = record.LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed
-            return LINE.decode(line)
+            return record.LINE.decode(line)
         except UNDECODABLE:
-            return self.lines.decode(LINE, line)
+            return self.lines.decode(record.LINE, line)
 
-    def _record_meta(self, line: ClaudeLine) -> None:
+    def _record_meta(self, line: record.ClaudeLine) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""
         if "id" not in self.meta:
             self.meta["started"] = line.timestamp
@@ -261,47 +228,37 @@ class ClaudeReader(ClaudeUserRows):
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_assistant(self, line: ClaudeLine) -> None:
+    def _on_assistant(self, line: record.ClaudeLine) -> None:
         message = line.message
         if message is None:
             return
         if line.isApiErrorMessage:
-            text = extract_text(message.content)
+            text = record.extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
-            self.failure.note_error(
-                text,
-                line.timestamp,
-                len(self.entries),
-                code=find_error_code(line),
-                resets_at=find_quota_reset(line),
-            )
+            code, resets = record.find_error_code(line), record.find_quota_reset(line)
+            after = len(self.entries)
+            self.failure.note_error(text, line.timestamp, after, code=code, resets_at=resets)
             return
         self._record_reply(message.model, message.usage)
         blocks = message.content
         if isinstance(blocks, str):
-            blocks = [ClaudeBlock(type="text", text=blocks)]
+            blocks = [record.ClaudeBlock(type="text", text=blocks)]
         for block in blocks or ():
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text, message=message.id)
             elif block.type == "tool_use":
-                self._add_call(line, block, message.id)
+                node, given = len(self.uuids) - 1, read_input(block.input)
+                self.log.add_call(block.id, block.name, given, line, self.offset, node, message.id)
 
-    def _add_call(self, line: ClaudeLine, block: ClaudeBlock, message: str) -> None:
-        node, arguments = len(self.uuids) - 1, read_input(block.input)
-        self.log.add_call(block.id, block.name, arguments, line, self.offset, node, message)
-
-    def _on_title(self, line: ClaudeLine) -> None:
+    def _on_title(self, line: record.ClaudeLine) -> None:
         own = line.type == "custom-title"
         self.meta["title" if own else "ai_title"] = line.customTitle if own else line.aiTitle
 
-    def _on_summary(self, line: ClaudeLine) -> None:
+    def _on_summary(self, line: record.ClaudeLine) -> None:
         self.summaries.append((line.leafUuid or "", line.summary))
 
     def _find_summary(self) -> str:
-        """Find the newest summary of this thread.
-
-        Files also begin with summaries of other threads of the folder.
-        """
+        """Find the newest summary of this thread: files also begin with those of other threads."""
         uuids = set(self.tree.uuids) if self.summaries else set()
         own = (text for leaf, text in reversed(self.summaries) if not leaf or hash(leaf) in uuids)
         return next(own, "")
@@ -315,6 +272,7 @@ class ClaudeReader(ClaudeUserRows):
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         self._settle_senders()
+        agents = sorted((self.path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
         notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []
         report = self.lines.build_report(notes)
@@ -326,8 +284,8 @@ class ClaudeReader(ClaudeUserRows):
             thinking=meta.get("thinking", ""),
             name=meta.get("title") or meta.get("ai_title") or self._find_summary(),
             started=meta["started"],
-            context_tokens=count_context_tokens(usage) if usage else None,
-            sidechains=list_sidechains(self.path),
+            context_tokens=record.count_context_tokens(usage) if usage else None,
+            sidechains=tuple(Sidechain(f.stem[6:], str(f)) for f in agents if f.stat().st_size),
             artifacts=tuple(log.artifacts),
             sources=(str(self.path), *log.persisted),
             report=replace(report, lacks_beginning=self.tree.lacks_beginning()),

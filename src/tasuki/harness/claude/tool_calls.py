@@ -5,19 +5,11 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
-from tasuki.harness.claude.format import (
-    NO_COPY,
-    ClaudeLine,
-    ClaudeReplyLine,
-    ClaudeResult,
-    ClaudeResultLine,
-    CopiedFacts,
-)
+from tasuki.harness.claude import format as record
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import choose_keep_limit, clip_far, find_far_offset
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
@@ -60,8 +52,8 @@ _PERSISTED = compile_pattern(
 )
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
-ResultLine = ClaudeLine | ClaudeResultLine[Any]
-AnyLine = ResultLine | ClaudeReplyLine
+ResultLine = record.ClaudeLine | record.ClaudeResultLine
+AnyLine = ResultLine | record.ClaudeReplyLine
 
 
 class ClaudeCallLog(CallLog):
@@ -74,13 +66,13 @@ class ClaudeCallLog(CallLog):
         """The hash of the id of the message that an entry is a part of, 0 for none."""
         self.artifacts: dict[str, None] = {}
         self._far = find_far_offset(path)
-        self.copied = NO_COPY
+        self.copied = record.NO_COPY
         """What the row that is read says of its results besides their text."""
         self._build: Callable[..., ToolCall] = ToolCall
         if leaves_outputs:
             self._build = partial(UnreadToolCall, file=OutputFile(path, self.keep))
         self._outputs = path.with_suffix("") / "tool-results"
-        self._early: dict[str, tuple[str, bool | None, ResultLine, CopiedFacts]] = {}
+        self._early: dict[str, tuple[str, bool | None, ResultLine, record.CopiedFacts]] = {}
         self.persisted: dict[str, None] = {}
         """The files beside the thread that hold long outputs."""
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -111,8 +103,8 @@ class ClaudeCallLog(CallLog):
         """Add a call; its result may come later, or may have come before it."""
         call = tools.build_tool_call(id, name, arguments, build=self._build)
         if call.changes and offset < self._far:
-            shortened = [replace(c, old=clip_far(c.old), new=clip_far(c.new)) for c in call.changes]
-            put(call, "changes", tuple(shortened))
+            short = (replace(c, old=clip_far(c.old), new=clip_far(c.new)) for c in call.changes)
+            put(call, "changes", tuple(short))
         if call.paths:
             put(call, "paths", self._paths.setdefault(call.paths, call.paths))
         ref = len(self.entries) + 1
@@ -142,7 +134,11 @@ class ClaudeCallLog(CallLog):
             self._add_answer(entry, call, output, line, offset)
 
     def put_result(
-        self, entry: Entry, output: str, error: bool | None, copied: CopiedFacts = NO_COPY
+        self,
+        entry: Entry,
+        output: str,
+        error: bool | None,
+        copied: record.CopiedFacts = record.NO_COPY,
     ) -> None:
         """Put a result into the entry of its call."""
         call = entry.tool
@@ -187,7 +183,13 @@ class ClaudeCallLog(CallLog):
         return True
 
     def _find_outcome(
-        self, entry: Entry, call: ToolCall, output: str, failed: bool, row: CopiedFacts, job: str
+        self,
+        entry: Entry,
+        call: ToolCall,
+        output: str,
+        failed: bool,
+        row: record.CopiedFacts,
+        job: str,
     ) -> tuple[ToolStatus, int | None]:
         """Return status and exit code of a call that failed, began a job or is a sub-agent."""
         status, code = _read_failure(call, output, row) if failed else ("ok", None)
@@ -241,7 +243,7 @@ class ClaudeCallLog(CallLog):
 
 
 def _list_answers(
-    output: str, questions: Sequence[OfferedQuestion], copied: ClaudeResult | None
+    output: str, questions: Sequence[OfferedQuestion], copied: record.ClaudeResult | None
 ) -> str:
     """Return what the user chose and wrote, from the copy for the screen; from the text without one."""
     if copied is None:
@@ -292,7 +294,9 @@ def _split_answers(output: str, questions: Sequence[OfferedQuestion]) -> list[tu
     return pairs
 
 
-def _read_failure(call: ToolCall, output: str, row: CopiedFacts) -> tuple[ToolStatus, int | None]:
+def _read_failure(
+    call: ToolCall, output: str, row: record.CopiedFacts
+) -> tuple[ToolStatus, int | None]:
     """Return what kind of failure a result is, and the exit code if it names one."""
     code = parse_exit_code(output) if call.kind == "shell" else None
     if output.startswith(_REFUSED) and row.find_denial() in _BY_USER:

@@ -1,11 +1,8 @@
-"""The tree of lines in a Claude Code thread, and the files next to it."""
+"""The tree of lines in a Claude Code thread."""
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from pathlib import Path
-
-from tasuki.model import Sidechain
 
 
 class ClaudeTree:
@@ -66,8 +63,9 @@ class ClaudeTree:
             return active
         begins = sorted({0, *parents, *(node for nodes in forks for node in nodes)})
         newest = set(self._walk_up(len(self.uuids) - 1, begins, parents))
-        left = {n for nodes in forks for n in nodes if n != _choose_sibling(nodes, newest)}
-        is_left = dict.fromkeys(left, True)
+        # Not left is the prompt that led to the last line, else the last one.
+        chosen = [next((node for node in nodes if node in newest), nodes[-1]) for nodes in forks]
+        is_left = {n: True for nodes in forks for n in nodes if n not in chosen}
         for first, after in zip(begins, [*begins[1:], len(self.uuids)], strict=True):
             path = []
             for node in self._walk_up(first, begins, parents):
@@ -105,17 +103,3 @@ class ClaudeTree:
         for node in jumps.keys() - parents.keys():
             parents[node] = index.get(jumps[node], node - 1)
         return parents
-
-
-def _choose_sibling(nodes: list[int], newest: set[int]) -> int:
-    """Return the prompt that was not left: the one that led to the last line, else the last."""
-    return next((node for node in nodes if node in newest), nodes[-1])
-
-
-def list_sidechains(path: Path) -> tuple[Sidechain, ...]:
-    """List the records of sub-agents of a thread; empty ones and warm-ups are skipped."""
-    chains = []
-    for file in sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl")):
-        if file.stat().st_size:
-            chains.append(Sidechain(id=file.stem.removeprefix("agent-"), path=str(file)))
-    return tuple(chains)

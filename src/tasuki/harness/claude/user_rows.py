@@ -6,24 +6,11 @@ from typing import Any
 
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.claude.format import (
-    FILE,
-    ClaudeAttachment,
-    ClaudeFile,
-    ClaudeLine,
-    ClaudeSegment,
-    decode_text,
-    extract_text,
-    find_evidence,
-    find_queued_evidence,
-    parse_version,
-    read_channel_message,
-    remove_paste_marks,
-)
+from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree
 from tasuki.harness.reading.jsonl import ThreadLines, decode_part
-from tasuki.harness.reading.speakers import INTERRUPTED, Evidence, is_inserted
+from tasuki.harness.reading.speakers import INTERRUPTED, is_inserted
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.model import Entry, Notice, ToolCall
 from tasuki.patterns import compile_pattern
@@ -80,7 +67,7 @@ class ClaudeUserRows(ThreadReader):
         """The messages of chats, by who wrote them."""
         self.command: Entry | None = None
         """The last command with a slash."""
-        self.kept: ClaudeSegment | None = None
+        self.kept: record.ClaudeSegment | None = None
         """What the compaction under way keeps in view."""
         self.user_command: Entry | None = None
         """A command that the user ran and whose output is still to come."""
@@ -90,11 +77,11 @@ class ClaudeUserRows(ThreadReader):
         self.log.messages.append(hash(message))
         return super().add_entry(*parts)
 
-    def _on_user(self, line: ClaudeLine) -> None:
+    def _on_user(self, line: record.ClaudeLine) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            kept = self._find_kept()
-            put(self.add_entry("compaction", extract_text(content), "harness"), "kept_from", kept)
+            kept, text = self._find_kept(), record.extract_text(content)
+            put(self.add_entry("compaction", text, "harness"), "kept_from", kept)
             return
         if isinstance(content, str):
             self._add_user_text(line, content)
@@ -102,7 +89,7 @@ class ClaudeUserRows(ThreadReader):
         texts, answered = [], ""
         for block in content or ():
             if block.type == "tool_result":
-                output = extract_text(block.content)
+                output = record.extract_text(block.content)
                 self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
                 answered = block.tool_use_id
             elif block.type == "text":
@@ -123,17 +110,17 @@ class ClaudeUserRows(ThreadReader):
         placed = zip(self.entries, self.log.nodes, strict=True)
         return next((entry.ref for entry, node in placed if node >= first), 0)
 
-    def _add_user_text(self, line: ClaudeLine, text: str, answered: str = "") -> None:
+    def _add_user_text(self, line: record.ClaudeLine, text: str, answered: str = "") -> None:
         """Add a text of user role: the user's, or one of the many that the program writes."""
-        text = remove_paste_marks(text).strip()
+        text = record.remove_paste_marks(text).strip()
         stop = INTERRUPTED.match(text)
         if stop:
             self.add_notice("interrupted", stop[0].strip())
             text = text[stop.end() :]
         if not text:
             return
-        is_typed = find_evidence(line) == "user"
-        if chat := read_channel_message(line.origin, text):
+        is_typed = record.find_evidence(line) == "user"
+        if chat := record.read_channel_message(line.origin, text):
             entry = self.add_entry("user", chat.words, "channel")
             self.senders.setdefault(chat.sender, []).append(entry)
         elif line.isMeta:
@@ -143,7 +130,8 @@ class ClaudeUserRows(ThreadReader):
         elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(command[1].strip(), text)
         elif match := _BASH_INPUT.match(text):
-            self._add_user_command(match[1])
+            call = ToolCall(id=self.id, name="!", kind="shell", command=match[1], status="ok")
+            self.user_command = self.add_entry("tool", "", "command", call)
         elif text.startswith(_BASH_OUTPUTS):
             self._finish_user_command(text)
         elif text.startswith("<task-notification>") and not is_typed:
@@ -155,12 +143,14 @@ class ClaudeUserRows(ThreadReader):
         else:
             self._add_prompt(line, text, answered, is_marked=not (stop or answered))
 
-    def _add_prompt(self, line: ClaudeLine, text: str, answered: str, *, is_marked: bool) -> None:
+    def _add_prompt(
+        self, line: record.ClaudeLine, text: str, answered: str, *, is_marked: bool
+    ) -> None:
         """Add a prompt; `answered` is the call whose result is in the same row.
 
         Beside a result, and behind an interruption, the program marks nothing.
         """
-        evidence = find_evidence(line)
+        evidence = record.find_evidence(line)
         self.marks_prompts |= evidence == "user" or bool(line.promptSource)
         is_marked = is_marked and line.promptSource != "sdk"
         if self.marks_prompts and is_marked and not evidence:
@@ -208,10 +198,6 @@ class ClaudeUserRows(ThreadReader):
                 column.pop()
             self.notices.append(Notice(len(log.entries), "note", command.text))
 
-    def _add_user_command(self, command: str) -> None:
-        call = ToolCall(id=self.id, name="!", kind="shell", command=command, status="ok")
-        self.user_command = self.add_entry("tool", "", "command", call)
-
     def _finish_user_command(self, text: str) -> None:
         if self.user_command is not None and (call := self.user_command.tool):
             self.log.put_result(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
@@ -230,24 +216,27 @@ class ClaudeUserRows(ThreadReader):
                 )
         self.add_notice("note", text)
 
-    def _on_system(self, line: ClaudeLine) -> None:
+    def _on_system(self, line: record.ClaudeLine) -> None:
         if line.subtype == "local_command":
             self._take_back_command()
         elif line.subtype == "compact_boundary" and line.compactMetadata:
             self.kept = line.compactMetadata.preservedSegment
         elif line.subtype == "api_error":
-            self.add_notice("error", decode_text(line.content))
+            self.add_notice("error", record.decode_text(line.content))
 
-    def _on_attachment(self, line: ClaudeLine) -> None:
+    def _on_attachment(self, line: record.ClaudeLine) -> None:
         attachment = line.attachment
         if attachment is None:
             return
         if attachment.type == "queued_command":
-            text = remove_paste_marks(decode_text(attachment.prompt))
+            text = record.remove_paste_marks(record.decode_text(attachment.prompt))
             if text.startswith("<task-notification>"):
                 self._end_task(text)
             elif text:
-                self._add_queued_prompt(text, find_queued_evidence(attachment))
+                self.queued = [q for q in self.queued if q[0] != text]
+                evidence = record.find_queued_evidence(attachment)
+                origin, words = self.lines.gate.judge(text, evidence, queued=True)
+                self.add_entry("user", words, origin)
         elif attachment.type == "session_context":
             shown = bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
             if match := _HEAD_COMMIT.search(shown):
@@ -258,26 +247,21 @@ class ClaudeUserRows(ThreadReader):
         elif attachment.type in _DOCUMENTS:
             self._keep_document(attachment)
 
-    def _keep_document(self, attachment: ClaudeAttachment) -> None:
+    def _keep_document(self, attachment: record.ClaudeAttachment) -> None:
         """Keep a memory, or a file that was attached or that somebody changed meanwhile."""
-        file = decode_part(FILE, attachment.content, None)
-        file = file or ClaudeFile(content=decode_text(attachment.content))
+        file = decode_part(record.FILE, attachment.content, None)
+        file = file or record.ClaudeFile(content=record.decode_text(attachment.content))
         file = file.file or file
         path = attachment.filename or file.filePath or file.path or attachment.path
         self.lines.gate.log.add(path, attachment.snippet or file.content)
 
-    def _add_queued_prompt(self, text: str, evidence: Evidence) -> None:
-        self.queued = [q for q in self.queued if q[0] != text]
-        origin, words = self.lines.gate.judge(text, evidence, queued=True)
-        self.add_entry("user", words, origin)
-
-    def _on_queue_operation(self, line: ClaudeLine) -> None:
+    def _on_queue_operation(self, line: record.ClaudeLine) -> None:
         """Track words typed while the agent worked.
 
         Before 2.1.100 `remove` is the only record that they went into the turn; since then
         they have a row of their own, and what was removed without one was taken back.
         """
-        text = remove_paste_marks(decode_text(line.content)).strip()
+        text = record.remove_paste_marks(record.decode_text(line.content)).strip()
         if line.operation == "enqueue" and text:
             if text.startswith("<task-notification>"):
                 self._end_task(text)
@@ -287,7 +271,7 @@ class ClaudeUserRows(ThreadReader):
             self.queued.clear()
         elif line.operation == "remove" and self.queued:
             text, timestamp = self.queued.pop(0)
-            version = parse_version(self.version) or _RECORDS_DELIVERY
+            version = record.parse_version(self.version) or _RECORDS_DELIVERY
             if not text.startswith("/") and version < _RECORDS_DELIVERY:
                 self.at = line.timestamp or timestamp
                 origin, words = self.lines.gate.judge(text, queued=True)

@@ -11,21 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness import protocol
 from tasuki.harness.codex.format import CodexPart
-from tasuki.harness.codex.head import CodexHead, find_rollout, get_home
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.codex.head import SUFFIX, CodexHead, find_rollout, get_home, unpack
+from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import (
-    AskAnswer,
-    AskPlan,
-    AskRequest,
-    CallerIdentity,
-    PlannedFile,
-    ThreadFollower,
-)
 from tasuki.harness.reading.jsonl import decode_lines, split_output
-from tasuki.harness.reading.packed import SUFFIX, unpack
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
@@ -58,7 +50,20 @@ class Codex(ProgramHarness):
     ready = r"^› "
     skill_mark = "$"
     key_variables = ("OPENAI_API_KEY", "CODEX_API_KEY")
-    caller = CallerIdentity("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
+    caller = protocol.CallerIdentity(
+        "codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id")
+    )
+    facts = protocol.HarnessFacts(
+        package="@openai/codex",
+        tested="0.169.0",
+        process_names=("codex",),
+        child_variables=(
+            "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_PACKAGE_ROOT", "CODEX_SESSION_ID", "CODEX_THREAD_ID",
+        ),
+        acp=protocol.AcpCommand(("codex-acp",), "@agentclientprotocol/codex-acp", 5),
+        pane_lies=True,  # Hooks run in its daemon where there is one.
+        restarts_in_place=True,  # `/new` is one.
+    )  # fmt: skip
 
     def read(self, path: Path) -> Thread:
         with ExitStack() as stack:
@@ -94,7 +99,7 @@ class Codex(ProgramHarness):
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (cwd / ".codex" / "skills", cwd / ".agents" / "skills", get_home() / "skills")
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `codex exec fork --ephemeral ID`, a fork that is not kept. Seen: 0.169.
 
         `exec resume` would append, even with `--ephemeral`. Hooks, `notify` and MCP servers are
@@ -104,20 +109,17 @@ class Codex(ProgramHarness):
         settings = ["features.hooks=false", "notify=[]"]
         cwd = choose_ask_folder(request)
         settings += _build_server_switches(get_home(), Path(cwd))
-        return AskPlan(
-            argv=(
-                *(self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json"),
-                "--skip-git-repo-check",
-                *(part for setting in settings for part in ("-c", setting)),
-                *(("--output-schema", str(schema)) if request.schema else ()),
-                *(request.thread.id, "-"),
-            ),
+        switches = [part for setting in settings for part in ("-c", setting)]
+        shape = ("--output-schema", str(schema)) if request.schema else ()
+        run = (self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json")
+        return protocol.AskPlan(
+            argv=(*run, "--skip-git-repo-check", *switches, *shape, request.thread.id, "-"),
             cwd=cwd,
             stdin=request.question,
-            files=(PlannedFile(str(schema), request.schema),) if request.schema else (),
+            files=(protocol.PlannedFile(str(schema), request.schema),) if request.schema else (),
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the last message; a turn that began and did not end was interrupted."""
         text = error = ""
         began = ended = False
@@ -133,7 +135,7 @@ class Codex(ProgramHarness):
             elif event.type == "turn.failed":
                 ended = True
                 error = (event.error or AnswerError()).message or "the turn failed"
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error else text,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
@@ -178,11 +180,8 @@ def _read_servers(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     servers = config.get("mcp_servers")
-    return (
-        {n: s for n, s in servers.items() if _NAME.fullmatch(n)}
-        if isinstance(servers, dict)
-        else {}
-    )
+    known = servers if isinstance(servers, dict) else {}
+    return {name: server for name, server in known.items() if _NAME.fullmatch(name)}
 
 
 # -- what an agent answers -----------------------------------------------------------------

@@ -18,8 +18,6 @@ _IMAGE_TAG = compile_pattern(r"\A</?image\b[^>]*>\Z")
 
 
 class CodexPayloadLine(Struct, Generic[T]):
-    """A line whose payload is of one kind."""
-
     payload: T
 
 
@@ -32,8 +30,6 @@ class CodexLine(Struct):
 
 
 class CodexPart(Struct):
-    """A piece of a message or a result."""
-
     type: str = ""
     text: str = ""
 
@@ -63,8 +59,6 @@ class CodexAction(Struct):
 
 
 class CodexCall(Struct):
-    """A call of any kind."""
-
     name: str = ""
     namespace: str | None = ""
     arguments: str = ""
@@ -74,21 +68,15 @@ class CodexCall(Struct):
 
 
 class CodexOutput(Struct):
-    """A result as an object."""
-
     content: str | None = ""
 
 
 class CodexResult(Struct):
-    """The result of a call."""
-
     call_id: str = ""
     output: str | list[CodexPart] | CodexOutput | None = None
 
 
 class CodexFileChange(Struct):
-    """What a patch did to one file."""
-
     type: str = ""
     unified_diff: str = ""
     content: str = ""
@@ -128,15 +116,11 @@ class CodexAgentActivity(Struct):
 
 
 class CodexError(Struct):
-    """Why a turn failed."""
-
     message: str = ""
     codex_error_info: Raw = Raw(b'""')
 
 
 class CodexEvent(Struct):
-    """The contents of the few events that are read."""
-
     message: str | None = ""
     reason: str | None = ""
     error: CodexError | str | None = None
@@ -153,8 +137,6 @@ class CodexCompaction(Struct):
 
 
 class CodexGit(Struct):
-    """The repository when the thread began."""
-
     commit_hash: str | None = ""
     branch: str | None = ""
 
@@ -196,14 +178,10 @@ class CodexMeta(Struct):
 
 
 class CodexModeSettings(Struct):
-    """Settings of a collaboration mode."""
-
     reasoning_effort: str | None = ""
 
 
 class CodexMode(Struct):
-    """The collaboration mode of a turn."""
-
     settings: CodexModeSettings | None = None
 
 
@@ -235,8 +213,6 @@ class CodexTokenCount(Struct):
 
 
 class CodexPayloadType(Struct):
-    """The kind of a payload."""
-
     type: str = ""
 
 
@@ -256,8 +232,6 @@ class CodexRateWindow(Struct):
 
 
 class CodexRates(Struct):
-    """The two windows of an account's limit."""
-
     primary: CodexRateWindow | None = None
     secondary: CodexRateWindow | None = None
 
@@ -310,10 +284,7 @@ def extract_text(content: str | list[CodexPart] | None) -> str:
 
 
 def extract_user_text(message: CodexMessage) -> tuple[str, bool | None]:
-    """Return what a user message says, and whether the user typed it.
-
-    The second value is None where the record does not say.
-    """
+    """Return what a user message says, and whether the user typed it; None where that is not recorded."""
     content = message.content
     if not isinstance(content, list):
         return (content or "").strip(), None

@@ -1,22 +1,29 @@
 """Find rollouts of Codex, and read what a list of them shows."""
 
-import os
+import re
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from shutil import copyfileobj
+from typing import IO, BinaryIO
 
 import msgspec
 
-from tasuki.files import find_home_folder
+from tasuki.errors import ThreadUnreadable
+from tasuki.files import find_program_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, scan_folder
-from tasuki.harness.reading.packed import MAGIC, SUFFIX, unpack_to
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.patterns import compile_pattern
 
+SUFFIX = ".zst"
+MAGIC = b"\x28\xb5\x2f\xfd"
+MOST_WINDOW_BYTES = 64 << 20
+"""Memory that unpacking may take."""
 _META = compile_pattern(rb'"type": ?"session_meta"')
 _ID = compile_pattern(rb'"id": ?"([^"]+)"')
 _CWD = compile_pattern(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
@@ -34,29 +41,24 @@ _WINDOW = compile_pattern(rb'"model_context_window": ?(\d+)')
 _NAME = compile_pattern(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
 _UUID = compile_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = compile_pattern(rb'\{"timestamp": ?"([^"]+)"')
+_ROLLOUT = compile_pattern(rf"(?s)rollout-.*\.jsonl(?:{re.escape(SUFFIX)})?")
 _KIND = slice(50, 150)
 """The part of a line that holds the kind of its record."""
 
 
 def get_home() -> Path:
     """Return the folder of Codex; `CODEX_HOME` moves it."""
-    base = os.environ.get("CODEX_HOME")
-    return Path(base) if base else find_home_folder() / ".codex"
+    return find_program_folder("CODEX_HOME", ".codex")
 
 
 def _list_below(folder: str) -> Iterator[ThreadFile]:
     entries = scan_folder(folder)
     paths = {entry.path for entry in entries}
     for entry in entries:
+        is_twin = entry.name.endswith(SUFFIX) and entry.path.removesuffix(SUFFIX) in paths
         if entry.is_dir(follow_symlinks=False):
             yield from _list_below(entry.path)
-        elif entry.name.startswith("rollout-") and (
-            entry.name.endswith(".jsonl")
-            or (
-                entry.name.endswith(f".jsonl{SUFFIX}")
-                and entry.path.removesuffix(SUFFIX) not in paths
-            )
-        ):
+        elif _ROLLOUT.fullmatch(entry.name) and not is_twin:
             yield from list_thread_files([entry])
 
 
@@ -109,7 +111,7 @@ class CodexHead(HeadReader):
     def is_thread(path: Path, first: bytes) -> bool:
         """Tell whether a file begins as a rollout of Codex does; of a packed one the name tells."""
         if first.startswith(MAGIC):
-            return path.name.startswith("rollout-") and path.name.endswith(f".jsonl{SUFFIX}")
+            return bool(_ROLLOUT.fullmatch(path.name)) and path.suffix == SUFFIX
         line = first.lstrip()[:300].partition(b"\n")[0]
         return line.startswith(b"{") and bool(_META.search(line))
 
@@ -161,3 +163,34 @@ def _decode_string(raw: bytes) -> str:
         return msgspec.json.decode(raw, type=str)
     except UNDECODABLE:
         return raw[1:-1].decode("utf-8", "replace")
+
+
+# -- rollouts that Codex packed with Zstandard (`.zst`) ---------------------------------
+
+
+def unpack_to(path: Path, target: IO[bytes]) -> None:
+    """Write what a packed file holds. Raises ThreadUnreadable where it is damaged, OSError."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES)
+    try:
+        with path.open("rb") as file, decompressor.stream_reader(file) as source:
+            copyfileobj(source, target, 1 << 20)
+    except zstandard.ZstdError as error:
+        raise ThreadUnreadable(f"{path} cannot be unpacked: {error}.") from error
+
+
+@contextmanager
+def unpack(path: Path) -> Iterator[Path]:
+    """Yield an unpacked file, which is private and removed afterwards, or a plain file itself. Raises ThreadUnreadable."""
+    if path.suffix != SUFFIX:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tasuki-read-") as folder:
+        plain = Path(folder, path.stem)
+        try:
+            with plain.open("wb") as target:
+                unpack_to(path, target)
+        except OSError as error:
+            raise ThreadUnreadable(f"{path} cannot be unpacked: {error.strerror}.") from error
+        yield plain

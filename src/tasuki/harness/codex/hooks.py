@@ -10,33 +10,18 @@ from msgspec.structs import replace
 
 from tasuki.config import toml_text
 from tasuki.files import find_home_folder
+from tasuki.harness import claude_shape, integration
 from tasuki.harness.codex.head import find_rollout, get_home
 from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
-from tasuki.harness.integration import (
-    COMPACTION_MARK,
-    TOOLS,
-    Addition,
-    HarnessIntegration,
-    HookCall,
-    TomlTable,
-    build_claude_call,
-    build_tools_server,
-    can_serve_tools,
-    copy_asset,
-    find_rejected_json,
-    get_text,
-    list_compaction_hooks,
-    list_handoff_hooks,
-    parse_claude_hook_call,
-    read_settings,
-)
-from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
+from tasuki.harness.integration import Addition, HookCall, TomlTable, get_text
+from tasuki.harness.plans import FLEET_MARK, BaseControl
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 from tasuki.harness.questions import ScreenQuestion
 from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
+HOOKS = claude_shape.HookFile("codex", get_home, "hooks.json")
 KINDS: Mapping[str, EventKind] = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
@@ -73,7 +58,7 @@ _FIRST = (
 """Titles and first choices of what it asks before its first prompt."""
 
 
-class CodexIntegration(HarnessIntegration):
+class CodexIntegration(integration.HarnessIntegration):
     """The skill `$handoff`, hooks and the tools."""
 
     command = "$handoff GOAL"
@@ -81,33 +66,28 @@ class CodexIntegration(HarnessIntegration):
         "Codex runs hooks only once you have approved them: start codex, type /hooks and trust "
         "both tasuki hooks. Until then, $handoff reaches the model.",
     )
-
     own_commands = ("skills/handoff/SKILL.md",)
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        folder = get_home()
-        hooks, events = str(folder / "hooks.json"), ("UserPromptSubmit", "Stop")
-        found = [
-            copy_asset(
-                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill $handoff"
-            ),
-            *list_handoff_hooks(hooks, events, tasuki, "codex", "$handoff"),
-        ]
-        if can_serve_tools():
-            table = _format_table(build_tools_server(tasuki))
-            found.append(
-                TomlTable(str(folder / "config.toml"), ("mcp_servers", "tasuki"), table, TOOLS)
-            )
-        return tuple(found)
+        skill, config = ASSETS / "skill.md", str(get_home() / "config.toml")
+        server = integration.build_tools_server(tasuki)
+        env = ", ".join(f"{name} = {_quote(value)}" for name, value in server["env"].items())
+        args = ", ".join(map(_quote, server["args"]))
+        table = f"command = {_quote(server['command'])}\nargs = [{args}]\nenv = {{ {env} }}"
+        tools = TomlTable(config, ("mcp_servers", "tasuki"), table, integration.TOOLS)
+        return (
+            integration.copy_asset(get_home(), self.own_commands[0], skill, "the skill $handoff"),
+            *HOOKS.list_handoff_hooks(tasuki, "$handoff"),
+            *((tools,) if integration.can_serve_tools() else ()),
+        )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        hooks = (("SessionStart", "compact", ""),)
-        return list_compaction_hooks(str(get_home() / "hooks.json"), hooks, tasuki, "codex")
+        return HOOKS.list_compaction_hooks(tasuki, (("SessionStart", "compact", ""),))
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         if payload.get("hook_event_name") == "SessionStart" and payload.get("source") == "compact":
-            return replace(build_claude_call(payload, "compacted"), is_recorded=True)
-        call = parse_claude_hook_call(payload, "$handoff")
+            return replace(claude_shape.build_call(payload, "compacted"), is_recorded=True)
+        call = claude_shape.parse_call(payload, "$handoff")
         is_own = call and call.kind == "handoff" and self.find_own_command(Path(call.cwd))
         return None if is_own else call
 
@@ -115,44 +95,35 @@ class CodexIntegration(HarnessIntegration):
         return (get_home(), find_home_folder() / ".agents", cwd / ".agents", cwd / ".codex")
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
-        folder = get_home()
+        config = get_home() / "config.toml"
         try:
-            toml_text.parse_toml(read_settings(folder / "config.toml"))
+            toml_text.parse_toml(integration.read_settings(config))
         except toml_text.NotToml as error:
-            return (f"Codex does not start with {folder / 'config.toml'}: {error}. Correct it.",)
-        return find_rejected_json(folder / "hooks.json", "Codex skips the whole of")
+            return (f"Codex does not start with {config}: {error}. Correct it.",)
+        return integration.find_rejected_json(HOOKS.get_path(), "Codex skips the whole of")
 
     def find_blockers(self) -> tuple[str, ...]:
         if obstacles := self.find_obstacles():
             return obstacles
-        if not (hooks := read_settings(get_home() / "hooks.json")):
-            return ()
-        starts = FLEET_MARK in hooks or COMPACTION_MARK in hooks
-        events = ("user_prompt_submit", *(("session_start",) if starts else ()))
-        if _are_trusted(get_home() / "config.toml", events):
+        hooks = integration.read_settings(HOOKS.get_path())
+        starts = FLEET_MARK in hooks or integration.COMPACTION_MARK in hooks
+        if not hooks or _are_trusted(
+            ("user_prompt_submit", *(("session_start",) if starts else ()))
+        ):
             return ()
         return ("The hooks wait for your approval. Start codex, type /hooks and trust them.",)
 
 
-def _are_trusted(path: Path, events: tuple[str, ...]) -> bool:
-    """Tell whether the user approved a hook of each of these events.
-
-    Codex asks again about one that changed since.
-    """
+def _are_trusted(events: tuple[str, ...]) -> bool:
+    """Tell whether the user approved a hook of each event; Codex asks again about one that changed."""
+    config = integration.read_settings(get_home() / "config.toml")
     try:
-        hooks = toml_text.find_value(read_settings(path), ("hooks", "state"))
+        hooks = toml_text.find_value(config, ("hooks", "state"))
     except toml_text.NotToml:
         return False
     return isinstance(hooks, dict) and all(
         any(f":{event}:" in key for key in hooks) for event in events
     )
-
-
-def _format_table(server: Mapping[str, Any]) -> str:
-    """Format the server as the lines of a TOML table."""
-    env = ", ".join(f"{name} = {_quote(value)}" for name, value in server["env"].items())
-    args = ", ".join(map(_quote, server["args"]))
-    return f"command = {_quote(server['command'])}\nargs = [{args}]\nenv = {{ {env} }}"
 
 
 def _quote(text: str) -> str:
@@ -177,10 +148,10 @@ class CodexControl(BaseControl):
     )
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
-        return list_fleet_hooks(str(get_home() / "hooks.json"), KINDS, hook, "codex", SECONDS)
+        return HOOKS.list_fleet_hooks(KINDS, hook, SECONDS)
 
     def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
-        event = parse_claude_event(payload, KINDS, "turn_id")
+        event = claude_shape.parse_event(payload, KINDS, "turn_id")
         interrupted = get_text(payload, "hook_event_name") == "Interrupt"
         return replace(event, interrupted=interrupted) if event else None
 
@@ -201,10 +172,7 @@ class CodexControl(BaseControl):
         )
 
     def read_screen(self, screenshot: Screenshot) -> ScreenState:
-        """Read the state from the title, which has a spinner while it works, else from the screen.
-
-        Without both it is read from the thread.
-        """
+        """Read the state from the title's spinner, else from the screen, else from the thread."""
         if not screenshot.text:  # A turn that goes on may wait for the user.
             return ScreenState("ready" if _has_ended(screenshot.session) else "unknown")
         if screenshot.title.startswith("[ ! ]") or _QUESTION.search(screenshot.text):
@@ -227,10 +195,7 @@ def _find_subject(rows: Sequence[str]) -> DialogRows:
 
 
 def _has_ended(session: str) -> bool:
-    """Tell whether the last turn in a thread is over.
-
-    No hook reports a turn that ends with an error of the model.
-    """
+    """Tell whether the last turn in a thread is over: no hook reports one that ends with an error."""
     path = find_rollout(session, get_home() / "sessions" / "none")
     try:
         with path.open("rb") if path else open("/dev/null", "rb") as file:

@@ -35,6 +35,13 @@ class ImportedPiece(NamedTuple):
     is_result: bool = False
     is_error: bool = False
 
+    def read_input(self) -> tools.ToolInput:
+        """Read what a call was given: `input:` and JSON, or a field and its text."""
+        if (field := _FIELD.match(self.text)) is None:
+            return {}
+        is_json = field[1] == "input"
+        return tools.read_input(field[2]) if is_json else tools.fold_input({field[1]: field[2]})
+
 
 def split_imported(text: str) -> Iterator[ImportedPiece]:
     """Split a message of the assistant into what it said, called and was given."""
@@ -46,18 +53,6 @@ def split_imported(text: str) -> Iterator[ImportedPiece]:
         yield ImportedPiece(match[3], match[1] or "", not match[1], bool(match[2]))
     if words := text[at:].strip():
         yield ImportedPiece(words)
-
-
-def read_imported_input(text: str) -> tools.ToolInput:
-    """Read what an imported call was given: `input:` and JSON, or a field and its text."""
-    field = _FIELD.match(text)
-    if field is None:
-        return {}
-    return (
-        tools.read_input(field[2])
-        if field[1] == "input"
-        else tools.fold_input({field[1]: field[2]})
-    )
 
 
 class _CodexImport(Struct):

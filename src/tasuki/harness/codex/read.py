@@ -16,13 +16,7 @@ from msgspec.structs import replace
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.imports import find_original
 from tasuki.harness.codex.tool_calls import CodexCallLog
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    ThreadLines,
-    choose_keep_limit,
-    decode_part,
-    merge_reports,
-)
+from tasuki.harness.reading import jsonl
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import build_user_command
@@ -80,10 +74,10 @@ class CodexReader(ThreadReader):
     def __init__(
         self, path: Path, find: Callable[[str], Path | None], *, follows: bool = False
     ) -> None:
-        log = CodexCallLog(choose_keep_limit(path), self.add_entry)
-        super().__init__(ThreadLines(path), log)
+        log = CodexCallLog(jsonl.choose_keep_limit(path), self.add_entry)
+        super().__init__(jsonl.ThreadLines(path), log)
         self.follows = follows
-        self.passes: list[ThreadLines] = []
+        self.passes: list[jsonl.ThreadLines] = []
         self.find = find
         """Path of another rollout by thread id, for forks and sub-agents."""
         self.meta: record.CodexMeta | None = None
@@ -146,7 +140,7 @@ class CodexReader(ThreadReader):
             return self._build_thread()
         for source, path, end in self._list_files():
             self.source = source
-            self.lines = ThreadLines(path, end, follows=self.follows and source == 0)
+            self.lines = jsonl.ThreadLines(path, end, follows=self.follows and source == 0)
             self._read_lines()
             self.passes.append(self.lines)
         return self._build_thread()
@@ -194,7 +188,7 @@ class CodexReader(ThreadReader):
             return
         try:
             parsed = decoder.decode(line)
-        except UNDECODABLE:
+        except jsonl.UNDECODABLE:
             parsed = self.lines.decode(decoder, line)
         if parsed is not None:
             handler(parsed.payload)
@@ -206,7 +200,9 @@ class CodexReader(ThreadReader):
         self.stamp = parsed.timestamp.encode() or self.stamp
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
-            typed = decode_part(record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType())
+            typed = jsonl.decode_part(
+                record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType()
+            )
             sub = typed.type.encode()
         if (kind, sub) not in self.table:
             self._count_unknown((kind, sub))
@@ -214,10 +210,8 @@ class CodexReader(ThreadReader):
             self._take_line(step, line)
 
     def _count_unknown(self, key: Key) -> None:
-        name = key[0].decode()
-        has_words = key[0] == b"response_item"
-        full_name = f"{name}/{key[1].decode()}" if key[1] else name
-        self.lines.count_unknown(full_name, has_words=has_words)
+        name = b"/".join(filter(None, key)).decode()
+        self.lines.count_unknown(name, has_words=key[0] == b"response_item")
 
     # -- items -------------------------------------------------------------------------
 
@@ -235,7 +229,9 @@ class CodexReader(ThreadReader):
         if not text:
             return
         if match := _USER_SHELL.match(text):
-            self._on_user_shell(message.id or "", match[1], match[2])
+            ran, id = parse_result(match[2]), message.id or ""
+            call = build_user_command(id, match[1], ran.output, self.log.keep, ran.code)
+            self.add_entry("tool", origin="command", tool=call, id=id)
             return
         is_child = self.meta is not None and self.meta.is_child
         evidence: Evidence = "" if typed is None else "user" if typed else "program"
@@ -248,14 +244,14 @@ class CodexReader(ThreadReader):
         if origin == "harness" and not is_child:
             self.doubted = (text, known) if gate.unknown != known else None
             self._on_pseudo_user(text)
+            return
+        if not self.in_turn:
+            self.log.settle("unknown")
+        if typed is None:
+            self.unconfirmed[len(self.entries)] = text
         else:
-            if not self.in_turn:
-                self.log.settle("unknown")
-            if typed is None:
-                self.unconfirmed[len(self.entries)] = text
-            else:
-                self.turn_users += 1
-            self.add_entry("user", words, origin, id=message.id or "")
+            self.turn_users += 1
+        self.add_entry("user", words, origin, id=message.id or "")
 
     def _on_pseudo_user(self, text: str) -> None:
         if match := _SKILL.match(text):
@@ -264,11 +260,6 @@ class CodexReader(ThreadReader):
             self.log.record_ended_agents(text)
         if not text.startswith("<turn_aborted>"):
             self.add_notice("context", text)
-
-    def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        ran = parse_result(result)
-        call = build_user_command(id, command, ran.output, self.log.keep, ran.code)
-        self.add_entry("tool", origin="command", tool=call, id=id)
 
     def _on_result(self, result: record.CodexResult) -> None:
         if not self.log.add_result(result.call_id, result.output):
@@ -290,10 +281,7 @@ class CodexReader(ThreadReader):
     # -- events ------------------------------------------------------------------------
 
     def _on_user_message(self, event: record.CodexEvent) -> None:
-        """Confirm that the user entry before it was typed.
-
-        Other text of user role has no such event.
-        """
+        """Confirm that the user entry before it was typed; other text of user role has no such event."""
         self.turn_users += 1
         said = (event.message or "").strip()
         self.confirmed.add(said)
@@ -346,11 +334,8 @@ class CodexReader(ThreadReader):
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""
         origins = ("typed", "plan", "handoff", "harness")
-        turns = [
-            i
-            for i, e in enumerate(self.entries)
-            if e.kind == "user" and e.origin in origins and i not in self.left
-        ]
+        said = (e.kind == "user" and e.origin in origins for e in self.entries)
+        turns = [i for i, is_turn in enumerate(said) if is_turn and i not in self.left]
         if 0 < event.num_turns <= len(turns):
             self.left.update(range(turns[-event.num_turns], len(self.entries)))
 
@@ -360,10 +345,7 @@ class CodexReader(ThreadReader):
     # -- other records -----------------------------------------------------------------
 
     def _on_meta(self, meta: record.CodexMeta) -> None:
-        """Keep the first record of the file itself.
-
-        Copies of a parent's history bring their own.
-        """
+        """Keep the first record of the file itself; copies of a parent's history bring their own."""
         if self.meta is None and self.source == 0:
             self.meta = meta
 
@@ -371,17 +353,14 @@ class CodexReader(ThreadReader):
         self.context = line
 
     def _on_compacted(self, compacted: record.CodexCompaction) -> None:
-        history = [
-            record.extract_text(m.content).strip() for m in compacted.replacement_history or ()
-        ]
-        summary = compacted.message or next(
-            (t for t in reversed(history) if SUMMARY_PREFACE.match(t)), ""
-        )
+        kept_messages = compacted.replacement_history or ()
+        history = [record.extract_text(message.content).strip() for message in kept_messages]
+        own = (text for text in reversed(history) if SUMMARY_PREFACE.match(text))
+        summary = compacted.message or next(own, "")
         text = SUMMARY_PREFACE.sub("", summary)
         kept = {words for t in history if t for words in (t, SpeakerGate().judge(t).text)}
-        listed = [
-            f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
-        ]
+        said = (e for e in self.entries if e.kind in ("user", "assistant"))
+        listed = [f"#{e.ref}" for e in said if e.text in kept]
         ref = self.add_entry("compaction", text, "harness").ref
         if listed:
             kept_in_view = f"compaction #{ref} kept in view: {', '.join(listed)}"
@@ -406,6 +385,7 @@ class CodexReader(ThreadReader):
         git = meta.git or record.CodexGit()
         file_id = _FILE_ID.search(self.path.stem)
         began = next((entry.at for entry in self.entries if entry.at), "")
+        agents = ((id, self.find(id)) for id in self.log.agents)
         return self.build_thread(
             meta.id or (file_id[1] if file_id else self.path.stem),
             cwd=meta.cwd,
@@ -419,10 +399,10 @@ class CodexReader(ThreadReader):
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
             context_window=info.model_context_window,
-            sidechains=self._find_sidechains(),
+            sidechains=tuple(Sidechain(id=id, path=str(path)) for id, path in agents if path),
             sources=tuple(str(p) for p in self.files),
             report=replace(
-                merge_reports(
+                jsonl.merge_reports(
                     lines.build_report(missing if lines is self.lines else ())
                     for lines in self.passes
                 ),
@@ -439,7 +419,3 @@ class CodexReader(ThreadReader):
             if entry.origin != "handoff" and text not in self.confirmed:
                 entries[index] = replace(entry, origin="harness")
         return [entry for index, entry in enumerate(entries) if index not in self.left]
-
-    def _find_sidechains(self) -> tuple[Sidechain, ...]:
-        paths = ((id, self.find(id)) for id in self.log.agents)
-        return tuple(Sidechain(id=id, path=str(path)) for id, path in paths if path)

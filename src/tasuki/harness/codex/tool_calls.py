@@ -13,18 +13,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.codex.format import (
-    ITEM,
-    PATCH,
-    CodexAgentActivity,
-    CodexCall,
-    CodexItem,
-    CodexOutput,
-    CodexPart,
-    decode_payload,
-    extract_text,
-)
-from tasuki.harness.codex.imports import ImportedPiece, read_imported_input, split_imported
+from tasuki.harness.codex import format as codex
+from tasuki.harness.codex.imports import split_imported
 from tasuki.harness.reading.jsonl import decode_part
 from tasuki.harness.reading.markdown import parse_diff
 from tasuki.harness.tool_table import tools
@@ -40,7 +30,7 @@ _AGENT_STATE = compile_pattern(
 )
 _EXEC_END = compile_pattern(rb'"call_id": ?"([^"]+)"')
 _EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
-_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
+_CALL_ITEM = compile_pattern(rb'"item": ?\{"type": ?"(?:CommandExecution|FileChange)"')
 _SCRIPT = compile_pattern(
     r"\AScript (completed|failed|running|terminated)(?: with cell ID (\S+))?\n.*?\nOutput:\n",
     re.DOTALL,
@@ -65,7 +55,7 @@ class CodexCallLog(CallLog):
         self.scripts: dict[str, list[ToolCall]] = {}
         """The calls of each script, by the call that runs it or its cell that goes on."""
 
-    def add_call(self, record: CodexCall) -> None:
+    def add_call(self, record: codex.CodexCall) -> None:
         """Add a call, or those of a script; the results are still to come."""
         id = record.call_id or ""
         if record.name == "exec" and record.input:
@@ -93,14 +83,13 @@ class CodexCallLog(CallLog):
 
     # -- results -----------------------------------------------------------------------
 
-    def add_result(self, call_id: str, output: str | list[CodexPart] | CodexOutput | None) -> bool:
+    def add_result(
+        self, call_id: str, output: str | list[codex.CodexPart] | codex.CodexOutput | None
+    ) -> bool:
         """Add the result of a call; False if no such call was made."""
         text = extract_output(output)
-        parts = (
-            [p.text for p in output if p.type != "input_image"]
-            if isinstance(output, list)
-            else [text]
-        )
+        listed = output if isinstance(output, list) else [codex.CodexPart(text=text)]
+        parts = [part.text for part in listed if part.type != "input_image"]
         if call_id in self.scripts:
             self._finish_script(call_id, self.scripts.pop(call_id), parts)
             return True
@@ -127,19 +116,17 @@ class CodexCallLog(CallLog):
         """Read a message of another program's assistant; results come in the order of the calls."""
         for piece in split_imported(text):
             if piece.is_result and self._imported:
-                self._finish_imported(self._imported.pop(0), piece)
+                call = self._imported.pop(0)
+                refused = piece.is_error and piece.text.startswith("The user doesn't want")
+                status: ToolStatus = "refused" if refused else "error" if piece.is_error else "ok"
+                code = parse_exit_code(piece.text) if piece.is_error else 0
+                code = code if call.kind == "shell" else None
+                self.finish(call, piece.text, status, code, is_known=True)
             elif piece.name:
-                id, given = f"import-{len(self.entries) + 1}", read_imported_input(piece.text)
-                self._imported.append(self._add(id, piece.name, given))
+                id = f"import-{len(self.entries) + 1}"
+                self._imported.append(self._add(id, piece.name, piece.read_input()))
             elif not piece.is_result:
                 self._add_entry("assistant", piece.text)
-
-    def _finish_imported(self, call: ToolCall, piece: ImportedPiece) -> None:
-        refused = piece.is_error and piece.text.startswith("The user doesn't want")
-        status: ToolStatus = "refused" if refused else "error" if piece.is_error else "ok"
-        code = parse_exit_code(piece.text) if piece.is_error else 0
-        code = code if call.kind == "shell" else None
-        self.finish(call, piece.text, status, code, is_known=True)
 
     # -- scripts -----------------------------------------------------------------------
 
@@ -176,24 +163,22 @@ class CodexCallLog(CallLog):
 
     def read_item(self, line: bytes) -> None:
         """Read an event about the outcome of a call."""
-        match = _ITEM_TYPE.search(line, 0, 600)
-        is_call = match and match[1] in (b"CommandExecution", b"FileChange")
-        if is_call and (event := decode_payload(ITEM, line)):
+        if _CALL_ITEM.search(line, 0, 600) and (event := codex.decode_payload(codex.ITEM, line)):
             self.record_item(event.item)
 
     def read_patch_end(self, line: bytes) -> None:
         """Read what a patch changed, as 0.144 says it of a script's."""
-        if self.scripts and (item := decode_payload(PATCH, line)):
+        if self.scripts and (item := codex.decode_payload(codex.PATCH, line)):
             self.record_item(item)
 
-    def record_item(self, item: CodexItem) -> None:
+    def record_item(self, item: codex.CodexItem) -> None:
         """Record what an event says of a call: of one by its id, or of the next of a script."""
         if item.type == "CommandExecution":
             self._record_command(item)
-        elif item.changes:
+        elif item.changes and item.id not in self.calls:
             self._record_changes(item)
 
-    def _record_command(self, item: CodexItem) -> None:
+    def _record_command(self, item: codex.CodexItem) -> None:
         if item.id in self.calls:
             if item.exit_code is not None:
                 self.record_exit(item.id, item.exit_code)
@@ -214,12 +199,10 @@ class CodexCallLog(CallLog):
             output = item.aggregated_output or ""
             self.finish(call, output, status, item.exit_code, is_known=True)
 
-    def _record_changes(self, item: CodexItem) -> None:
+    def _record_changes(self, item: codex.CodexItem) -> None:
         changes = tuple(_list_changes(item))
         paths = tuple(c.path for c in changes)
-        if item.id in self.calls:
-            return
-        call = self._find_open("edit", lambda c: all(_is_same(p, paths) for p in c.paths))
+        call = self._find_open("edit", lambda c: all(_is_among(p, paths) for p in c.paths))
         if call is None and not self.scripts:
             return
         call = call or self._add(item.id, "apply_patch", {})
@@ -242,7 +225,7 @@ class CodexCallLog(CallLog):
 
     # -- sub-agents --------------------------------------------------------------------
 
-    def record_agent(self, event: CodexAgentActivity) -> None:
+    def record_agent(self, event: codex.CodexAgentActivity) -> None:
         """Record the thread of a sub-agent that a call spawned (multi-agent v2)."""
         id = event.agent_thread_id
         if event.event_id in self.calls and id not in self.agents:
@@ -272,7 +255,7 @@ class CodexCallLog(CallLog):
         self.record_ended_agents(output)
 
 
-def _list_changes(item: CodexItem) -> list[FileChange]:
+def _list_changes(item: codex.CodexItem) -> list[FileChange]:
     found = []
     for path, change in item.changes.items():
         kind = _CHANGE_KINDS.get(change.type, "edit")
@@ -285,7 +268,7 @@ def _list_changes(item: CodexItem) -> list[FileChange]:
     return found
 
 
-def _is_same(path: str, others: Sequence[str]) -> bool:
+def _is_among(path: str, others: Sequence[str]) -> bool:
     return any(other == path or other.endswith(f"/{path}") for other in others)
 
 
@@ -343,8 +326,8 @@ _EXITED = compile_pattern(r"(?i)\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9}|)(?:und
 _LISTED, _NAMED = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(dict[str, Raw])
 
 
-def extract_output(output: str | list[CodexPart] | CodexOutput | None) -> str:
+def extract_output(output: str | list[codex.CodexPart] | codex.CodexOutput | None) -> str:
     """Return the text of a result, in any of the shapes it has had."""
-    if isinstance(output, CodexOutput):
+    if isinstance(output, codex.CodexOutput):
         return output.content or ""
-    return extract_text(output)
+    return codex.extract_text(output)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tasuki.files import find_home_folder
 from tasuki.harness.copilot.head import CopilotHead, get_home
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadPart
 from tasuki.harness.plans import UnaskableHarness
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import CallerIdentity
+from tasuki.harness.protocol import AcpCommand, CallerIdentity, HarnessFacts
 from tasuki.model import Thread
 
 
@@ -24,6 +24,16 @@ class Copilot(UnaskableHarness, ProgramHarness):
     """The line below the input, once the program takes any: `/ commands · ? help`."""
     key_variables = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY")
     caller = CallerIdentity("copilot-cli", variable="COPILOT_AGENT_SESSION_ID")
+    facts = HarnessFacts(
+        package="@github/copilot",
+        tested="1.0.102",
+        process_names=("copilot",),
+        child_variables=(
+            "COPILOT_CLI", "COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR",
+            "COPILOT_HOOK_DIR", "COPILOT_LOADER_PID", "COPILOT_PROJECT_DIR",
+        ),
+        acp=AcpCommand(("copilot", "--acp"), "@github/copilot", 3),
+    )  # fmt: skip
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the log and the file beside it that names the session and its folder."""

@@ -29,8 +29,6 @@ class CopilotEvent(Struct, gc=False):
 
 
 class CopilotContext(Struct, frozen=True, gc=False):
-    """Where a session runs."""
-
     cwd: str = ""
     branch: str | None = ""
     headCommit: str | None = ""
@@ -45,16 +43,12 @@ class CopilotToolRequest(Struct, gc=False):
 
 
 class CopilotResult(Struct, frozen=True, gc=False):
-    """The result of a call, or of the question whether it may run."""
-
     content: str | None = ""
     kind: str = ""
     feedback: str | None = ""
 
 
 class CopilotError(Struct, frozen=True, gc=False):
-    """Why a call failed."""
-
     message: str | None = ""
     code: str | None = ""
 
@@ -68,8 +62,6 @@ class CopilotExecution(Struct, frozen=True, gc=False):
 
 
 class CopilotUsage(Struct, frozen=True, gc=False):
-    """Tokens of one request."""
-
     inputTokens: int = 0
     outputTokens: int = 0
     maxPromptTokens: int | None = None

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasuki.files import find_home_folder
+from tasuki.files import find_program_folder
 from tasuki.harness.copilot.format import DATA, LINE, CopilotData, choose_name, read_workspace
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.heads import HeadReader, parse_time
@@ -19,8 +19,7 @@ _OF_AGENT = compile_pattern(rb'\},"agentId":"[^"]*","id":"[^"]*"')
 
 def get_home() -> Path:
     """Return the folder of Copilot CLI; `COPILOT_HOME` moves it."""
-    base = os.environ.get("COPILOT_HOME", "")
-    return Path(base) if base else find_home_folder() / ".copilot"
+    return find_program_folder("COPILOT_HOME", ".copilot")
 
 
 class CopilotHead(HeadReader):

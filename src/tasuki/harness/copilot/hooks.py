@@ -14,29 +14,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.files import get_data_folder
+from tasuki.harness import integration
 from tasuki.harness.copilot.head import get_home
 from tasuki.harness.dialogs import DialogRows, read_dialog
-from tasuki.harness.integration import (
-    COMPACTION_KINDS,
-    COMPACTION_MARK,
-    COMPACTION_PURPOSE,
-    COMPACTION_SECONDS,
-    HOOK_MARK,
-    PROMPT_SECONDS,
-    TURN_SECONDS,
-    Addition,
-    HarnessIntegration,
-    HookAnswer,
-    HookCall,
-    OwnFile,
-    build_compaction_hook,
-    build_prompt_hook,
-    build_quiet_call,
-    build_tools_entries,
-    build_tools_server,
-    copy_asset,
-    get_text,
-)
+from tasuki.harness.integration import Addition, HookAnswer, HookCall, OwnFile, get_text
 from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 from tasuki.harness.questions import ScreenQuestion
@@ -91,7 +72,7 @@ Before the first words it is `… edit prompt`.
 """
 
 
-class CopilotIntegration(HarnessIntegration):
+class CopilotIntegration(integration.HarnessIntegration):
     """The skill `/handoff`, hooks and the tools."""
 
     notes: tuple[str, ...] = (
@@ -105,32 +86,27 @@ class CopilotIntegration(HarnessIntegration):
         return (get_home(), cwd / ".github", cwd / ".copilot")
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        folder = get_home()
-        prompt = build_prompt_hook(
-            tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",), tells=False
-        )
-        hooks = _format_hooks_file(
-            {
-                "userPromptSubmitted": (prompt, PROMPT_SECONDS),
-                "agentStop": (build_quiet_call(tasuki, "hook", "copilot"), TURN_SECONDS),
-            }
-        )
+        skill, marks = self.own_commands[0], ("*'<tasuki-handoff-goal>'*",)
+        prompt = integration.build_prompt_hook(tasuki, "copilot", "/handoff", marks, tells=False)
+        turn = integration.build_quiet_call(tasuki, "hook", "copilot")
+        hooks = {
+            "userPromptSubmitted": (prompt, integration.PROMPT_SECONDS),
+            "agentStop": (turn, integration.TURN_SECONDS),
+        }
         purpose = "hooks that intercept /handoff before it reaches the model, and watch the context"
-        server = {"type": "local", **build_tools_server(tasuki), "tools": ["*"]}
+        config = str(get_home() / "mcp-config.json")
+        server = {"type": "local", **integration.build_tools_server(tasuki), "tools": ["*"]}
         return (
-            copy_asset(
-                folder, "skills/handoff/SKILL.md", ASSETS / "skill.md", "the skill /handoff"
-            ),
-            OwnFile(str(folder / "hooks" / "tasuki-handoff.json"), hooks, purpose, HOOK_MARK),
-            *build_tools_entries(str(folder / "mcp-config.json"), ("mcpServers",), server),
+            integration.copy_asset(get_home(), skill, ASSETS / "skill.md", "the skill /handoff"),
+            _build_hooks_file("handoff", hooks, purpose, integration.HOOK_MARK),
+            *integration.build_tools_entries(config, ("mcpServers",), server),
         )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        command = build_compaction_hook(tasuki, "copilot", _build_check(), COMPACTED)
-        hooks = dict.fromkeys(COMPACTION_HOOKS, (command, COMPACTION_SECONDS))
-        path = str(get_home() / "hooks" / "tasuki-compaction.json")
-        content = _format_hooks_file(hooks)
-        return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_MARK),)
+        command = integration.build_compaction_hook(tasuki, "copilot", _build_check(), COMPACTED)
+        hooks = dict.fromkeys(COMPACTION_HOOKS, (command, integration.COMPACTION_SECONDS))
+        purpose, mark = integration.COMPACTION_PURPOSE, integration.COMPACTION_MARK
+        return (_build_hooks_file("compaction", hooks, purpose, mark),)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         compacted = payload.get("compacted")
@@ -151,7 +127,7 @@ class CopilotIntegration(HarnessIntegration):
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         """Return nothing at the end of a turn: Copilot would not show it."""
-        if call.kind in COMPACTION_KINDS:
+        if call.kind in integration.COMPACTION_KINDS:
             return json.dumps({"additionalContext": answer.context}) if answer.context else ""
         return super().format_answer(call, answer) if call.kind == "handoff" else ""
 
@@ -169,10 +145,9 @@ class CopilotControl(BaseControl):
     )
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
-        call = (build_fleet_hook(hook, "copilot"), SECONDS)
-        path = str(get_home() / "hooks" / "tasuki-fleet.json")
+        hooks = dict.fromkeys(HOOKS, (build_fleet_hook(hook, "copilot"), SECONDS))
         purpose = "hooks that tell tasuki's server what the agent does"
-        return (OwnFile(path, _format_hooks_file(dict.fromkeys(HOOKS, call)), purpose, FLEET_MARK),)
+        return (_build_hooks_file("fleet", hooks, purpose, FLEET_MARK),)
 
     def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
         kind = next((kind for name, kind in MARKS if name in payload), None)
@@ -241,10 +216,13 @@ def _build_path(session: str) -> str:
     return str(get_home() / "session-state" / session / "events.jsonl")
 
 
-def _format_hooks_file(hooks: Mapping[str, tuple[str, int]]) -> str:
-    """Format a hooks file of our own in Copilot's shape: commands and their limits in seconds."""
+def _build_hooks_file(
+    name: str, hooks: Mapping[str, tuple[str, int]], purpose: str, mark: str
+) -> OwnFile:
+    """Build a hooks file of our own in Copilot's shape: commands and their limits in seconds."""
     entries = {
         name: [{"type": "command", "bash": command, "timeoutSec": seconds}]
         for name, (command, seconds) in hooks.items()
     }
-    return json.dumps({"version": 1, "hooks": entries}, indent=2) + "\n"
+    content = json.dumps({"version": 1, "hooks": entries}, indent=2) + "\n"
+    return OwnFile(str(get_home() / "hooks" / f"tasuki-{name}.json"), content, purpose, mark)

@@ -15,11 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tasuki.harness import plans
+from tasuki.harness import plans, protocol
 from tasuki.harness.gemini.head import GeminiHead, get_home
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadPart
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, PlannedFile
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
@@ -45,7 +44,17 @@ class Gemini(ProgramHarness):
     ready = r"Type your message"
     """The hint in an empty input: `Type your message or @path/to/file`."""
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    caller = CallerIdentity("gemini-cli-mcp-client")
+    caller = protocol.CallerIdentity("gemini-cli-mcp-client")
+    facts = protocol.HarnessFacts(
+        package="@google/gemini-cli",
+        tested="0.61.0",
+        process_names=("gemini", "gemini-cli"),
+        child_variables=(
+            "GEMINI_CLI", "GEMINI_CLI_NO_RELAUNCH", "GEMINI_CWD", "GEMINI_PLANS_DIR",
+            "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID",
+        ),
+        acp=protocol.AcpCommand(("gemini", "--acp"), "@google/gemini-cli", 0),
+    )  # fmt: skip
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the session's file, and the one in its project's folder that names `cwd`."""
@@ -60,14 +69,14 @@ class Gemini(ProgramHarness):
         own = (cwd / ".gemini" / "skills", cwd / ".agents" / "skills")
         return (*own, get_home() / "skills", get_home().parent / ".agents" / "skills")
 
-    def ask(self, request: AskRequest) -> AskPlan:
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
         """Plan `gemini --session-file COPY`, every tool denied. Seen: 0.61."""
         own, scratch = get_home(), Path(request.scratch)
         home = scratch / "home"
         copy = scratch / f"thread{Path(request.thread.path).suffix}"
         policy = scratch / "deny.toml"
         settings = _build_settings(own / "settings.json")
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(
                 *(self.program, "--session-file", str(copy), *FLAGS),
                 *("--admin-policy", str(policy), "-p", ""),
@@ -78,12 +87,12 @@ class Gemini(ProgramHarness):
             copies=((request.thread.path, str(copy)),),
             links=tuple(_list_links(own, home)),
             files=(
-                PlannedFile(str(policy), POLICY),
-                PlannedFile(str(home / ".gemini" / "settings.json"), settings),
+                protocol.PlannedFile(str(policy), POLICY),
+                protocol.PlannedFile(str(home / ".gemini" / "settings.json"), settings),
             ),
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse what came after the last tool; a turn without a result was interrupted."""
         pieces: list[str] = []
         model = error = ""
@@ -101,7 +110,7 @@ class Gemini(ProgramHarness):
         if end and end.status != "success":
             error = (end.error or plans.AnswerError()).message or "an error without a message"
         stats = (end.stats if end else None) or plans.AnswerUsage()
-        return AskAnswer(
+        return protocol.AskAnswer(
             text="" if error else "".join(pieces),
             model=model,
             input_tokens=stats.input_tokens,
@@ -118,10 +127,7 @@ class Gemini(ProgramHarness):
         return (f"--prompt-interactive={prompt}",) if is_option else ("-i", prompt)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
-        """Return the command that opens a copy.
-
-        `--resume` can lose the original when the copies are deleted.
-        """
+        """Return the command that opens a copy: `--resume` can lose the original when copies are deleted."""
         return (self.program, "--session-file", thread.path)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, explain_errors
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, explain_errors
 from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
@@ -29,24 +29,18 @@ _OWN_WORDS = compile_pattern(
 
 
 class GeminiFunctionCall(Struct, gc=False):
-    """A call as the model made it."""
-
     id: str | None = ""
     name: str = ""
     args: Raw = Raw(b"{}")
 
 
 class GeminiFunctionResponse(Struct, gc=False):
-    """A result as the model received it."""
-
     id: str | None = ""
     name: str = ""
     response: Raw = Raw(b"{}")
 
 
 class GeminiPart(Struct, gc=False):
-    """A piece of a message."""
-
     text: str | None = None
     thought: bool | None = None
     functionCall: GeminiFunctionCall | None = None
@@ -70,8 +64,6 @@ class GeminiToolCall(Struct, gc=False):
 
 
 class GeminiTokens(Struct, gc=False):
-    """Tokens of one request."""
-
     total: int = 0
 
 
@@ -102,8 +94,6 @@ class GeminiMessage(GeminiSessionFields, gc=False):
 
 
 class GeminiLogLine(GeminiMessage, gc=False):
-    """Any line of a log."""
-
     set: GeminiSessionFields | None = msgspec.field(name="$set", default=None)
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
 
@@ -154,10 +144,7 @@ def extract_user_text(content: str, displayed: str, last_prompt: str) -> tuple[s
 
 
 class GeminiElement(Struct, gc=False):
-    """One message of a document: where it begins, and its bytes or why there are none.
-
-    Without bytes and without a reason it is cut off.
-    """
+    """One message of a document. Without bytes it has an error, or is cut off."""
 
     offset: int
     data: bytes = b""
@@ -205,21 +192,16 @@ def is_document(line: bytes) -> bool:
 
 
 def list_elements(data: bytes) -> Iterator[GeminiElement]:
-    """Yield the messages of a document.
-
-    Damage to one loses only that one; the last may be cut off.
-    """
+    """Yield the messages of a document. Damage to one loses only that one; the last may be cut off."""
     match = _LIST.search(data)
     if match is None:
-        return iter(())
+        return
+    position = match.end()
     try:
         messages = _DOCUMENT.decode(data).messages
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _read_one_by_one(data, match.end())
-    return _place_elements(data, messages, match.end())
-
-
-def _place_elements(data: bytes, messages: list[Raw], position: int) -> Iterator[GeminiElement]:
+    except UNDECODABLE:
+        yield from _read_one_by_one(data, position)
+        return
     for raw in messages:
         text = bytes(raw)
         position = max(data.find(text, position), position)
@@ -231,7 +213,11 @@ def _read_one_by_one(data: bytes, start: int) -> Iterator[GeminiElement]:
     text = data[start:].decode("utf-8", "surrogateescape")
     position = counted = 0
     offset = start
-    while (position := _skip_blank(text, position)) < len(text) and text[position] != "]":
+    while (blank := _BLANK.match(text, position)) and text[blank.end() : blank.end() + 1] not in (
+        "",
+        "]",
+    ):
+        position = blank.end()
         offset += len(text[counted:position].encode("utf-8", "surrogateescape"))
         counted = position
         try:
@@ -247,28 +233,16 @@ def _read_one_by_one(data: bytes, start: int) -> Iterator[GeminiElement]:
         position = end
 
 
-def _skip_blank(text: str, position: int) -> int:
-    match = _BLANK.match(text, position)
-    return match.end() if match else position
-
-
 def extract_outer_json(data: bytes) -> bytes:
-    """Return a document without its messages, as JSON.
-
-    What follows the messages is lost if it is damaged.
-    """
+    """Return a document without its messages, as JSON; what follows them is lost if it is damaged."""
     match = _LIST.search(data)
     if match is None:
         return data
     before = data[: match.start()].rstrip().rstrip(b",")
     end = data.rfind(b"]")
     after = data[end + 1 :].strip() if end >= match.end() else b""
-    return before + (after if after.startswith(b",") and _is_end(after) else b"}")
-
-
-def _is_end(after: bytes) -> bool:
     try:
         msgspec.json.decode(b'{"_":0' + after)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+    except UNDECODABLE:
+        return before + b"}"
+    return before + (after if after.startswith(b",") else b"}")

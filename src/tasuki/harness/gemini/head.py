@@ -7,35 +7,18 @@ from typing import BinaryIO
 
 import msgspec
 
-from tasuki.files import find_home_folder
-from tasuki.harness.gemini.format import (
-    FIELDS,
-    LINE,
-    MESSAGE,
-    GeminiMessage,
-    GeminiSessionFields,
-    extract_outer_json,
-    extract_user_text,
-    find_context_size,
-    is_document,
-    list_elements,
-    list_parts,
-    list_texts,
-)
+from tasuki.files import find_program_folder
+from tasuki.harness.gemini import format as record
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading import jsonl
 from tasuki.harness.reading.heads import HeadReader, parse_time
-from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
-    decode_line,
-    list_thread_files,
-    scan_folder,
-)
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.model import Sidechain
 from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 64 << 10
 _MAX_MARK = 8192
+_FILE = compile_pattern(r"(?s)session-.*\.jsonl?")
 
 _SESSION = compile_pattern(rb'\A\s*\{\s*"sessionId": ?"[^"]*",\s*"projectHash": ?"')
 _WORKSPACE = compile_pattern(rb"Workspace Directories:\*\*\\n  - (/[^\"\\]*)\\n")
@@ -49,19 +32,15 @@ _TOTAL = compile_pattern(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 
 def get_home() -> Path:
     """Return the folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it is in."""
-    base = os.environ.get("GEMINI_CLI_HOME", "")
-    return (Path(base) if base else find_home_folder()) / ".gemini"
+    return find_program_folder("GEMINI_CLI_HOME", "") / ".gemini"
 
 
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
     """Yield session files; a resumed document is skipped for the log that it became."""
-    sessions = [e for e in scan_folder(folder) if e.name.startswith("session-") and e.is_file()]
-    logs = {e.name for e in sessions if e.name.endswith(".jsonl")}
-    yield from list_thread_files(
-        e
-        for e in sessions
-        if e.name in logs or (e.name.endswith(".json") and f"{e.name}l" not in logs)
-    )
+    entries = jsonl.scan_folder(folder)
+    sessions = [e for e in entries if _FILE.fullmatch(e.name) and e.is_file()]
+    logs = {e.name for e in sessions if e.name.endswith("l")}
+    yield from jsonl.list_thread_files(e for e in sessions if f"{e.name}l" not in logs)
 
 
 def _read_projects(folder: Path) -> dict[str, str]:
@@ -82,7 +61,7 @@ def _read_project_root(project: Path) -> str:
         return ""
 
 
-def find_folder(path: Path, first: bytes, fields: GeminiSessionFields) -> str:
+def find_folder(path: Path, first: bytes, fields: record.GeminiSessionFields) -> str:
     """Find a session's working directory: from its project's folder, else from the file itself.
 
     `first` is the beginning of the file. A path in it counts if it has the hash of the
@@ -121,7 +100,7 @@ def list_sidechains(path: Path, id: str, labels: Mapping[str, str]) -> tuple[Sid
     """List the records of a session's sub-agents, in the folder named after the session."""
     if path.parent.name != "chats" or "/" in id or id in ("", ".", ".."):
         return ()
-    paths = sorted(e.path for e in scan_folder(path.parent / id) if e.name.endswith(".jsonl"))
+    paths = sorted(e.path for e in jsonl.scan_folder(path.parent / id) if e.name.endswith(".jsonl"))
     stems = ((p, os.path.basename(p).removesuffix(".jsonl")) for p in paths)
     return tuple(Sidechain(id=stem, path=p, label=labels.get(stem, "")) for p, stem in stems)
 
@@ -139,35 +118,41 @@ class GeminiHead(HeadReader):
     @staticmethod
     def list_files() -> Iterator[ThreadFile]:
         """Yield all session files: only the projects' folders and the files name the folder."""
-        for project in scan_folder(get_home() / "tmp"):
+        for project in jsonl.scan_folder(get_home() / "tmp"):
             if os.path.isdir(project.path):
                 yield from _list_files(Path(project.path, "chats"))
 
     def __init__(self, file: ThreadFile) -> None:
         super().__init__(file)
-        self.fields = GeminiSessionFields()
+        self.fields = record.GeminiSessionFields()
         self._first: list[bytes] = []
         self._ids: set[bytes] = set()
 
     def take_source(self, source: BinaryIO) -> None:
-        first = source.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)
+        first = source.read(HEAD_BYTES).removeprefix(jsonl.BYTE_ORDER_MARK)
         source.seek(0)
-        if not is_document(first.partition(b"\n")[0] + b"\n"):
+        if not record.is_document(first.partition(b"\n")[0] + b"\n"):
             super().take_source(source)
             return
         self._first = [first]
-        self.fields = decode_line(FIELDS, extract_outer_json(first)) or self.fields
-        decoded = (decode_line(MESSAGE, e.data) for e in list_elements(first) if e.data)
+        self.fields = (
+            jsonl.decode_line(record.FIELDS, record.extract_outer_json(first)) or self.fields
+        )
+        decoded = (
+            jsonl.decode_line(record.MESSAGE, e.data) for e in record.list_elements(first) if e.data
+        )
         messages = [message for message in decoded if message]
         words = list(filter(None, map(_extract_words, messages)))
         self.words = "".join(words[:1])
         replies = (m for m in messages if m.type == "gemini")
-        self.messages = len(words) + sum(any(list_texts(list_parts(m.content))) for m in replies)
+        self.messages = len(words) + sum(
+            any(record.list_texts(record.list_parts(m.content))) for m in replies
+        )
         self.is_whole = self.file.bytes <= HEAD_BYTES or not messages
         source.seek(max(0, self.file.bytes - self.tail_bytes))
         last = source.read()
         summaries = _SUMMARY.findall(last, max(last.rfind(b"]"), 0))
-        self.name = (decode_line(_TEXT, summaries[-1]) or "") if summaries else ""
+        self.name = (jsonl.decode_line(_TEXT, summaries[-1]) or "") if summaries else ""
         totals = [int(t) for t in _TOTAL.findall(last) if int(t)]
         self.context = totals[-1] if totals else None
         self.time = max(map(parse_time, _TIME.findall(last.decode("utf-8", "replace"))), default=0)
@@ -178,7 +163,7 @@ class GeminiHead(HeadReader):
         if (match := _MESSAGE.match(line)) and not _RESULT.search(line, 0, 400):
             self._ids.add(match[1])
             self.messages = len(self._ids)
-        if self.words or (row := decode_line(LINE, line)) is None:
+        if self.words or (row := jsonl.decode_line(record.LINE, line)) is None:
             return
         if row.sessionId and row.projectHash and not self.fields.sessionId:
             self.fields = row
@@ -186,13 +171,13 @@ class GeminiHead(HeadReader):
         self.words = next(filter(None, map(_extract_words, messages)), "")
 
     def take_end(self, line: bytes) -> None:
-        if (row := decode_line(LINE, line)) is None:
+        if (row := jsonl.decode_line(record.LINE, line)) is None:
             return
         stamp = row.timestamp or row.lastUpdated or (row.set.lastUpdated if row.set else "")
         self.time = self.time or parse_time(stamp or "")
         self.name = self.name or (row.set.summary if row.set else "") or ""
         if self.context is None:
-            self.context = find_context_size(row.tokens)
+            self.context = record.find_context_size(row.tokens)
 
     def finish(self) -> bool:
         fields = self.fields
@@ -204,13 +189,13 @@ class GeminiHead(HeadReader):
         return True
 
 
-def _extract_words(message: GeminiMessage) -> str:
+def _extract_words(message: record.GeminiMessage) -> str:
     """Return the beginning of what the user says in a message."""
     if message.type != "user":
         return ""
-    content = "".join(list_texts(list_parts(message.content)))
-    displayed = "".join(list_texts(list_parts(message.displayContent)))
-    text, own = extract_user_text(content, displayed, "")
+    content = "".join(record.list_texts(record.list_parts(message.content)))
+    displayed = "".join(record.list_texts(record.list_parts(message.displayContent)))
+    text, own = record.extract_user_text(content, displayed, "")
     return extract_first_words(text) if own else ""
 
 

@@ -5,59 +5,22 @@ prompt is a remark that tells the model what to do where the hook did not run.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
+from tasuki.harness import claude_shape, integration, protocol, questions
 from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
 from tasuki.harness.gemini.head import get_home
-from tasuki.harness.integration import (
-    COMMAND,
-    COMPACTION_KINDS,
-    SKILL,
-    Addition,
-    HarnessIntegration,
-    HookAnswer,
-    HookCall,
-    build_claude_call,
-    build_tools_entries,
-    build_tools_server,
-    copy_asset,
-    find_rejected_json,
-    get_text,
-    list_compaction_hooks,
-    list_handoff_hooks,
-    parse_goal,
-    read_setting,
-)
-from tasuki.harness.plans import (
-    BaseControl,
-    format_start_context,
-    list_fleet_hooks,
-    parse_claude_event,
-)
-from tasuki.harness.protocol import (
-    AgentEvent,
-    AgentRequest,
-    EventKind,
-    HookReply,
-    Screenshot,
-    ScreenState,
-)
-from tasuki.harness.questions import (
-    AskedQuestion,
-    DialogSubject,
-    ScreenQuestion,
-    describe_tool_call,
-    name_file,
-)
+from tasuki.harness.integration import Addition, HookAnswer, HookCall, get_text
+from tasuki.harness.plans import BaseControl
 from tasuki.harness.typed_text import SURE_ROWS, read_rows
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
+HOOKS = claude_shape.HookFile("gemini", get_home, "settings.json", 1000, "tasuki")
 SNAPSHOT = "<state_snapshot>"
 """Begins the summary of a compaction, inside of a message."""
 REMARK = "<!-- tasuki: "
@@ -65,7 +28,7 @@ REMARK = "<!-- tasuki: "
 WINDOW = 1_048_576
 """Tokens of the context of Gemini's models, which no thread names."""
 
-KINDS: Mapping[str, EventKind] = {
+KINDS: Mapping[str, protocol.EventKind] = {
     "SessionStart": "started",
     "BeforeAgent": "prompt",
     "AfterAgent": "idle",
@@ -78,8 +41,8 @@ None is for compactions: that hook fires before every request to the model, and 
 reports the end of a compaction.
 """
 WORDS = {"prompt": "prompt", "idle": "prompt_response", "waiting": "message", "ended": "reason"}
-MILLISECONDS = 5000
-"""Time limit of a hook of a fleet; Gemini counts all of them in milliseconds."""
+SECONDS = 5
+"""Time limit of a hook of a fleet."""
 MODES = frozenset({"default", "auto_edit", "yolo", "plan"})
 
 _STATES = {"◇": "ready", "✦": "busy", "✋": "waiting"}
@@ -106,56 +69,56 @@ _AGE = compile_pattern(r"([1-9][0-9]{0,6})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 
 
-class GeminiIntegration(HarnessIntegration):
+class GeminiIntegration(integration.HarnessIntegration):
     """The command `/handoff`, hooks, a skill and the tools."""
 
     notes: tuple[str, ...] = ("Sessions that are open get it once you restart them.",)
-
     own_commands = ("commands/handoff.toml",)
 
     def list_command_folders(self, cwd: Path) -> tuple[Path, ...]:
         return (get_home(), cwd / ".gemini")
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        folder = get_home()
-        settings = str(folder / "settings.json")
+        folder, command, skill = get_home(), self.own_commands[0], "skills/handing-off/SKILL.md"
         events, patterns = ("BeforeAgent", "AfterAgent"), (f"""*'"prompt":"{REMARK}'*""",)
+        server = integration.build_tools_server(tasuki)
         return (
-            copy_asset(folder, "commands/handoff.toml", ASSETS / "command.toml", COMMAND),
-            copy_asset(folder, "skills/handing-off/SKILL.md", ASSETS / "skill.md", SKILL),
-            *list_handoff_hooks(
-                settings, events, tasuki, "gemini", "/handoff", patterns, unit=1000, name="tasuki"
-            ),
-            *build_tools_entries(settings, ("mcpServers",), build_tools_server(tasuki)),
+            integration.copy_asset(folder, command, ASSETS / "command.toml", integration.COMMAND),
+            integration.copy_asset(folder, skill, ASSETS / "skill.md", integration.SKILL),
+            *HOOKS.list_handoff_hooks(tasuki, "/handoff", patterns, events),
+            *integration.build_tools_entries(str(HOOKS.get_path()), ("mcpServers",), server),
         )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        hooks = (("BeforeModel", "", f"*'{SNAPSHOT}'*"),)
-        settings = str(get_home() / "settings.json")
-        name = "tasuki-compaction"
-        return list_compaction_hooks(settings, hooks, tasuki, "gemini", unit=1000, name=name)
+        return HOOKS.list_compaction_hooks(tasuki, (("BeforeModel", "", f"*'{SNAPSHOT}'*"),))
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        if call.kind in COMPACTION_KINDS and answer.context:
-            return _format_request(call, answer.context)
-        return super().format_answer(call, answer)
+        if call.kind not in integration.COMPACTION_KINDS or not answer.context:
+            return super().format_answer(call, answer)
+        # The request to the model, with the block behind the newest summary in it.
+        last = max(n for n, m in enumerate(call.messages) if SNAPSHOT in get_text(m, "content"))
+        messages = list(call.messages)
+        messages[last] = {
+            **messages[last], "content": f"{messages[last]['content']}\n\n{answer.context}",
+        }  # fmt: skip
+        return claude_shape.format_output(call.event, llm_request={"messages": messages})
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
-        call = structs.replace(build_claude_call(payload), window=WINDOW)
+        call = structs.replace(claude_shape.build_call(payload), window=WINDOW)
         event = get_text(payload, "hook_event_name")
         if event == "BeforeModel":
             return _parse_request(call, payload.get("llm_request"))
         if event == "BeforeAgent":
-            goal = _extract_goal(get_text(payload, "prompt"))
+            prompt = get_text(payload, "prompt")
+            if prompt.startswith(REMARK):
+                prompt = prompt.partition("-->")[2] or "/handoff"
+            goal = integration.parse_goal(prompt, "/handoff")
             return None if goal is None else structs.replace(call, kind="handoff", text=goal)
         return call if event == "AfterAgent" else None
 
     def find_retention_days(self) -> float | None:
-        """Return `general.sessionRetention.maxAge` in days; its clean-up is on by default.
-
-        Seen: 0.61, with 30 days.
-        """
-        general = read_setting(get_home() / "settings.json", "general")
+        """Return `general.sessionRetention.maxAge` in days; on by default with 30 days. Seen: 0.61."""
+        general = integration.read_setting(HOOKS.get_path(), "general")
         retention = general.get("sessionRetention") if isinstance(general, Mapping) else None
         if not isinstance(retention, Mapping):
             return DEFAULT_RETENTION_DAYS
@@ -165,10 +128,11 @@ class GeminiIntegration(HarnessIntegration):
         return int(age[1]) * _DAYS[age[2]] if age else DEFAULT_RETENTION_DAYS
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
-        path = get_home() / "settings.json"
-        if rejected := find_rejected_json(path, "Gemini CLI does not start with", ("comments",)):
+        path = HOOKS.get_path()
+        refuses = "Gemini CLI does not start with"
+        if rejected := integration.find_rejected_json(path, refuses, ("comments",)):
             return rejected
-        hooks = read_setting(path, "hooksConfig")
+        hooks = integration.read_setting(path, "hooksConfig")
         if not isinstance(hooks, Mapping):
             return ()
         if hooks.get("enabled") is False:
@@ -198,24 +162,6 @@ def _parse_request(call: HookCall, request: object) -> HookCall | None:
     )  # fmt: skip
 
 
-def _format_request(call: HookCall, block: str) -> str:
-    """Format the request with a block behind the newest summary in it."""
-    last = max(n for n, m in enumerate(call.messages) if SNAPSHOT in get_text(m, "content"))
-    messages = [
-        {**message, "content": f"{message['content']}\n\n{block}"} if number == last else message
-        for number, message in enumerate(call.messages)
-    ]
-    output = {"hookEventName": call.event, "llm_request": {"messages": messages}}
-    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
-
-
-def _extract_goal(prompt: str) -> str | None:
-    """Return exactly the goal; empty for the command alone, None for another prompt."""
-    if prompt.startswith(REMARK):
-        prompt = prompt.partition("-->")[2] or "/handoff"
-    return parse_goal(prompt, "/handoff")
-
-
 class GeminiControl(BaseControl):
     """Agents of Gemini CLI."""
 
@@ -231,11 +177,10 @@ class GeminiControl(BaseControl):
     )
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
-        settings = str(get_home() / "settings.json")
-        return list_fleet_hooks(settings, KINDS, hook, "gemini", MILLISECONDS, "tasuki-fleet")
+        return HOOKS.list_fleet_hooks(KINDS, hook, SECONDS)
 
-    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
-        event = parse_claude_event(payload, KINDS, "")
+    def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
+        event = claude_shape.parse_event(payload, KINDS)
         waits = event is not None and event.kind == "waiting"
         is_other = get_text(payload, "notification_type") != "ToolPermission"
         if event is None or (waits and is_other):
@@ -247,14 +192,11 @@ class GeminiControl(BaseControl):
             turn=_derive_turn_id(get_text(payload, "prompt")),
         )
 
-    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
-        """Format the context of a session's start.
+    def format_reply(self, event: protocol.AgentEvent, reply: protocol.HookReply) -> str:
+        """Format the context of a session's start, in which Gemini escapes `<` and `&`."""
+        return claude_shape.format_start_context(event, reply)
 
-        Gemini escapes `<` and `&` in it before the model sees it.
-        """
-        return format_start_context(event, reply)
-
-    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+    def list_options(self, request: protocol.AgentRequest) -> tuple[str, ...]:
         mode = request.permission if request.permission in MODES else ""
         return (
             *super().list_options(request),
@@ -262,16 +204,15 @@ class GeminiControl(BaseControl):
             *(f"--include-directories={folder}" for folder in request.writable),
         )
 
-    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+    def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
         """Read the state from the title of its pane, else from the screen."""
         shown = _read_input(screenshot)
         if state := _STATES.get(screenshot.title[:1]):
             return structs.replace(shown, state=state)
-        return (
-            structs.replace(shown, state="busy") if "(esc to cancel, " in screenshot.text else shown
-        )
+        works = "(esc to cancel, " in screenshot.text
+        return structs.replace(shown, state="busy") if works else shown
 
-    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+    def read_question(self, screenshot: protocol.Screenshot) -> questions.ScreenQuestion | None:
         """Read its dialog; a digit takes a choice. Only a question of the agent is shown as it is."""
         found = read_dialog(screenshot.text, _ABOVE_DIALOG, _find_subject)
         if found is None:
@@ -285,13 +226,12 @@ def _find_subject(rows: Sequence[str]) -> DialogRows:
     boxed = [number for number, row in enumerate(rows) if row.startswith("│ │ ")]
     if not boxed:
         return DialogRows()
-    subject = tuple(
-        _FRAME.sub("", row.removeprefix("│ │ ")) for row in rows[boxed[0] : boxed[-1] + 1]
-    )
-    return DialogRows(boxed[0], boxed[-1] + 1, subject)
+    start, end = boxed[0], boxed[-1] + 1
+    subject = tuple(_FRAME.sub("", row.removeprefix("│ │ ")) for row in rows[start:end])
+    return DialogRows(start, end, subject)
 
 
-def _parse_question(payload: Mapping[str, Any]) -> AskedQuestion | None:
+def _parse_question(payload: Mapping[str, Any]) -> questions.AskedQuestion | None:
     """Parse what a tool may not do unasked; None for a question whose words only the screen has."""
     details = payload.get("details")
     if not isinstance(details, Mapping) or details.get("type") == "ask_user":
@@ -299,17 +239,20 @@ def _parse_question(payload: Mapping[str, Any]) -> AskedQuestion | None:
     title = get_text(details, "title").removeprefix("Confirm ").partition(":")[0] or "a tool"
     text = f"Allow {title}?"
     if command := get_text(details, "command"):
-        return AskedQuestion(text, command, subject=DialogSubject("command", command))
+        return questions.AskedQuestion(
+            text, command, subject=questions.DialogSubject("command", command)
+        )
     if diff := get_text(details, "fileDiff"):
         file = get_text(details, "filePath") or get_text(details, "fileName")
-        place = name_file(file, get_text(payload, "cwd"))
+        place = questions.name_file(file, get_text(payload, "cwd"))
         lines = diff.partition("\n@@")[2].split("\n")[1:]
         new, old = ("\n".join(x[1:] for x in lines if x[:1] in (" ", sign)) for sign in "+-")
-        return AskedQuestion(
-            text, diff, subject=DialogSubject("change", new, old, place), file=file
-        )
+        change = questions.DialogSubject("change", new, old, place)
+        return questions.AskedQuestion(text, diff, subject=change, file=file)
     rest = {key: value for key, value in details.items() if key not in ("type", "title")}
-    return structs.replace(describe_tool_call(get_text(details, "toolName"), rest), text=text)
+    return structs.replace(
+        questions.describe_tool_call(get_text(details, "toolName"), rest), text=text
+    )
 
 
 def _derive_turn_id(prompt: str) -> str:
@@ -317,12 +260,12 @@ def _derive_turn_id(prompt: str) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:16] if prompt else ""
 
 
-def _read_input(screenshot: Screenshot) -> ScreenState:
+def _read_input(screenshot: protocol.Screenshot) -> protocol.ScreenState:
     """Read the input between its edges, after its sign; that of a shell counts as none."""
     lines = screenshot.text.rstrip().splitlines()
     ends = [number for number, line in enumerate(lines) if _BOTTOM.match(line)]
     starts = [n for n, line in enumerate(lines) if _TOP.match(line) and n < max(ends, default=0)]
     if not starts or not _SIGN.match(lines[starts[-1] + 1]):
-        return ScreenState("unknown")
+        return protocol.ScreenState("unknown")
     words = read_rows(screenshot, starts[-1] + 1, ends[-1], 3, _EMPTY)
-    return ScreenState("ready", words, ends[-1] - starts[-1] - 1 <= SURE_ROWS)
+    return protocol.ScreenState("ready", words, ends[-1] - starts[-1] - 1 <= SURE_ROWS)

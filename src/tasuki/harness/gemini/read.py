@@ -6,33 +6,10 @@ from pathlib import Path
 from msgspec.structs import force_setattr as put
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness.gemini import format as record
 from tasuki.harness.gemini import tool_calls as made
-from tasuki.harness.gemini.format import (
-    FIELDS,
-    LINE,
-    MESSAGE,
-    GeminiLogLine,
-    GeminiMessage,
-    GeminiSessionFields,
-    GeminiToolCall,
-    extract_outer_json,
-    extract_user_text,
-    find_context_size,
-    is_document,
-    list_elements,
-    list_parts,
-    list_texts,
-    merge_fields,
-    read_document,
-)
+from tasuki.harness.gemini import view
 from tasuki.harness.gemini.head import HEAD_BYTES, find_folder, list_sidechains
-from tasuki.harness.gemini.view import (
-    CopyFinder,
-    MessageView,
-    ParsedMessage,
-    ViewedMessage,
-    parse_message,
-)
 from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
@@ -53,10 +30,11 @@ class GeminiReader(ThreadReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(ThreadLines(path), CallLog(choose_keep_limit(path)))
-        self.fields = GeminiSessionFields()
-        self.nodes: dict[str, ViewedMessage] = {}
-        self.view = MessageView()
-        self.replay: CopyFinder | None = None
+        self.fields = record.GeminiSessionFields()
+        self.nodes: dict[str, view.ViewedMessage] = {}
+        self.shown: list[view.ViewedMessage] = []
+        """The messages in view, in order."""
+        self.replay: view.CopyFinder | None = None
         """A search through the view while Gemini CLI writes the whole history again."""
         self.settled: set[str] = set()
         """Calls that have their result."""
@@ -70,12 +48,12 @@ class GeminiReader(ThreadReader):
     def read(self) -> Thread:
         lines = iter(self.lines)
         for offset, raw in lines:
-            if not self.first and is_document(raw):
-                self._read_document(read_document(self.path))
+            if not self.first and record.is_document(raw):
+                self._read_document(record.read_document(self.path))
                 break
             if len(self.first) < HEAD_BYTES:
                 self.first += raw
-            if (line := self.lines.decode(LINE, raw)) is not None:
+            if (line := self.lines.decode(record.LINE, raw)) is not None:
                 self.offset = offset
                 self._take_line(line)
         return self._build_thread()
@@ -84,20 +62,20 @@ class GeminiReader(ThreadReader):
         """Read a whole document; its parts count as lines: the fields, then each message."""
         lines, self.is_log, self.first = self.lines, False, data
         lines.number, lines.bytes = 1, len(data)
-        fields = lines.decode(FIELDS, extract_outer_json(data))
+        fields = lines.decode(record.FIELDS, record.extract_outer_json(data))
         if fields is not None:
             self._patch_fields(fields)
-        for element in list_elements(data):
+        for element in record.list_elements(data):
             lines.number += 1
             self.offset = element.offset
             if element.error is not None:
                 lines.note_broken(element.error)
             elif not element.data:
                 lines.truncated = True
-            elif (message := lines.decode(MESSAGE, element.data)) is not None:
+            elif (message := lines.decode(record.MESSAGE, element.data)) is not None:
                 self._on_message(message)
 
-    def _take_line(self, line: GeminiLogLine) -> None:
+    def _take_line(self, line: record.GeminiLogLine) -> None:
         if line.rewind is not None:
             self._drop_from(line.rewind)
         elif line.id:
@@ -114,41 +92,39 @@ class GeminiReader(ThreadReader):
         else:
             self.lines.count_unknown(line.type, has_words=line.content)
 
-    def _patch_fields(self, new: GeminiSessionFields) -> None:
-        self.fields = merge_fields(self.fields, new)
-        self._update_time(new.lastUpdated or new.startTime)
-
-    def _update_time(self, time: str | None) -> None:
-        self.updated = max(self.updated, time or "")
+    def _patch_fields(self, new: record.GeminiSessionFields) -> None:
+        self.fields = record.merge_fields(self.fields, new)
+        self.updated = max(self.updated, new.lastUpdated or new.startTime or "")
 
     # -- messages ----------------------------------------------------------------------
 
-    def _on_message(self, message: GeminiMessage) -> None:
+    def _on_message(self, message: record.GeminiMessage) -> None:
         self.id, self.at = message.id, message.timestamp
-        self._update_time(message.timestamp)
+        self.updated = max(self.updated, message.timestamp)
         if not message.id or message.type not in ("user", "gemini", "info", "warning", "error"):
             self.lines.count_unknown(message.type, has_words=message.content)
             return
-        parsed = parse_message(message)
+        parsed = view.parse_message(message)
         node = self.nodes.get(message.id)
         if node is not None:
             self._fill_node(node, parsed)
             return
-        if parsed.context and self.view.nodes and self.replay is None and self.entries:
-            self.replay = self.view.create_finder()
+        if parsed.context and self.shown and self.replay is None and self.entries:
+            self.replay = view.CopyFinder(self.shown)
         copied = self.replay.find_originals(parsed) if self.replay else []
         if copied:
             self.nodes[message.id] = copied[-1]
             return
-        self.view.nodes.append(self._add_node(parsed))
+        self.shown.append(self._add_node(parsed))
 
-    def _add_node(self, parsed: ParsedMessage) -> ViewedMessage:
-        node = ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
+    def _add_node(self, parsed: view.ParsedMessage, *, is_read: bool = True) -> view.ViewedMessage:
+        node = view.ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
         self.nodes[parsed.message.id] = node
-        self._fill_node(node, parsed)
+        if is_read:
+            self._fill_node(node, parsed)
         return node
 
-    def _fill_node(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+    def _fill_node(self, node: view.ViewedMessage, parsed: view.ParsedMessage) -> None:
         """Read a message for the first time, or its update."""
         kind = parsed.message.type
         before = len(self.entries)
@@ -161,10 +137,10 @@ class GeminiReader(ThreadReader):
         node.calls.update(parsed.calls)
         node.entries = [*node.entries, *range(before, len(self.entries))]
 
-    def _read_user_message(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+    def _read_user_message(self, node: view.ViewedMessage, parsed: view.ParsedMessage) -> None:
         for part in parsed.parts:
             if (response := part.functionResponse) is not None and response.id not in self.settled:
-                finished = GeminiToolCall(response.id or "", response.name, result=part)
+                finished = record.GeminiToolCall(response.id or "", response.name, result=part)
                 self._add_result(finished, "unknown", made.extract_output(finished))
         if node.entries or not parsed.text.strip():
             return
@@ -176,8 +152,8 @@ class GeminiReader(ThreadReader):
             self.add_entry("tool", origin="command", tool=call)
             return
         self.lines.gate.log.find(parsed.text)
-        displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
-        text, own = extract_user_text(parsed.text, displayed, self.last_prompt)
+        displayed = "".join(record.list_texts(record.list_parts(parsed.message.displayContent)))
+        text, own = record.extract_user_text(parsed.text, displayed, self.last_prompt)
         if not text:
             return
         origin, text = self.lines.gate.judge(text, "" if own else "program")
@@ -187,7 +163,7 @@ class GeminiReader(ThreadReader):
         node.prompt = own
         self.add_entry("user", text, origin)
 
-    def _read_reply(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+    def _read_reply(self, node: view.ViewedMessage, parsed: view.ParsedMessage) -> None:
         message, text = parsed.message, parsed.text
         # Gemini CLI writes these answers itself, so that turns alternate.
         fillers = (_PLACEHOLDER, _ACKNOWLEDGED) if self.after_summary else (_PLACEHOLDER,)
@@ -204,16 +180,16 @@ class GeminiReader(ThreadReader):
             if (requested := part.functionCall) is None:
                 continue
             last = self.entries[-1].tool if self.entries else None
-            if requested.id or last is None or last.name != requested.name:
-                id = requested.id or f"{message.id}:{requested.name}"
-                if id not in self.log.calls:
-                    self._add_call(
-                        GeminiToolCall(id, requested.name, requested.args, status="executing")
-                    )
+            if not (requested.id or last is None or last.name != requested.name):
+                continue
+            id, name = requested.id or f"{message.id}:{requested.name}", requested.name
+            if id not in self.log.calls:
+                call = record.GeminiToolCall(id, name, requested.args, status="executing")
+                self._add_call(call)
         self.model = message.model or self.model
-        self.context_tokens = find_context_size(message.tokens) or self.context_tokens
+        self.context_tokens = record.find_context_size(message.tokens) or self.context_tokens
 
-    def _read_info(self, kind: str, parsed: ParsedMessage) -> None:
+    def _read_info(self, kind: str, parsed: view.ParsedMessage) -> None:
         text = parsed.text.strip()
         if kind == "info" and text == CANCELLED:
             self.add_notice("interrupted", "")
@@ -229,7 +205,7 @@ class GeminiReader(ThreadReader):
 
     # -- calls -------------------------------------------------------------------------
 
-    def _add_call(self, call: GeminiToolCall) -> None:
+    def _add_call(self, call: record.GeminiToolCall) -> None:
         if not call.id:
             call.id = f"{self.id}:{len(self.entries)}"
         entry = self.log.calls.get(call.id)
@@ -243,7 +219,7 @@ class GeminiReader(ThreadReader):
             output = made.extract_output(call)
             self._add_result(call, made.find_status(call, output), output)
 
-    def _add_result(self, finished: GeminiToolCall, status: ToolStatus, output: str) -> None:
+    def _add_result(self, finished: record.GeminiToolCall, status: ToolStatus, output: str) -> None:
         """Add the result of a call, from the call itself or from what the model was given."""
         entry = self.log.calls.get(finished.id)
         if entry is None or (call := entry.tool) is None:
@@ -289,70 +265,64 @@ class GeminiReader(ThreadReader):
         """Go back to before a message; it and all after it is dropped."""
         self.replay = None
         node = self.nodes.get(id)
-        self._leave_entries(self.view.cut_from(node) if node else self.view.cut_all())
+        position = next((i for i, n in enumerate(self.shown) if n is node), 0)
+        self._leave_entries(self.shown[position:])
+        del self.shown[position:]
 
-    def _leave_entries(self, nodes: Iterable[ViewedMessage]) -> None:
+    def _leave_entries(self, nodes: Iterable[view.ViewedMessage]) -> None:
         for node in nodes:
             self.left.update(node.entries)
 
-    def _replace_messages(self, messages: list[GeminiMessage]) -> None:
+    def _replace_messages(self, messages: list[record.GeminiMessage]) -> None:
         """Replace the list of messages: compacted, cut back, or only written again."""
         self.replay = None
-        parsed_messages = [
-            parse_message(m) for m in messages if m.id and m.type in ("user", "gemini")
-        ]
-        nodes = [self.nodes.get(seen.message.id) for seen in parsed_messages]
-        if copies := self.view.find_copies(parsed_messages, nodes):
-            for parsed, originals in zip(parsed_messages, copies, strict=True):
+        listed = [view.parse_message(m) for m in messages if m.id and m.type in ("user", "gemini")]
+        nodes = [self.nodes.get(parsed.message.id) for parsed in listed]
+        if copies := view.find_copies(self.shown, listed, nodes):
+            for parsed, originals in zip(listed, copies, strict=True):
                 self.nodes[parsed.message.id] = originals[-1]
-            kept = [node for originals in copies for node in originals]
             self._leave_entries(node for node in nodes if node is not None)
-            self.view.set_nodes(kept)
+            self._show(node for originals in copies for node in originals)
             return
-        finder, compacted = self.view.create_finder(), False
-        ordered: list[ViewedMessage | ParsedMessage] = []
-        for parsed, node in zip(parsed_messages, nodes, strict=True):
+        finder, compacted = view.CopyFinder(self.shown), False
+        ordered: list[view.ViewedMessage | view.ParsedMessage] = []
+        for parsed, node in zip(listed, nodes, strict=True):
             compacted = compacted or (parsed.summary and node is None)
-            originals_found = (
-                finder.pass_node(node) if node else finder.find_originals(parsed, last=compacted)
-            )
-            if originals_found:
-                self.nodes[parsed.message.id] = originals_found[-1]
-            ordered.extend(originals_found or [parsed])
-        kept = [item for item in ordered if isinstance(item, ViewedMessage)]
+            if node:
+                finder.pass_node(node)
+            found = [node] if node else finder.find_originals(parsed, last=compacted)
+            if found:
+                self.nodes[parsed.message.id] = found[-1]
+            ordered.extend(found or [parsed])
+        kept = [item for item in ordered if isinstance(item, view.ViewedMessage)]
         if not compacted:
-            compacted = self._cut_missing(
-                kept, [i for i in ordered if isinstance(i, ParsedMessage)]
-            )
-        self.view.set_nodes(
-            i if isinstance(i, ViewedMessage) else self._add_listed(i, compacted) for i in ordered
+            new = [item for item in ordered if isinstance(item, view.ParsedMessage)]
+            compacted = self._cut_missing(kept, new)
+        self._show(
+            i if isinstance(i, view.ViewedMessage) else self._add_listed(i, compacted)
+            for i in ordered
         )
-        if compacted:
-            self._record_kept_from(kept)
+        last = next((e for e in reversed(self.entries) if e.kind == "compaction"), None)
+        if compacted and last is not None:
+            put(last, "kept_from", min((i for n in kept for i in n.entries), default=-1) + 1)
         self.after_summary = False
 
-    def _add_listed(self, parsed: ParsedMessage, compacted: bool) -> ViewedMessage:
+    def _show(self, nodes: Iterable[view.ViewedMessage]) -> None:
+        """Replace the messages in view; each of them is kept once."""
+        self.shown = list({id(node): node for node in nodes}.values())
+
+    def _add_listed(self, parsed: view.ParsedMessage, compacted: bool) -> view.ViewedMessage:
         """Add a message of a new list: after a compaction, only its summary counts."""
         self.id, self.at = parsed.message.id, parsed.message.timestamp
-        if parsed.summary or not compacted:
-            return self._add_node(parsed)
-        node = ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
-        self.nodes[parsed.message.id] = node
-        return node
+        return self._add_node(parsed, is_read=parsed.summary or not compacted)
 
-    def _record_kept_from(self, kept: list[ViewedMessage]) -> None:
-        last = next((e for e in reversed(self.entries) if e.kind == "compaction"), None)
-        first = min((i for node in kept for i in node.entries), default=-1)
-        if last is not None:
-            put(last, "kept_from", first + 1)
-
-    def _cut_missing(self, kept: list[ViewedMessage], new: list[ParsedMessage]) -> bool:
+    def _cut_missing(self, kept: list[view.ViewedMessage], new: list[view.ParsedMessage]) -> bool:
         """Drop what is missing from the list: a branch is dropped, a single prompt is kept.
 
         Gemini CLI removes a cancelled or failed prompt from the list with all its work, which
         was done all the same. Returns whether the beginning was removed.
         """
-        before = self.view.nodes
+        before = self.shown
         staying = {id(node) for node in kept}
         self.left.difference_update(i for node in kept for i in node.entries)
         removed = [i for i, n in enumerate(before) if n.prompt and id(n) not in staying]

@@ -71,10 +71,7 @@ def build_tool_call(call: GeminiToolCall, given: tools.ToolInput) -> ToolCall:
 
 
 def extract_output(call: GeminiToolCall) -> str:
-    """Return the result of a call as text.
-
-    The results of a whole turn may be under each of its calls.
-    """
+    """Return the result of a call as text; those of a whole turn may be under each of its calls."""
     parts = list_parts(call.result)
     results = [p.functionResponse for p in parts if p.functionResponse is not None]
     own = [r for r in results if r.id == call.id] or results
@@ -156,9 +153,8 @@ def find_answer(questions: Sequence[OfferedQuestion], output: str) -> str:
 
 def find_ended_processes(output: str) -> list[tuple[str, int]]:
     """Find background processes that a list shows as ended, and their exit codes."""
-    return [
-        (pid, int(code or 0)) for pid, state, code in _PROCESS.findall(output) if state != "RUNNING"
-    ]
+    listed = _PROCESS.findall(output)
+    return [(pid, int(code or 0)) for pid, state, code in listed if state != "RUNNING"]
 
 
 def has_agent_failed(output: str) -> bool:

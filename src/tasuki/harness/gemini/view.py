@@ -6,18 +6,11 @@ come again under other ids, some of them joined. They are found by their text.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tasuki.harness.gemini.format import (
-    CONTEXT,
-    SNAPSHOT,
-    GeminiMessage,
-    GeminiPart,
-    list_parts,
-    list_texts,
-)
+from tasuki.harness.gemini import format as record
 
 
 class ViewedMessage(Struct, eq=False):
@@ -35,8 +28,8 @@ class ViewedMessage(Struct, eq=False):
 class ParsedMessage(Struct, gc=False):
     """A message as it came, with its content in parts."""
 
-    message: GeminiMessage
-    parts: list[GeminiPart]
+    message: record.GeminiMessage
+    parts: list[record.GeminiPart]
     texts: list[str]
     context: bool = False
     """Whether it begins with the context of a session's start."""
@@ -47,64 +40,38 @@ class ParsedMessage(Struct, gc=False):
     """Whether it is the summary that a compaction put in place of the earlier messages."""
 
 
-def parse_message(message: GeminiMessage) -> ParsedMessage:
+def parse_message(message: record.GeminiMessage) -> ParsedMessage:
     """Parse a message into its parts."""
     content = message.content
     calls = tuple(c.id for c in message.toolCalls) if message.toolCalls else ()
     if isinstance(content, str) and message.type != "user":
         return ParsedMessage(message, [], [content] if content else [], False, calls, content)
-    parts = list_parts(content)
-    context = bool(parts) and (parts[0].text or "").startswith(CONTEXT)
+    parts = record.list_parts(content)
+    context = bool(parts) and (parts[0].text or "").startswith(record.CONTEXT)
     exchanges = (p.functionCall or p.functionResponse for p in parts)
     calls += tuple(d.id for d in exchanges if d is not None and d.id)
-    texts = list_texts(parts)
+    texts = record.list_texts(parts)
     text = "".join(texts)
-    summary = message.type == "user" and text.lstrip().startswith(SNAPSHOT)
+    summary = message.type == "user" and text.lstrip().startswith(record.SNAPSHOT)
     return ParsedMessage(message, parts, texts, context, calls, text, summary)
 
 
-class MessageView:
-    """The messages in view, in order."""
+def find_copies(
+    view: Sequence[ViewedMessage],
+    messages: Sequence[ParsedMessage],
+    nodes: Sequence[ViewedMessage | None],
+) -> list[list[ViewedMessage]]:
+    """Find what a list repeats, if it only writes the messages before it a second time.
 
-    def __init__(self) -> None:
-        self.nodes: list[ViewedMessage] = []
-
-    def set_nodes(self, nodes: Iterable[ViewedMessage]) -> None:
-        """Replace the messages in view; each of them is kept once."""
-        self.nodes = list({id(node): node for node in nodes}.values())
-
-    def create_finder(self) -> "CopyFinder":
-        """Create a search through what is in view now, from its beginning."""
-        return CopyFinder(self.nodes)
-
-    def cut_from(self, node: ViewedMessage) -> list[ViewedMessage]:
-        """Remove a message and all that follow it; all of them if it is not in view."""
-        position = next((i for i, n in enumerate(self.nodes) if n is node), 0)
-        removed = self.nodes[position:]
-        del self.nodes[position:]
-        return removed
-
-    def cut_all(self) -> list[ViewedMessage]:
-        """Remove all messages."""
-        removed, self.nodes = self.nodes, []
-        return removed
-
-    def find_copies(
-        self, messages: Sequence[ParsedMessage], nodes: Sequence[ViewedMessage | None]
-    ) -> list[list[ViewedMessage]]:
-        """Find what a list repeats, if it only writes the messages before it a second time.
-
-        Gemini CLI wrote the history again, message by message, and then put the copies in place
-        of the originals. Empty if that is not what happened.
-        """
-        start = len(self.nodes) - len(nodes)
-        if start < len(nodes) or any(
-            a is not b for a, b in zip(nodes, self.nodes[start:], strict=True)
-        ):
-            return []
-        finder = CopyFinder(self.nodes[:start])
-        originals = [finder.find_originals(message) for message in messages]
-        return originals if nodes and all(originals) else []
+    Gemini CLI wrote the history again, message by message, and then put the copies in place
+    of the originals. Empty if that is not what happened.
+    """
+    start = len(view) - len(nodes)
+    if start < len(nodes) or any(a is not b for a, b in zip(nodes, view[start:], strict=True)):
+        return []
+    finder = CopyFinder(view[:start])
+    originals = [finder.find_originals(message) for message in messages]
+    return originals if nodes and all(originals) else []
 
 
 class CopyFinder:
@@ -122,17 +89,12 @@ class CopyFinder:
             for call in node.calls:
                 self._by_call.setdefault((node.type, call), i)
 
-    def pass_node(self, node: ViewedMessage) -> list[ViewedMessage]:
-        """Move on to after a message that is itself in view, and return it."""
-        place = self._places.get(id(node), -1)
-        self.position = max(self.position, place + 1)
-        return [node]
+    def pass_node(self, node: ViewedMessage) -> None:
+        """Move on to after a message that is itself in view."""
+        self.position = max(self.position, self._places.get(id(node), -1) + 1)
 
     def find_originals(self, parsed: ParsedMessage, last: bool = False) -> list[ViewedMessage]:
-        """Find the messages that one repeats; none if it is new.
-
-        With `last`, find the newest of each.
-        """
+        """Find the messages that one repeats, with `last` the newest of each; none if it is new."""
         kind = parsed.message.type
         places = [p for c in parsed.calls if (p := self._by_call.get((kind, c), -1)) >= 0]
         if not places and (place := self._find_place(kind, parsed.text, last)) >= 0:

@@ -10,20 +10,12 @@ from msgspec import Struct
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
-from tasuki.harness import plans
+from tasuki.harness import plans, protocol
 from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import head as heads
 from tasuki.harness.opencode import store
-from tasuki.harness.opencode.head import (
-    build_session_head,
-    find_session,
-    get_config_folder,
-    get_data_folder,
-    is_session,
-    list_session_files,
-)
-from tasuki.harness.parts import ThreadPart, find_plain_file
+from tasuki.harness.optional import ThreadPart, find_plain_file
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, CallerIdentity, ThreadFile
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
@@ -50,21 +42,30 @@ class Opencode(ProgramHarness):
     prefix = "Opencode"
     ready = r"Ask anything[\s\S]*ctrl\+p\s+commands"
     """The empty input, and the line below it. What is typed earlier is lost."""
-    caller = CallerIdentity("opencode")
+    caller = protocol.CallerIdentity("opencode")
+    facts = protocol.HarnessFacts(
+        package="opencode-ai",
+        tested="1.18.33",
+        process_names=("opencode", "opencode-ai"),
+        child_variables=("OPENCODE", "OPENCODE_PID"),
+        acp=protocol.AcpCommand(("opencode", "acp"), "opencode-ai", 1),
+    )
+    key_variables = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
-    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        return list_session_files()
+    def list_files(self, cwd: Path | None = None) -> Iterator[protocol.ThreadFile]:
+        return heads.list_session_files()
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
-        return is_session(path, first)
+        return heads.is_session(path, first)
 
-    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+    def read_head(self, file: protocol.ThreadFile) -> ThreadHead | None:
         path = file.path
         try:
             database, id = _split_path(path)
             if database is None:
                 return build_head(self.read(path), file)
-            return store.query_database(database, path, lambda db: build_session_head(db, id, file))
+            build = heads.build_session_head
+            return store.query_database(database, path, lambda db: build(db, id, file))
         except (ThreadUnreadable, ThreadNotFound):
             return None
 
@@ -78,19 +79,20 @@ class Opencode(ProgramHarness):
         if not id:
             id = _find_only_session(database)
             path = database / id
-        stored = store.query_database(database, path, lambda db: _load_stored_session(db, id))
+        load = store.load_whole_session
+        stored = store.query_database(database, path, lambda db: load(db, id))
         if stored is None:
             raise ThreadUnreadable(
                 f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
             )
         return OpencodeReader(path, database, stored).read()
 
-    def find_file(self, path: Path) -> ThreadFile | None:
+    def find_file(self, path: Path) -> protocol.ThreadFile | None:
         """Find a session in its database as lists show it, or an export."""
         database, id = _split_path(path) if path.exists() or path.parent.is_file() else (None, "")
         if database is None:
             return find_plain_file(path)
-        return find_session(database, id) if id else None
+        return heads.find_session(database, id) if id else None
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List a database that holds this session alone, or the export."""
@@ -104,25 +106,22 @@ class Opencode(ProgramHarness):
 
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         """List the folders as the program does, without those above `cwd` up to the repository."""
-        home, own = find_home_folder(), get_config_folder()
+        home, own = find_home_folder(), heads.get_config_folder()
         folders = [own / "skill", own / "skills"]
         for base in (cwd, home):
             folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]
             folders += [base / ".claude" / "skills", base / ".agents" / "skills"]
         return tuple(folders)
 
-    def ask(self, request: AskRequest) -> AskPlan:
-        """Plan `opencode run -s ID --fork`, in the thread's database. Seen: 1.18.
-
-        The fork is deleted afterwards. UsageError for an export.
-        """
+    def ask(self, request: protocol.AskRequest) -> protocol.AskPlan:
+        """Plan `opencode run -s ID --fork`, whose fork is deleted afterwards. Seen: 1.18. UsageError for an export."""
         database = _find_database(request)
         if database is None:
             raise UsageError(
                 f"{request.thread.path} is an export: opencode can only be asked about a thread in its "
                 "database. Name that one, or draft without it: --author offline."
             )
-        return AskPlan(
+        return protocol.AskPlan(
             argv=(self.program, "run", "-s", request.thread.id, "--fork", "--format", "json"),
             cwd=plans.choose_ask_folder(request),
             stdin=request.question,
@@ -133,12 +132,12 @@ class Opencode(ProgramHarness):
             },
         )
 
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
         """Parse the texts of the last message, and how the fork is deleted."""
         texts: list[str] = []
         steps: list[_OpencodeAnswerPart] = []
         failed: _OpencodeAnswerError | None = None
-        id = fork = ""
+        id = fork = error = ""
         for event in decode_lines(split_output(output), _EVENT):
             fork = event.sessionID or fork
             if event.part.messageID not in ("", id):
@@ -149,29 +148,27 @@ class Opencode(ProgramHarness):
                 steps.append(event.part)
             elif event.type == "error":
                 failed = event.error or _OpencodeAnswerError()
+                error = failed.data.message or failed.name or "an error without a message"
         cut = bool(steps) and steps[-1].reason == "length"
-        error = (
-            (failed.data.message or failed.name or "an error without a message") if failed else ""
-        )
         price = sum(step.cost for step in steps)
         fork = fork or _find_fork(request)
-        return AskAnswer(
+        delete = (self.program, "session", "delete", fork)
+        used = [step.tokens for step in steps]
+        return protocol.AskAnswer(
             text="" if error or cut else "\n".join(texts),
-            input_tokens=sum(
-                s.tokens.input + s.tokens.cache.read + s.tokens.cache.write for s in steps
-            ),
-            output_tokens=sum(s.tokens.output for s in steps),
+            input_tokens=sum(one.input + one.cache.read + one.cache.write for one in used),
+            output_tokens=sum(one.output for one in used),
             price=round(price, 6) if price else None,
             aborted=bool(failed and failed.name == "MessageAbortedError"),
             error=error or (plans.CUT_OFF if cut else ""),
-            remove=(self.program, "session", "delete", fork)
-            if fork not in ("", request.thread.id)
-            else (),
+            remove=delete if fork not in ("", request.thread.id) else (),
         )
 
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
-        settings = (get_config_folder() / name for name in ("opencode.json", "opencode.jsonc"))
-        return [get_data_folder() / "auth.json"], settings
+        settings = (
+            heads.get_config_folder() / name for name in ("opencode.json", "opencode.jsonc")
+        )
+        return [heads.get_data_folder() / "auth.json"], settings
 
     def build_argument(self, prompt: str) -> tuple[str, ...]:
         return (f"--prompt={prompt}",)
@@ -182,21 +179,12 @@ class Opencode(ProgramHarness):
 
 
 def _split_path(path: Path) -> tuple[Path | None, str]:
-    """Return the database and the id of a session.
-
-    The id is empty if the path names none; the database is None for an export.
-    """
+    """Return database and id of a session: no id if the path names none, no database for an export."""
     if path.parent.is_file():
         if not store.is_database(path.parent):
             raise ThreadUnreadable(f"{path}: {path.parent} is not a database of opencode.")
         return path.parent, path.name
     return (path, "") if store.is_database(path) else (None, "")
-
-
-def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | None:
-    if stored := store.load_session(db, id):
-        stored.rows = store.load_rows(db, id)
-    return stored
 
 
 def _find_only_session(database: Path) -> str:
@@ -212,7 +200,7 @@ def _find_only_session(database: Path) -> str:
     )
 
 
-def _find_database(request: AskRequest) -> Path | None:
+def _find_database(request: protocol.AskRequest) -> Path | None:
     path = Path(request.thread.path)
     holder = path.parent if path.parent.is_file() else path
     try:
@@ -258,33 +246,26 @@ class _OpencodeAnswerEvent(Struct):
 _EVENT = msgspec.json.Decoder(_OpencodeAnswerEvent)
 
 
-def _find_fork(request: AskRequest) -> str:
-    """Find the fork that was asked, by the question in it.
-
-    It has no name before the model speaks.
-    """
-    path = Path(request.thread.path)
+def _find_fork(request: protocol.AskRequest) -> str:
+    """Find the fork that was asked, by the question in it: it has no name before the model speaks."""
     database = _find_database(request)
     if database is None:
         return ""
-    try:
-        since = os.stat(request.scratch).st_ctime_ns // 1_000_000 - 60_000
-        return store.query_database(
-            database, path, lambda db: _find_session_with_question(db, request, since)
-        )
-    except (OSError, ThreadUnreadable):
-        return ""
-
-
-def _find_session_with_question(db: "Connection", request: AskRequest, since: int) -> str:
-    """Find the session, created since then, that holds the question; never the thread itself."""
     question = request.question.strip()
     query = (
         "SELECT p.session_id, p.data FROM session s JOIN part p ON p.session_id = s.id"
         " WHERE s.time_created >= ? AND s.id <> ? ORDER BY s.time_created DESC"
     )
-    for id, data in db.execute(query, (since, request.thread.id)):
-        for part in decode_lines((repair_line(data),), record.PART):
-            if part.type == "text" and (part.text or "").strip() == question:
-                return store.decode_text(id)
-    return ""
+
+    def find_session(db: "Connection") -> str:
+        for id, data in db.execute(query, (since, request.thread.id)):
+            for part in decode_lines((repair_line(data),), record.PART):
+                if part.type == "text" and (part.text or "").strip() == question:
+                    return store.decode_text(id)
+        return ""
+
+    try:
+        since = os.stat(request.scratch).st_ctime_ns // 1_000_000 - 60_000
+        return store.query_database(database, Path(request.thread.path), find_session)
+    except (OSError, ThreadUnreadable):
+        return ""

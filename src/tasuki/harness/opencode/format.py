@@ -12,6 +12,7 @@ class OpencodeTime(Struct, frozen=True, gc=False):
     """Milliseconds since the epoch."""
 
     created: int | float = 0
+    updated: int | float = 0
     completed: int | float | None = None
     end: int | float | None = None
 
@@ -22,8 +23,6 @@ class OpencodeCache(Struct, frozen=True, gc=False):
 
 
 class OpencodeTokens(Struct, frozen=True, gc=False):
-    """Tokens of one request."""
-
     input: int = 0
     output: int = 0
     reasoning: int = 0
@@ -78,8 +77,6 @@ class OpencodeToolState(Struct, frozen=True, gc=False):
 
 
 class OpencodeMetadata(Struct, frozen=True, gc=False):
-    """What the built-in tools record about their results."""
-
     exit: int | None = None
     sessionId: str = ""
     interrupted: bool = False
@@ -109,13 +106,6 @@ class OpencodeRevert(Struct, frozen=True, gc=False):
     partID: str | None = ""
 
 
-class OpencodeSessionTime(Struct, frozen=True, gc=False):
-    """Milliseconds since the epoch."""
-
-    created: int | float = 0
-    updated: int | float = 0
-
-
 class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     """A session without its messages, as the head of an export has it."""
 
@@ -127,7 +117,7 @@ class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     revert: OpencodeRevert | None = None
     location: Raw = Raw(b"")
     """Only opencode 2 writes it."""
-    time: OpencodeSessionTime = OpencodeSessionTime()
+    time: OpencodeTime = OpencodeTime()
 
 
 class OpencodeExport(Struct, frozen=True, gc=False):
@@ -138,8 +128,6 @@ class OpencodeExport(Struct, frozen=True, gc=False):
 
 
 class OpencodeExportedMessage(Struct, frozen=True, gc=False):
-    """One message of an export."""
-
     info: Raw
     parts: list[Raw] = []
 
@@ -172,10 +160,7 @@ def choose_name(title: str) -> str:
 
 
 def restore_skill_call(text: str) -> tuple[str, str]:
-    """Return what the user typed, and the skill they invoked.
-
-    opencode records the skill's text in its place.
-    """
+    """Return what the user typed, in whose place opencode records the skill's text, and that skill."""
     base_at = text.find(_BASE)
     if base_at < 0:
         return text, ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.files import find_home_folder
+from tasuki.files import find_program_folder
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
@@ -32,21 +32,16 @@ MESSAGE = 8000
 
 def get_config_folder() -> Path:
     """Return the folder of opencode's configuration; `XDG_CONFIG_HOME` moves it."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else find_home_folder() / ".config") / "opencode"
+    return find_program_folder("XDG_CONFIG_HOME", ".config") / "opencode"
 
 
 def get_data_folder() -> Path:
     """Return the folder of opencode's data; `XDG_DATA_HOME` moves it."""
-    base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if base else find_home_folder() / ".local" / "share") / "opencode"
+    return find_program_folder("XDG_DATA_HOME", ".local/share") / "opencode"
 
 
 def list_databases() -> list[Path]:
-    """List the databases of opencode and of its preview channels.
-
-    `OPENCODE_DB` names one instead.
-    """
+    """List the databases of opencode and of its preview channels; `OPENCODE_DB` names one instead."""
     folder = get_data_folder()
     if name := os.environ.get("OPENCODE_DB", ""):
         return [folder / name] if name != ":memory:" else []

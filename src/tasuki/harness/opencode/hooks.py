@@ -11,35 +11,11 @@ from typing import Any, Literal, get_args
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.integration import (
-    COMMAND,
-    COMPACTION_FILE_MARK,
-    COMPACTION_PURPOSE,
-    Addition,
-    HarnessIntegration,
-    HookAnswer,
-    HookCall,
-    HookKind,
-    OwnFile,
-    build_tools_entries,
-    build_tools_environment,
-    copy_asset,
-    format_plugin_answer,
-    get_text,
-    parse_tokens,
-    read_script,
-)
+from tasuki.harness import integration, protocol
+from tasuki.harness.integration import Addition, HookAnswer, HookCall, OwnFile, get_text
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import get_config_folder, get_data_folder, list_databases
 from tasuki.harness.plans import FLEET_MARK, BaseControl
-from tasuki.harness.protocol import (
-    AgentEvent,
-    AgentRequest,
-    EventKind,
-    LaunchPlan,
-    Screenshot,
-    ScreenState,
-)
 from tasuki.harness.typed_text import SURE_ROWS
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import count_columns
@@ -60,7 +36,7 @@ _QUESTION = compile_pattern(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc d
 _WORKS = compile_pattern(r"\besc (?:again to )?interrupt\b")
 
 
-class OpencodeIntegration(HarnessIntegration):
+class OpencodeIntegration(integration.HarnessIntegration):
     """The command `/handoff`, the plugin that carries it out, and the tools."""
 
     notes: tuple[str, ...] = NOTES
@@ -71,61 +47,53 @@ class OpencodeIntegration(HarnessIntegration):
         return (get_config_folder(), cwd / ".opencode")
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        folder = get_config_folder()
+        folder, command = get_config_folder(), self.own_commands[0]
         plugin = str(folder / "plugin" / "tasuki-handoff.js")
         purpose = "a plugin that carries it out, and suggests it when the context fills up"
+        shared = integration.build_tools_server(tasuki)
         server = {
             "type": "local",
-            "command": [*tasuki, "mcp"],
+            "command": [shared["command"], *shared["args"]],
             "enabled": True,
-            "environment": build_tools_environment(),
+            "environment": shared["env"],
         }
+        with_comments = folder / "opencode.jsonc"
+        config = with_comments if with_comments.is_file() else folder / "opencode.json"
         return (
-            copy_asset(folder, "command/handoff.md", ASSETS / "command.md", COMMAND),
+            integration.copy_asset(folder, command, ASSETS / "command.md", integration.COMMAND),
             OwnFile(plugin, build_plugin(tasuki), purpose),
-            *build_tools_entries(str(_find_config(folder)), ("mcp",), server),
+            *integration.build_tools_entries(str(config), ("mcp",), server),
         )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         plugin = str(get_config_folder() / "plugin" / "tasuki-compaction.js")
-        content = read_script(ASSETS / "compaction.js", {"TASUKI": (["tasuki"], list(tasuki))})
-        return (OwnFile(plugin, content, COMPACTION_PURPOSE, COMPACTION_FILE_MARK),)
+        content = build_plugin(tasuki, "compaction.js")
+        purpose, mark = integration.COMPACTION_PURPOSE, integration.COMPACTION_FILE_MARK
+        return (OwnFile(plugin, content, purpose, mark),)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         event, session = get_text(payload, "event"), get_text(payload, "session")
-        if event not in ("handoff", "turn", "compacting", "compacted"):
-            return None
         path = _find_path(list_databases(), session) if session else ""
         call = HookCall("turn", path, session, get_text(payload, "cwd"))
-        if event in ("compacting", "compacted"):
-            kind: HookKind = "compacting" if event == "compacting" else "compacted"
+        if event == "compacting" or event == "compacted":
             text = get_text(payload, "text")
-            return replace(call, kind=kind, text=text, can_replace=event == "compacted")
+            return replace(call, kind=event, text=text, can_replace=event == "compacted")
         if event == "handoff":
             goal = get_text(payload, "goal").rstrip(" ")  # opencode appends one to what is pasted
             return replace(call, kind="handoff", text=goal)
-        return call if path else None
+        return call if event == "turn" and path else None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        return format_plugin_answer(call, answer)
+        return integration.format_plugin_answer(call, answer)
 
 
-def build_plugin(tasuki: tuple[str, ...]) -> str:
-    """Return the plugin, with the command that runs tasuki."""
-    return read_script(ASSETS / "plugin.js", {"TASUKI": (["tasuki"], list(tasuki))})
-
-
-def _find_config(folder: Path) -> Path:
-    """Return the existing configuration, with comments or without."""
-    with_comments = folder / "opencode.jsonc"
-    return with_comments if with_comments.is_file() else folder / "opencode.json"
+def build_plugin(tasuki: tuple[str, ...], asset: str = "plugin.js") -> str:
+    """Return a plugin, with the command that runs tasuki."""
+    return integration.read_script(ASSETS / asset, {"TASUKI": (["tasuki"], list(tasuki))})
 
 
 def _find_path(databases: list[Path], session: str) -> str:
-    """Find where a session is kept, in the form in which its thread is named.
-
-    It is empty for one of a sub-agent.
-    """
+    """Find where a session is kept, as its thread is named; empty for a sub-agent's."""
     for database in databases:
         with suppress(ThreadUnreadable):
             if store.is_listed(database, session):
@@ -144,15 +112,16 @@ class OpencodeControl(BaseControl):
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
         path = str(get_config_folder() / "plugin" / "tasuki-fleet.js")
         purpose = "a plugin that tells tasuki's server what the agent does"
-        content = read_script(ASSETS / "fleet.js", {"HOOK": ("hook.sh", hook)})
+        content = integration.read_script(ASSETS / "fleet.js", {"HOOK": ("hook.sh", hook)})
         return (OwnFile(path, content, purpose, FLEET_MARK),)
 
-    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+    def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
         kind, session = get_text(payload, "event"), get_text(payload, "session")
-        if kind not in get_args(EventKind) or not _ID.fullmatch(session):
+        if kind not in get_args(protocol.EventKind) or not _ID.fullmatch(session):
             return None
-        used, window = (parse_tokens(payload.get(name)) or None for name in ("tokens", "window"))
-        return AgentEvent(
+        sizes = (integration.parse_tokens(payload.get(name)) for name in ("tokens", "window"))
+        used, window = (size or None for size in sizes)
+        return protocol.AgentEvent(
             kind,  # type: ignore[arg-type]
             session,
             path=_name_path(session),
@@ -170,30 +139,23 @@ class OpencodeControl(BaseControl):
             window=window,
         )
 
-    def plan_start(self, request: AgentRequest) -> LaunchPlan:
-        """Plan the start of an agent.
-
-        Its configuration says what it may do without asking; the writable folders are added to
-        that.
-        """
+    def plan_start(self, request: protocol.AgentRequest) -> protocol.LaunchPlan:
+        """Plan the start of an agent: the writable folders are added to its configuration's permissions."""
         return replace(super().plan_start(request), env=_build_permissions(request.writable))
 
-    def read_screen(self, screenshot: Screenshot) -> ScreenState:
-        """Read the state from the screen.
-
-        The line below the input shows that it works; a question takes the place of the input.
-        """
+    def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
+        """Read the state from the line below the input, in whose place a question is."""
         lines = screenshot.text.rstrip().splitlines()
         edges = [(n, match.end()) for n, line in enumerate(lines) if (match := _BOTTOM.match(line))]
         bottom, width = edges[-1] if edges else (len(lines) - QUESTION_LINES, 0)
         below = lines[max(0, bottom + 1) :]
         if any(_BORDER.match(line) and _QUESTION.search(line) for line in below):
-            return ScreenState("waiting")
+            return protocol.ScreenState("waiting")
         if not edges:
-            return ScreenState("unknown")
+            return protocol.ScreenState("unknown")
         state: Literal["ready", "busy"] = "busy" if any(map(_WORKS.search, below)) else "ready"
         words = _read_input(lines[:bottom], width)
-        return ScreenState(state, words, (words or "").count("\n") < SURE_ROWS)
+        return protocol.ScreenState(state, words, (words or "").count("\n") < SURE_ROWS)
 
 
 def _read_input(lines: list[str], width: int) -> str | None:

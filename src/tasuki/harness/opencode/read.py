@@ -1,5 +1,6 @@
 """Read threads of opencode 1.18, from its database or from an export."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,12 +14,12 @@ from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
-from tasuki.harness.opencode.tool_calls import build_tool_call, find_answer, read_result
+from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import KEEP_HUGE, UNDECODABLE, ThreadLines, clip, decode_part
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
+from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import CallLog
-from tasuki.harness.tool_table.tools import read_input
-from tasuki.model import Entry, EntryKind, Notice, Sidechain, Thread
+from tasuki.model import Entry, EntryKind, Notice, Sidechain, Thread, ToolCall, ToolStatus
 
 T = TypeVar("T")
 KEEP = 60_000
@@ -34,6 +35,10 @@ _GOES_ON = (
     "work are not in this brief."
 )
 _USER_SHELL = "The following tool was executed by the user"
+_REFUSED = ("The user rejected permission", "The user dismissed this question")
+_FEEDBACK = "with the following feedback: "
+_STOPPED = "User aborted the command"
+_STATUS: dict[str, ToolStatus] = {"completed": "ok", "error": "error"}
 
 
 class _OpenMessage(Struct):
@@ -229,9 +234,13 @@ class OpencodeReader(ThreadReader):
 
     def _add_call(self, message: _OpenMessage, row: OpencodeRow, part: OpencodePart) -> None:
         state = part.state or record.OpencodeToolState()
-        given = read_input(state.input)
-        call, metadata = build_tool_call(part, given)
-        output, status, code = read_result(call, state, metadata)
+        given = tools.read_input(state.input)
+        metadata = decode_part(record.METADATA, state.metadata, record.OpencodeMetadata())
+        name, is_new = part.tool or "tool", not metadata.exists
+        call = tools.build_tool_call(part.callID, name, given, creates=is_new)
+        output = (state.error if state.status == "error" else state.output) or ""
+        status = _find_status(call.kind, state, metadata, output)
+        code = metadata.exit if call.kind == "shell" else None
         if message.by_user:
             put(call, "name", "!")
             if status == "ok" and code is None:
@@ -244,7 +253,7 @@ class OpencodeReader(ThreadReader):
             put(call, "background", metadata.sessionId)
             self.agents[metadata.sessionId] = call.id
         self.log.finish(call, output, status, code)
-        if words := find_answer(call, self.log.questions.get(call.id, ()), metadata):
+        if words := _find_answer(call, self.log.questions.get(call.id, ()), metadata):
             ended = state.time.end
             moment = int(ended) << 12 if ended else row.moment
             self.answers.append((moment, row, words))
@@ -321,3 +330,26 @@ def _extract_error(error: record.OpencodeError) -> tuple[str, str]:
     """Return what an error says, and the body of the provider's response."""
     data = decode_part(record.ERROR_DATA, error.data, record.OpencodeErrorData())
     return data.message[:300] or error.name, data.responseBody or ""
+
+
+def _find_answer(
+    call: ToolCall, questions: Sequence[OfferedQuestion], metadata: record.OpencodeMetadata
+) -> str:
+    """Return what the user says in a result: answers, or the words with which they refused."""
+    if call.status == "refused":
+        is_own = tools.is_own_tool(call.name)  # A server of MCP could say so, too.
+        return call.output.partition(_FEEDBACK)[2].strip() if is_own else ""
+    answers = [", ".join(choices) for choices in metadata.answers]
+    return format_answers(questions, answers) if call.kind == "ask" else ""
+
+
+def _find_status(
+    kind: str, state: record.OpencodeToolState, metadata: record.OpencodeMetadata, output: str
+) -> ToolStatus:
+    status = _STATUS.get(state.status, "running")
+    if status == "error" and output.startswith(_REFUSED):
+        return "refused"
+    is_shell = kind == "shell"
+    if metadata.interrupted or (is_shell and _STOPPED in output[-200:] and metadata.exit is None):
+        return "aborted"
+    return "error" if metadata.exit and is_shell and status == "ok" else status

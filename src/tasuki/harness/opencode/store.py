@@ -9,7 +9,7 @@ file must not be written (`readonly_shm`).
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,14 +18,7 @@ from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode import format as record
-from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
-    UNDECODABLE,
-    decode_nested,
-    decode_part,
-    explain_errors,
-    note_unread,
-)
+from tasuki.harness.reading import jsonl
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -69,7 +62,7 @@ class StoredSession(Struct):
 
 def is_database(path: Path) -> bool:
     """Tell whether a file is a SQLite database. Raises ThreadUnreadable if it cannot open."""
-    with explain_errors(path), path.open("rb") as file:
+    with jsonl.explain_errors(path), path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
@@ -96,18 +89,17 @@ def query_database(path: Path, name: Path, query: Callable[["Connection"], T]) -
                 break
         except OSError as exc:
             raise ThreadUnreadable(f"Cannot read {name}: {exc.strerror}.") from exc
-    raise ThreadUnreadable(_explain_failure(name, str(problem or CHANGES))) from problem
-
-
-def _explain_failure(name: Path, problem: str) -> str:
-    if "no such" in problem:
-        return f"{name}: the database holds no threads of an opencode known here ({problem})."
-    if "locked" in problem or "changes" in problem:
-        return f"{name}: the database is in use ({problem}). Try again."
-    return (
-        f"{name}: the database cannot be read ({problem}). If opencode can still open it, hand off "
-        "an export: opencode export SESSION > thread.json"
-    )
+    why = str(problem or CHANGES)
+    if "no such" in why:
+        what = f"holds no threads of an opencode known here ({why})."
+    elif "locked" in why or "changes" in why:
+        what = f"is in use ({why}). Try again."
+    else:
+        what = (
+            f"cannot be read ({why}). If opencode can still open it, hand off an export: "
+            "opencode export SESSION > thread.json"
+        )
+    raise ThreadUnreadable(f"{name}: the database {what}") from problem
 
 
 @contextmanager
@@ -126,13 +118,11 @@ def _open_database(path: Path) -> Iterator["Connection"]:
         yield db
 
 
-@contextmanager
-def _connect(path: Path, mode: str) -> Iterator["Connection"]:
+def _connect(path: Path, mode: str) -> AbstractContextManager["Connection"]:
     import sqlite3
 
     uri = f"{path.as_uri()}?{mode}"
-    with closing(sqlite3.connect(uri, PATIENCE, uri=True, isolation_level=None)) as db:
-        yield db
+    return closing(sqlite3.connect(uri, PATIENCE, uri=True, isolation_level=None))
 
 
 @contextmanager
@@ -193,7 +183,7 @@ def _note_newer_sessions(db: "Connection", path: Path) -> None:
     """Note the sessions of opencode 2, which has tables of its own."""
     if count := _count_newer(db, "SELECT count(*) FROM session_v2"):
         threads = "a thread" if count == 1 else f"{count} threads"
-        note_unread(f"{path} holds {threads} of opencode 2, whose tables are not read.")
+        jsonl.note_unread(f"{path} holds {threads} of opencode 2, whose tables are not read.")
 
 
 def _count_newer(db: "Connection", query: str, *values: str) -> int:
@@ -222,9 +212,8 @@ def list_sessions(path: Path) -> list[tuple[str, float, int]]:
         return db.execute(f"{SESSIONS} WHERE parent_id IS NULL").fetchall()
 
     rows = query_database(path, path, list_rows)
-    return [
-        (decode_text(id), parse_number(updated) / 1000, parse_number(n)) for id, updated, n in rows
-    ]
+    read = parse_number
+    return [(decode_text(id), read(updated) / 1000, read(count)) for id, updated, count in rows]
 
 
 def is_listed(path: Path, id: str) -> bool:
@@ -253,8 +242,10 @@ def load_session(db: "Connection", id: str) -> StoredSession | None:
         directory=decode_text(row.get("directory")),
         title=decode_text(row.get("title")),
         version=decode_text(row.get("version")),
-        revert=decode_part(record.REVERT, revert, None) if isinstance(revert, bytes) else None,
-        time=record.OpencodeSessionTime(created, updated),
+        revert=jsonl.decode_part(record.REVERT, revert, None)
+        if isinstance(revert, bytes)
+        else None,
+        time=record.OpencodeTime(created, updated),
     )
     return StoredSession(
         session,
@@ -283,6 +274,13 @@ def encode_data(value: object) -> bytes:
 # -- rows ----------------------------------------------------------------------------------
 
 
+def load_whole_session(db: "Connection", id: str) -> StoredSession | None:
+    """Load one session by its id, with its rows."""
+    if stored := load_session(db, id):
+        stored.rows = load_rows(db, id)
+    return stored
+
+
 def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:
     """Load messages and parts of a session in the order of their creation, deleted ones too."""
     moments: dict[str, int] = {}
@@ -294,9 +292,8 @@ def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:
         loaded.append(OpencodeRow(id=decode_text(key), data=encode_data(data), moment=moment))
     query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
     for key, message, data in db.execute(query, (id,)):
-        loaded.append(
-            _build_part_row(decode_text(key), decode_text(message), encode_data(data), moments)
-        )
+        names = decode_text(key), decode_text(message)
+        loaded.append(_build_part_row(*names, encode_data(data), moments))
     return sort_rows(loaded)
 
 
@@ -311,14 +308,14 @@ def _add_deleted_rows(
         deleted = {
             event.messageID
             for (raw,) in db.execute(query, (id, "message.removed.1"))
-            if (event := decode_part(_EVENT, encode_data(raw), None)) and event.messageID
+            if (event := jsonl.decode_part(_EVENT, encode_data(raw), None)) and event.messageID
         }
         if not deleted:
             return
         for kind in ("message.updated.1", "message.part.updated.1"):
             last: dict[str, OpencodeRow] = {}
             for (raw,) in db.execute(query, (id, kind)):
-                event = decode_part(_EVENT, encode_data(raw), None)
+                event = jsonl.decode_part(_EVENT, encode_data(raw), None)
                 row = _build_deleted_row(event, moments) if event else None
                 if row and (row.message or row.id) in deleted:
                     last[row.id] = row
@@ -346,11 +343,11 @@ _EVENT_PART = msgspec.json.Decoder(_OpencodeLogPart)
 def _build_deleted_row(event: _OpencodeLogEvent, moments: dict[str, int]) -> OpencodeRow | None:
     try:
         if event.part:
-            part = decode_nested(_EVENT_PART, event.part)
+            part = jsonl.decode_nested(_EVENT_PART, event.part)
             row = _build_part_row(part.id, part.messageID, bytes(event.part), moments)
         else:
             row = _build_message_row(bytes(event.info))
-    except UNDECODABLE:
+    except jsonl.UNDECODABLE:
         return None
     row.deleted = True
     return row
@@ -383,11 +380,11 @@ def _find_moment(id: str, reference: int) -> int:
 
 def load_export(path: Path) -> StoredSession:
     """Load the session of an export. Raises ThreadUnreadable if the file is none."""
-    with explain_errors(path):
-        raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
+    with jsonl.explain_errors(path):
+        raw = path.read_bytes().removeprefix(jsonl.BYTE_ORDER_MARK)
     try:
-        export = decode_nested(record.EXPORT, raw)
-    except UNDECODABLE as exc:
+        export = jsonl.decode_nested(record.EXPORT, raw)
+    except jsonl.UNDECODABLE as exc:
         raise ThreadUnreadable(
             f"{path} is not a complete export of opencode ({exc}). Export it again: opencode "
             "export SESSION > thread.json"
@@ -403,19 +400,19 @@ def _list_export_rows(export: record.OpencodeExport) -> Iterator[OpencodeRow]:
     moments: dict[str, int] = {}
     for raw in export.messages:
         try:
-            whole = decode_nested(record.EXPORTED, raw)
+            whole = jsonl.decode_nested(record.EXPORTED, raw)
             message = _build_message_row(bytes(whole.info))
-        except UNDECODABLE:
+        except jsonl.UNDECODABLE:
             yield OpencodeRow(id="", data=bytes(raw), moment=max(moments.values(), default=0))
             continue
         moments[message.id] = message.moment
         yield message
         for part in whole.parts:
-            identity = decode_part(record.NAMED, part, record.OpencodeIdentity())
+            identity = jsonl.decode_part(record.NAMED, part, record.OpencodeIdentity())
             yield _build_part_row(identity.id, message.id, bytes(part), moments)
 
 
 def _build_message_row(data: bytes) -> OpencodeRow:
-    identity = decode_nested(record.NAMED, data)
-    created = decode_part(record.TIME, identity.time, record.OpencodeTime()).created
+    identity = jsonl.decode_nested(record.NAMED, data)
+    created = jsonl.decode_part(record.TIME, identity.time, record.OpencodeTime()).created
     return OpencodeRow(identity.id, data, moment=_find_moment(identity.id, parse_number(created)))

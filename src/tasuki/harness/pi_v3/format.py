@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 from msgspec import Raw, Struct
@@ -28,8 +29,6 @@ _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
 class PiBlock(Struct, gc=False):
-    """A piece of a message."""
-
     type: str = ""
     text: str = ""
     id: str = ""
@@ -38,8 +37,6 @@ class PiBlock(Struct, gc=False):
 
 
 class PiUsage(Struct, gc=False):
-    """Tokens of one request."""
-
     input: int = 0
     output: int = 0
     cacheRead: int = 0
@@ -140,8 +137,7 @@ def create_id() -> str:
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    text = f"{value:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return str(UUID(int=value))
 
 
 def format_now() -> str:
@@ -156,12 +152,8 @@ def build_file_name(id: str, timestamp: str) -> str:
 
 def build_header(id: str, cwd: str, timestamp: str, parent: str = "") -> dict[str, object]:
     """Build the first record of a session; `parent` is the path of the session it continues."""
-    record: dict[str, object] = {
-        "type": "session", "version": 3, "id": id, "timestamp": timestamp, "cwd": cwd,
-    }  # fmt: skip
-    if parent:
-        record["parentSession"] = parent
-    return record
+    header = {"type": "session", "version": 3, "id": id, "timestamp": timestamp, "cwd": cwd}
+    return header | ({"parentSession": parent} if parent else {})
 
 
 def wrap_handoff(context: str) -> str:
@@ -172,29 +164,21 @@ def wrap_handoff(context: str) -> str:
 def build_handoff_message(
     context: str, details: Mapping[str, object], attribution: str = ""
 ) -> dict[str, object]:
-    """Build the record that carries a handoff.
-
-    pi and omp show it to the model as a user message.
-    """
-    record: dict[str, object] = {
+    """Build the record that carries a handoff; pi and omp show it to the model as a user message."""
+    message = {
         "type": "custom_message",
         "customType": "handoff",
         "content": wrap_handoff(context),
         "display": True,
         "details": dict(details),
     }
-    if attribution:
-        record["attribution"] = attribution
-    return record
+    return message | ({"attribution": attribution} if attribution else {})
 
 
 def link_records(
     records: Iterable[Mapping[str, object]], timestamp: str
 ) -> list[dict[str, object]]:
-    """Add ids to records, each the child of the one before it.
-
-    The header, which comes first, has none.
-    """
+    """Add ids to records, each the child of the one before it; the header, which comes first, has none."""
     chain: list[dict[str, object]] = []
     parent: str | None = None
     for record in records:
@@ -202,8 +186,8 @@ def link_records(
             chain.append(dict(record))
             continue
         id = os.urandom(4).hex()
-        chain.append({"type": record["type"], "id": id, "parentId": parent, "timestamp": timestamp})
-        chain[-1].update(record)
+        place = {"type": record["type"], "id": id, "parentId": parent, "timestamp": timestamp}
+        chain.append(place | dict(record))
         parent = id
     return chain
 
@@ -222,13 +206,24 @@ def plan_session(
     sent at once, and fits.
     """
     id, timestamp = create_id(), format_now()
-    path = str(folder / build_file_name(id, timestamp))
-    goal = replace(request, brief=_build_goal(request))
-    plan = plan_with_brief("", "", goal, ready=ready, argument=build_argument)
+    path, handoff = str(folder / build_file_name(id, timestamp)), request.handoff
+    skill, goal = handoff.draft.skill, handoff.goal.text
+    prompt = replace(request, brief=f"/skill:{skill} {goal}" if skill else goal)
+    plan = plan_with_brief("", "", prompt, ready=ready, argument=build_argument)
+    origin = handoff.predecessor
+    parent = origin.path if origin.harness in ("pi", "omp") else ""
+    predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
+    details = {"handoff": handoff.id, "predecessor": predecessor}
+    records: list[Mapping[str, object]] = [build_header(id, request.cwd, timestamp, parent)]
+    if not omp:
+        name = cut_text(" ".join(goal.split()), 60)
+        records.append({"type": "session_info", "name": name})
+    records.append(build_handoff_message(request.context, details, "agent" if omp else ""))
+    content = dump_records(link_records(records, timestamp))
     return replace(
         plan,
         argv=(*argv, path, *plan.argv[1:]),
-        files=(PlannedFile(path=path, content=_build_session(request, id, timestamp, omp)),),
+        files=(PlannedFile(path, content),),
         thread_path=path,
         thread_id=id,
         note=plan.note if request.send else _NOTE,
@@ -236,28 +231,5 @@ def plan_session(
 
 
 def build_argument(prompt: str) -> tuple[str, ...]:
-    """Return a prompt as an argument.
-
-    A blank goes before one that would look like an option or a file.
-    """
+    """Return a prompt as an argument, behind a blank where it looks like an option or a file."""
     return (f" {prompt}" if prompt[0] in "-@" else prompt,)
-
-
-def _build_goal(request: LaunchRequest) -> str:
-    skill = request.handoff.draft.skill
-    goal = request.handoff.goal.text
-    return f"/skill:{skill} {goal}" if skill else goal
-
-
-def _build_session(request: LaunchRequest, id: str, timestamp: str, omp: bool) -> str:
-    handoff = request.handoff
-    origin = handoff.predecessor
-    parent = origin.path if origin.harness in ("pi", "omp") else ""
-    predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
-    details = {"handoff": handoff.id, "predecessor": predecessor}
-    name = cut_text(" ".join(handoff.goal.text.split()), 60)
-    records: list[Mapping[str, object]] = [build_header(id, request.cwd, timestamp, parent)]
-    if not omp:
-        records.append({"type": "session_info", "name": name})
-    records.append(build_handoff_message(request.context, details, "agent" if omp else ""))
-    return dump_records(link_records(records, timestamp))

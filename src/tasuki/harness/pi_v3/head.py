@@ -37,10 +37,7 @@ _SETTINGS = msgspec.json.Decoder(_PiSettings)
 
 
 def build_folder_name(cwd: str) -> str:
-    """Return the folder name of a working directory: `--home-me-proj--`.
-
-    Symbolic links are not resolved.
-    """
+    """Return the folder name of a working directory, links not resolved: `--home-me-proj--`."""
     path = os.path.abspath(cwd).removeprefix("/")
     return f"--{re.sub(r'[/:]', '-', path)}--"
 

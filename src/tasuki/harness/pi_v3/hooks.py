@@ -7,38 +7,9 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from tasuki.harness.integration import (
-    COMPACTION_FILE_MARK,
-    COMPACTION_PURPOSE,
-    SKILL,
-    Addition,
-    HarnessIntegration,
-    HookAnswer,
-    HookCall,
-    OwnFile,
-    build_tools_entries,
-    build_tools_server,
-    copy_asset,
-    find_rejected_json,
-    format_plugin_answer,
-    get_text,
-    parse_percent,
-    parse_tokens,
-    read_script,
-    read_setting,
-)
+from tasuki.harness import integration, protocol
 from tasuki.harness.pi_v3.format import LINE, PiMessage, build_argument, extract_text
 from tasuki.harness.plans import CUT_OFF, FLEET_MARK, BaseControl
-from tasuki.harness.protocol import (
-    AgentEvent,
-    AskAnswer,
-    AskRequest,
-    EventKind,
-    HookReply,
-    ScreenField,
-    Screenshot,
-    ScreenState,
-)
 from tasuki.harness.questions import ScreenQuestion
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder
 from tasuki.harness.typed_text import SURE_ROWS, read_rows
@@ -50,7 +21,7 @@ EXTENSION = "tasuki-handoff.ts"
 FLEET_EXTENSION = "tasuki-fleet.ts"
 COMPACTION_EXTENSION = "tasuki-compaction.ts"
 ASSETS = Path(__file__).with_name("assets")
-KINDS = frozenset(get_args(EventKind)) - {"child_started", "child_ended", "context"}
+KINDS = frozenset(get_args(protocol.EventKind)) - {"child_started", "child_ended", "context"}
 WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
 """The member of the payload that holds an event's words."""
 SOURCED = frozenset({"started", "compacting", "compacted"})
@@ -68,7 +39,7 @@ _TITLE = compile_pattern(r"π ([\u2800-\u28ff]|>)")
 """The title of oh-my-pi: `π ⠼ title` while it works, else `π > title`."""
 
 
-class PiIntegration(HarnessIntegration):
+class PiIntegration(integration.HarnessIntegration):
     """A command whose handoff is reviewed in the program's own editor, for pi or omp.
 
     `home` is the program's agent folder, `name` that of the command.
@@ -86,20 +57,24 @@ class PiIntegration(HarnessIntegration):
         self.command = f"/{name} GOAL"
         self.notes = notes
 
-    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[integration.Addition, ...]:
         extension = str(self.home / "extensions" / EXTENSION)
         purpose = (
             f"an extension: the command /{self.name}, and a suggestion when the context fills up"
         )
-        skill = "skills/handing-off/SKILL.md"
-        server = {**build_tools_server(tasuki), "exposure": "direct"}
+        skill, config = "skills/handing-off/SKILL.md", str(self.home / "mcp.json")
+        server = {**integration.build_tools_server(tasuki), "exposure": "direct"}
         return (
-            OwnFile(extension, build_extension(self.harness, self.name, tasuki), purpose),
-            copy_asset(self.home, skill, PACKAGE / skill, SKILL),
-            *build_tools_entries(str(self.home / "mcp.json"), ("mcpServers",), server),
+            integration.OwnFile(
+                extension, build_extension(self.harness, self.name, tasuki), purpose
+            ),
+            integration.copy_asset(self.home, skill, PACKAGE / skill, integration.SKILL),
+            *integration.build_tools_entries(config, ("mcpServers",), server),
         )
 
-    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+    def list_compaction_additions(
+        self, tasuki: tuple[str, ...]
+    ) -> tuple[integration.Addition, ...]:
         path = str(self.home / "extensions" / COMPACTION_EXTENSION)
         constants: dict[str, tuple[object, object]] = {
             "TASUKI: string[]": (["tasuki"], list(tasuki)),
@@ -107,44 +82,45 @@ class PiIntegration(HarnessIntegration):
             "REPLACES: boolean": (True, self.asks_before_compaction()),
             "WAITS: boolean": (True, self.waits_after_compaction),
         }
-        content = read_script(ASSETS / COMPACTION_EXTENSION, constants)
-        return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_FILE_MARK),)
+        content = integration.read_script(ASSETS / COMPACTION_EXTENSION, constants)
+        purpose, mark = integration.COMPACTION_PURPOSE, integration.COMPACTION_FILE_MARK
+        return (integration.OwnFile(path, content, purpose, mark),)
 
     def asks_before_compaction(self) -> bool:
         """Return whether the extension takes part before a compaction, too."""
         return True
 
-    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> integration.HookCall | None:
         """Parse the end of a turn or a compaction; the extension itself creates the handoff."""
         event = payload.get("event")
-        call = HookCall(
+        call = integration.HookCall(
             "turn",
-            get_text(payload, "path"),
-            get_text(payload, "thread"),
-            get_text(payload, "cwd"),
-            used=parse_percent(payload.get("used")),
+            integration.get_text(payload, "path"),
+            integration.get_text(payload, "thread"),
+            integration.get_text(payload, "cwd"),
+            used=integration.parse_percent(payload.get("used")),
         )
         if event == "compacting":
-            words = get_text(payload, "instructions")
+            words = integration.get_text(payload, "instructions")
             return structs.replace(call, kind="compacting", text=words, can_replace=True)
         if event == "compacted":
             return structs.replace(call, kind="compacted", is_recorded=True)
         return call if event == "turn" else None
 
-    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        return format_plugin_answer(call, answer)
+    def format_answer(self, call: integration.HookCall, answer: integration.HookAnswer) -> str:
+        return integration.format_plugin_answer(call, answer)
 
     def find_obstacles(self, cwd: Path = Path()) -> tuple[str, ...]:
         path = self.home / "settings.json"
-        listed = read_setting(path, "extensions")
-        names = (
-            [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
-        )
+        listed = integration.read_setting(path, "extensions")
+        names = map(str, listed) if isinstance(listed, list) else ()
         if any(name.startswith(("-", "!")) and EXTENSION in name for name in names):
             return (f'The extension is switched off. Remove it from "extensions" in {path}.',)
         if self.harness != "pi":
             return ()
-        return find_rejected_json(self.home / "mcp.json", "pi skips the whole of", ("mark",))
+        return integration.find_rejected_json(
+            self.home / "mcp.json", "pi skips the whole of", ("mark",)
+        )
 
 
 def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:
@@ -154,7 +130,7 @@ def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:
         "HARNESS: string": ("pi", harness),
         "COMMAND: string": ("handoff", command),
     }
-    return read_script(PACKAGE / "extensions" / EXTENSION, constants)
+    return integration.read_script(PACKAGE / "extensions" / EXTENSION, constants)
 
 
 class OmpIntegration(PiIntegration):
@@ -173,10 +149,7 @@ class OmpIntegration(PiIntegration):
 
 
 class PiControl(BaseControl):
-    """Agents of pi; the extension is in `home`, the folder of its settings.
-
-    They ask for no permissions, so there are none to give.
-    """
+    """Agents of pi, which ask for no permissions; the extension is in `home`, the settings folder."""
 
     exit_text = "/quit"
     enter_gap = 0.3
@@ -190,7 +163,7 @@ class PiControl(BaseControl):
         super().__init__(program, ready, build_argument)
         self.home = home
 
-    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+    def list_additions(self, hook: str) -> tuple[integration.Addition, ...]:
         path = str(self.home / "extensions" / FLEET_EXTENSION)
         purpose = "an extension that tells tasuki's server what the agent does"
         constants: dict[str, tuple[object, object]] = {
@@ -198,36 +171,35 @@ class PiControl(BaseControl):
             "HARNESS: string": ("pi", self.program),
             "SETTLES: boolean": (True, self.settles),
         }
-        return (
-            OwnFile(path, read_script(ASSETS / FLEET_EXTENSION, constants), purpose, FLEET_MARK),
-        )
+        content = integration.read_script(ASSETS / FLEET_EXTENSION, constants)
+        return (integration.OwnFile(path, content, purpose, FLEET_MARK),)
 
-    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
-        kind, session = get_text(payload, "event"), get_text(payload, "session")
+    def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
+        kind, session = (integration.get_text(payload, name) for name in ("event", "session"))
         if kind not in KINDS or not session:
             return None
-        return AgentEvent(
+        return protocol.AgentEvent(
             kind,  # type: ignore[arg-type]
             session,
-            path=get_text(payload, "path"),
-            cwd=get_text(payload, "cwd"),
-            model=get_text(payload, "model"),
-            text=get_text(payload, WORDS.get(kind, "")),
-            turn=get_text(payload, "turn"),
-            source=get_text(payload, "reason") if kind in SOURCED else "",
-            previous=get_text(payload, "previous"),
+            path=integration.get_text(payload, "path"),
+            cwd=integration.get_text(payload, "cwd"),
+            model=integration.get_text(payload, "model"),
+            text=integration.get_text(payload, WORDS.get(kind, "")),
+            turn=integration.get_text(payload, "turn"),
+            source=integration.get_text(payload, "reason") if kind in SOURCED else "",
+            previous=integration.get_text(payload, "previous"),
             interrupted=kind == "idle" and payload.get("aborted") is True,
-            error=get_text(payload, "error") if kind == "idle" else "",
-            used=parse_percent(payload.get("used")),
-            tokens=parse_tokens(payload.get("tokens")),
-            window=parse_tokens(payload.get("window")) or None,
+            error=integration.get_text(payload, "error") if kind == "idle" else "",
+            used=integration.parse_percent(payload.get("used")),
+            tokens=integration.parse_tokens(payload.get("tokens")),
+            window=integration.parse_tokens(payload.get("window")) or None,
         )
 
-    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+    def format_reply(self, event: protocol.AgentEvent, reply: protocol.HookReply) -> str:
         """Return the text itself: the extension shows it to the model with the first prompt."""
         return reply.context if event.kind == "started" else ""
 
-    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+    def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
         """Read the state from the screen.
 
         Without the screen, the end of work that no event reports cannot be known.
@@ -235,23 +207,27 @@ class PiControl(BaseControl):
         lines = screenshot.text.rstrip().splitlines()
         top, bottom = _find_box(lines)
         if not bottom:
-            return ScreenState("unknown")
+            return protocol.ScreenState("unknown")
         if any(map(_DIALOG.search, lines[top + 1 : bottom])):
-            return ScreenState("waiting")
+            return protocol.ScreenState("waiting")
         is_cut = any(_CUT.match(lines[number]) for number in (top, bottom))
         words = read_rows(screenshot, top + 1, bottom, 0)
-        return ScreenState("busy" if _WORKS.match(lines[top]) else "ready", words, not is_cut)
+        return protocol.ScreenState(
+            "busy" if _WORKS.match(lines[top]) else "ready", words, not is_cut
+        )
 
-    def read_field(self, screenshot: Screenshot) -> ScreenField | None:
+    def read_field(self, screenshot: protocol.Screenshot) -> protocol.ScreenField | None:
         """Read the words in a dialog of an extension: one line, which shows the end of a long text."""
         lines = screenshot.text.rstrip().splitlines()
         top, bottom = _find_box(lines)
         fields = [line[2:].rstrip() for line in lines[top + 1 : bottom] if line.startswith("> ")]
         if not fields:
             return None
-        return ScreenField("", fields[-1], len(fields[-1]) + MARGIN < len(lines[top].rstrip()))
+        return protocol.ScreenField(
+            "", fields[-1], len(fields[-1]) + MARGIN < len(lines[top].rstrip())
+        )
 
-    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+    def read_question(self, screenshot: protocol.Screenshot) -> ScreenQuestion | None:
         """Read what a dialog of an extension asks; only one for words can be answered from here."""
         lines = screenshot.text.rstrip().splitlines()
         top, bottom = _find_box(lines)
@@ -269,20 +245,22 @@ class OmpControl(PiControl):
     code_signs = "!$"
     settles = False
 
-    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+    def read_screen(self, screenshot: protocol.Screenshot) -> protocol.ScreenState:
         """Read the state from the title of its pane; the input follows the last `╰─`."""
         match = _TITLE.match(screenshot.title)
         if not match:
-            return ScreenState("unknown")
+            return protocol.ScreenState("unknown")
         state: Literal["ready", "busy"] = "ready" if match[1] == ">" else "busy"
         lines = screenshot.text.rstrip().splitlines()
         starts = [number for number, line in enumerate(lines) if line[:3].rstrip() == "╰─"]
         if not starts:
-            return ScreenState(state, asks_about_paste="│ Esc to paste inline" in screenshot.text)
+            return protocol.ScreenState(
+                state, asks_about_paste="│ Esc to paste inline" in screenshot.text
+            )
         below = range(starts[-1] + 1, len(lines))
         end = next((number for number in below if not lines[number].startswith("   ")), len(lines))
         words = read_rows(screenshot, starts[-1], end, 3)
-        return ScreenState(state, words, end - starts[-1] <= SURE_ROWS)
+        return protocol.ScreenState(state, words, end - starts[-1] <= SURE_ROWS)
 
 
 def _find_box(lines: Sequence[str]) -> tuple[int, int]:
@@ -302,16 +280,16 @@ class _PiAnswerCost(Struct):
 _COST = msgspec.json.Decoder(_PiAnswerCost)
 
 
-def parse_answer(request: AskRequest) -> AskAnswer:
+def parse_answer(request: protocol.AskRequest) -> protocol.AskAnswer:
     """Parse the last message after the question, from the record in the scratch folder."""
     messages = _list_answers(request)
     if not messages:
-        return AskAnswer()
+        return protocol.AskAnswer()
     last = messages[-1]
     error = _find_error(last)
     usages = [message.usage for message in messages if message.usage]
     price = sum(cost.total for cost in decode_lines((bytes(u.cost) for u in usages), _COST))
-    return AskAnswer(
+    return protocol.AskAnswer(
         text="" if error else extract_text(last.content),
         model=last.model,
         input_tokens=sum(u.input + u.cacheRead + u.cacheWrite for u in usages),
@@ -322,11 +300,8 @@ def parse_answer(request: AskRequest) -> AskAnswer:
     )
 
 
-def _list_answers(request: AskRequest) -> list[PiMessage]:
-    """List the agent's messages after the question.
-
-    The list is empty where the record does not hold the question.
-    """
+def _list_answers(request: protocol.AskRequest) -> list[PiMessage]:
+    """List the agent's messages after the question; empty where the record does not hold it."""
     question = request.question.strip()
     answers: list[PiMessage] = []
     has_question = False

@@ -9,21 +9,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness.pi_v3.format import (
-    LAST_SKILL,
-    LINE,
-    PiBlock,
-    PiLine,
-    PiMessage,
-    build_model_name,
-    count_context_tokens,
-    extract_text,
-    parse_shell_result,
-)
+from tasuki.harness.pi_v3 import format as record
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog, build_user_command
-from tasuki.harness.tool_table.tools import build_tool_call, list_todos, read_input
+from tasuki.harness.tool_table.tools import list_todos, read_input
 from tasuki.model import Notice, Thread, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -34,6 +24,13 @@ SKIPPED = frozenset({
 """Line types that do not concern the conversation."""
 _SKILL = compile_pattern(r"\A/skill:([\w.:-]+)")
 _SKILL_BLOCK = compile_pattern(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
+_SETTINGS: dict[str, tuple[str, Callable[[record.PiLine, str], str]]] = {
+    "model_change": ("model", lambda line, old: record.build_model_name(line) or old),
+    "thinking_level_change": ("thinking", lambda line, _: line.thinkingLevel or ""),
+    "session_info": ("name", lambda line, _: line.name or ""),
+    "title_change": ("name", lambda line, old: line.title or old),
+}
+"""What lines change for the whole thread: which attribute, and its value by the line and the old one."""
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
 
 
@@ -49,7 +46,7 @@ class _PiTree:
         self.index: dict[str, int] = {}
         self.leaf = -1
 
-    def add_line(self, line: PiLine) -> int:
+    def add_line(self, line: record.PiLine) -> int:
         node = len(self.parents)
         if not line.id:
             parent = node - 1
@@ -80,35 +77,31 @@ class PiReader(ThreadReader):
         super().__init__(ThreadLines(path, follows=follows), CallLog(choose_keep_limit(path)))
         self.harness = harness
         self.tree = _PiTree()
-        self.header: PiLine | None = None
+        self.header: record.PiLine | None = None
         self.removed: set[int] = set()
         self.numbered: list[int] = []
         """Node of each line of the file, for the indexes that old compactions hold."""
         self.noted: list[tuple[int, Notice]] = []
         """All notices, each with its line in the tree."""
         self.skills: list[tuple[int, str]] = []
-        self.handlers: dict[str, Callable[[PiLine], None]] = {
+        self.handlers: dict[str, Callable[[record.PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,
             "custom_message": self._on_custom_message,
             "compaction": self._on_compaction,
             "branch_summary": self._on_branch_summary,
-            "model_change": self._on_model_change,
-            "thinking_level_change": self._on_thinking_level_change,
-            "session_info": self._on_session_info,
-            "title_change": self._on_title_change,
             "context_edit": self._on_context_edit,
         }
 
     def read(self) -> Thread:
         decode, lines = self.lines.decode, self.lines
         for offset, raw in lines:
-            if (line := decode(LINE, raw)) is not None:
+            if (line := decode(record.LINE, raw)) is not None:
                 self.offset = offset
                 self._take_line(line)
         return self._build_thread()
 
-    def _take_line(self, line: PiLine) -> None:
+    def _take_line(self, line: record.PiLine) -> None:
         kind, self.id, self.at = line.type, line.id, line.timestamp
         if kind == "title":
             self.name = line.title or ""
@@ -123,18 +116,21 @@ class PiReader(ThreadReader):
         self.node = self.tree.add_line(line)
         self.numbered.append(self.node)
         self.updated = line.timestamp or self.updated
-        if (handler := self.handlers.get(kind)) is not None:
+        if setting := _SETTINGS.get(kind):
+            name, choose = setting
+            setattr(self, name, choose(line, getattr(self, name)))
+        elif (handler := self.handlers.get(kind)) is not None:
             handler(line)
         elif kind not in SKIPPED:
             self.lines.count_unknown(kind, has_words=line.message or line.content)
 
-    def _read_header(self, line: PiLine) -> None:
+    def _read_header(self, line: record.PiLine) -> None:
         self.header = line
         self.numbered.append(-1)
         self.updated = line.timestamp
         self.name = self.name or line.title or ""
         self.thinking = line.thinkingLevel or ""
-        self.model = build_model_name(line)
+        self.model = record.build_model_name(line)
 
     def add_notice(self, kind: NoticeKind, text: str) -> None:
         super().add_notice(kind, text)
@@ -142,19 +138,16 @@ class PiReader(ThreadReader):
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_custom(self, line: PiLine) -> None:
-        """Read what an extension remembers.
-
-        The skill that was used last has the name that the seed gives it.
-        """
-        if line.customType != LAST_SKILL:
+    def _on_custom(self, line: record.PiLine) -> None:
+        """Read what an extension remembers: the skill that was used last, by the seed's name for it."""
+        if line.customType != record.LAST_SKILL:
             return
         with suppress(*UNDECODABLE):
             skill = msgspec.json.decode(line.data, type=_PiLastSkill).skill
             if skill and skill not in [name for _, name in self.skills[-1:]]:
                 self.skills.append((self.node, skill))
 
-    def _on_message(self, line: PiLine) -> None:
+    def _on_message(self, line: record.PiLine) -> None:
         message = line.message
         if message is None:
             return
@@ -164,13 +157,19 @@ class PiReader(ThreadReader):
         if message.role in ("user", "assistant"):
             self.log.settle("unknown")
         if message.role == "user":
-            self._add_user_text(extract_text(message.content), message.attribution == "agent")
+            self._add_user_text(
+                record.extract_text(message.content), message.attribution == "agent"
+            )
         elif message.role == "assistant":
             self._on_assistant(line, message)
         elif message.role == "bashExecution":
-            self._add_user_command(line, message)
+            ended: ToolStatus = "aborted" if message.cancelled else "ok"
+            command, output = message.command, message.output
+            keep, code = self.log.keep, message.exitCode
+            call = build_user_command(line.id, command, output, keep, code, ended)
+            self.add_entry("tool", origin="command", tool=call)
         elif message.role in ("developer", "hookMessage", "custom"):
-            self.add_notice("context", extract_text(message.content))
+            self.add_notice("context", record.extract_text(message.content))
 
     def _add_user_text(self, text: str, by_agent: bool = False) -> None:
         text = text.strip()
@@ -183,21 +182,21 @@ class PiReader(ThreadReader):
         origin, text = self.lines.gate.judge(text, "program" if by_agent else "")
         self.add_entry("user", text, origin)
 
-    def _on_assistant(self, line: PiLine, message: PiMessage) -> None:
+    def _on_assistant(self, line: record.PiLine, message: record.PiMessage) -> None:
         content = message.content
         if isinstance(content, str):
-            content = [PiBlock(type="text", text=content)]
+            content = [record.PiBlock(type="text", text=content)]
         for block in content or ():
             if block.type == "text" and block.text.strip():
                 self.add_entry("assistant", block.text)
             elif block.type == "toolCall":
-                self._add_call(block)
+                self.add_call(block.id, block.name, read_input(block.arguments))
         if message.model:
             self.model = (
                 f"{message.provider}/{message.model}" if message.provider else message.model
             )
         if message.usage and message.usage.input + message.usage.output:
-            self.context_tokens = count_context_tokens(message.usage)
+            self.context_tokens = record.count_context_tokens(message.usage)
         if message.stopReason == "aborted":
             self.log.settle("aborted")
             self.add_notice("interrupted", message.errorMessage or "")
@@ -207,41 +206,29 @@ class PiReader(ThreadReader):
             self.add_notice("error", text)
             self.failure.note_error(text, line.timestamp, len(self.entries))
 
-    def _add_call(self, block: PiBlock) -> None:
-        given = read_input(block.arguments)
-        call = build_tool_call(block.id, block.name, given)
-        self.log.add(self.add_entry("tool", tool=call), given)
-
-    def _add_result(self, message: PiMessage) -> None:
+    def _add_result(self, message: record.PiMessage) -> None:
         entry = self.log.calls.get(message.toolCallId)
         if entry is None or (call := entry.tool) is None:
             self.lines.count_unknown("toolResult without a call")
             return
-        output, code = extract_text(message.content), None
+        output, code = record.extract_text(message.content), None
         status: ToolStatus = "error" if message.isError else "ok"
         if message.isError and output.rstrip().endswith(_ABORTED):
             status = "aborted"
         elif call.kind == "shell":
-            output, code = parse_shell_result(output, message.isError)
+            output, code = record.parse_shell_result(output, message.isError)
         self.log.finish(call, output, status, code)
         if call.kind == "todo":
             put(call, "todos", list_todos(read_input(message.details)) or call.todos)
 
-    def _add_user_command(self, line: PiLine, message: PiMessage) -> None:
-        status: ToolStatus = "aborted" if message.cancelled else "ok"
-        call = build_user_command(
-            line.id, message.command, message.output, self.log.keep, message.exitCode, status
-        )
-        self.add_entry("tool", origin="command", tool=call)
-
-    def _on_custom_message(self, line: PiLine) -> None:
-        text = extract_text(line.content)
+    def _on_custom_message(self, line: record.PiLine) -> None:
+        text = record.extract_text(line.content)
         if line.customType == "handoff":
             self.add_entry("user", text, "handoff")
         else:
             self.add_notice("context", f"{line.customType}: {text}")
 
-    def _on_compaction(self, line: PiLine) -> None:
+    def _on_compaction(self, line: record.PiLine) -> None:
         kept_node = self.tree.index.get(line.firstKeptEntryId or "", -1)
         kept_index = line.firstKeptEntryIndex
         if kept_index is not None and 0 <= kept_index < len(self.numbered):
@@ -250,23 +237,11 @@ class PiReader(ThreadReader):
         first = next(refs, 0) if kept_node >= 0 else 0
         put(self.add_entry("compaction", line.summary or "", "harness"), "kept_from", first)
 
-    def _on_branch_summary(self, line: PiLine) -> None:
+    def _on_branch_summary(self, line: record.PiLine) -> None:
         notice = Notice(after=len(self.entries), kind="context", text=line.summary or "")
         self.noted.append((self.node, notice))
 
-    def _on_model_change(self, line: PiLine) -> None:
-        self.model = build_model_name(line) or self.model
-
-    def _on_thinking_level_change(self, line: PiLine) -> None:
-        self.thinking = line.thinkingLevel or ""
-
-    def _on_session_info(self, line: PiLine) -> None:
-        self.name = line.name or ""
-
-    def _on_title_change(self, line: PiLine) -> None:
-        self.name = line.title or self.name
-
-    def _on_context_edit(self, line: PiLine) -> None:
+    def _on_context_edit(self, line: record.PiLine) -> None:
         target = self.tree.index.get(line.targetId, -1)
         if bytes(line.replacement) == b"null" and target >= 0:
             self.removed.add(target)
@@ -278,14 +253,11 @@ class PiReader(ThreadReader):
         if header is None or not header.id:  # It is lost; the name of the file holds the id.
             if not self.entries:
                 raise self.lines.build_error("header of a pi session", "pi session")
-            header = PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
+            header = record.PiLine("session", id=self.path.stem.rpartition("_")[2], cwd="")
             self.lines.notes.append("the header of the session is missing, and with it the folder")
         active = self.tree.find_branch()
-        self.left = {
-            index
-            for index, node in enumerate(self.entry_nodes)
-            if not active[node] or node in self.removed
-        }
+        gone = (not active[node] or node in self.removed for node in self.entry_nodes)
+        self.left = {index for index, is_gone in enumerate(gone) if is_gone}
         self.notices = [notice for node, notice in self.noted if node < 0 or active[node]]
         return self.build_thread(
             header.id,

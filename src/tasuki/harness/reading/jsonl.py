@@ -9,7 +9,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -193,9 +193,7 @@ class ThreadLines:
                 self.broken = [b for b in self.broken if b.line not in begun]
         else:
             begun, found = range(self.number, self.number), split_records(line)
-        if found.records == [
-            line.strip() + b"\n"
-        ]:  # A whole record, of another kind than expected.
+        if found.records == [line.strip() + b"\n"]:  # It is whole, and of another kind.
             self.note_broken(reason)
             return
         self._recovered.extend(found.records)
@@ -243,11 +241,9 @@ class ThreadLines:
         ]
         if self._broken_count > MAX_BROKEN:
             notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
-        if self._repaired:
+        if count := len(self._repaired):
             numbers = ", ".join(map(str, self._repaired[:6]))
-            notes.append(
-                f"{len(self._repaired)} damaged line(s) repaired, nothing is lost: {numbers}"
-            )
+            notes.append(f"{count} damaged line(s) repaired, nothing is lost: {numbers}")
         return ReadReport(
             lines=self.number,
             bytes=self.bytes,
@@ -265,9 +261,7 @@ def _is_whole(line: bytes) -> bool:
 def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
     """Merge the reports of several files into one."""
     reports = list(reports)
-    unknown: Counter[str] = Counter()
-    for report in reports:
-        unknown.update(report.unknown)
+    unknown = sum((Counter(report.unknown) for report in reports), Counter())
     return ReadReport(
         lines=sum(r.lines for r in reports),
         bytes=sum(r.bytes for r in reports),
@@ -342,10 +336,7 @@ _SENTENCE_ENDS = compile_pattern(r"\n|(?<=[.!?])\s")
 
 
 def drop_torn_sentences(text: str) -> str:
-    """Remove the mark of `clip` from a text, and the sentences that the cut tore.
-
-    A text that was not cut is returned as it is.
-    """
+    """Remove the mark of `clip` from a text, and the sentences that the cut tore."""
     cut = _CLIPPED.search(text)
     if cut is None:
         return text
@@ -356,10 +347,7 @@ def drop_torn_sentences(text: str) -> str:
 
 
 def clip_far(text: str) -> str:
-    """Cut a text far from the end of a huge file, with a mark that is ASCII.
-
-    A single wider character doubles the memory of the whole text.
-    """
+    """Cut a text far from the end of a huge file; a mark that is not ASCII would double its memory."""
     return clip(text, KEEP_FAR, "...")
 
 
@@ -369,10 +357,7 @@ def choose_keep_limit(path: Path) -> int:
 
 
 def find_far_offset(path: Path) -> int:
-    """Return the byte offset up to which a huge file is far from its end.
-
-    It is 0 in files of ordinary size.
-    """
+    """Return the byte offset up to which a huge file is far from its end; 0 in files of ordinary size."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -381,18 +366,13 @@ def find_far_offset(path: Path) -> int:
 
 
 def decode_line(decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
-    """Decode a line without reporting problems, repaired if necessary.
-
-    Returns None if it is broken.
-    """
+    """Decode a line, repaired if necessary; None if it is broken. No problem is reported."""
     try:
         return decoder.decode(line)
     except UNDECODABLE:
-        pass
-    try:
-        return decoder.decode(repair_line(line))
-    except UNDECODABLE:
-        return None
+        with suppress(*UNDECODABLE):
+            return decoder.decode(repair_line(line))
+    return None
 
 
 def split_output(output: str) -> list[bytes]:
@@ -435,10 +415,7 @@ def note_unread(sentence: str) -> None:
 
 
 def scan_folder(folder: str | Path) -> list[os.DirEntry[str]]:
-    """List the entries of a folder.
-
-    The list is empty if the folder cannot be read, which `collect_unreadable` reports.
-    """
+    """List the entries of a folder; empty if it cannot be read, which `collect_unreadable` reports."""
     try:
         return list(os.scandir(folder))
     except OSError as error:
@@ -449,13 +426,9 @@ def scan_folder(folder: str | Path) -> list[os.DirEntry[str]]:
 def list_thread_files(entries: Iterable[os.DirEntry[str]]) -> Iterator[ThreadFile]:
     """Yield those files that exist and are not empty, as thread files."""
     for entry in entries:
-        try:
-            stat = entry.stat()
-        except OSError:
-            continue
-        if stat.st_size:
-            path = Path(entry.path)
-            yield ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
+        with suppress(OSError):
+            if (stat := entry.stat()).st_size:
+                yield ThreadFile(Path(entry.path), stat.st_mtime, stat.st_size)
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:

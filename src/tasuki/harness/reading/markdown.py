@@ -13,7 +13,6 @@ from tasuki.harness.tool_table.patches import parse_patch
 from tasuki.model import ChangeKind, FileChange
 from tasuki.patterns import compile_pattern
 
-_RAW_BYTES = compile_pattern("[\udc80-\udcff]")
 _FENCE = compile_pattern(r"\s*(`{3,}|~{3,})")
 _SEARCH = compile_pattern(r"<{5,9} SEARCH>?\s*\Z")
 _DIVIDER = compile_pattern(r"={5,9}\s*\Z")
@@ -50,7 +49,7 @@ def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     at = offset + size - len(raw)
     for line in raw.split(b"\n"):
-        lines.append(_decode_line(line.removesuffix(b"\r")))
+        lines.append(line.removesuffix(b"\r").decode("utf-8", "backslashreplace"))
         offsets.append(at)
         at += len(line) + 1
     if lines and not lines[-1]:
@@ -58,14 +57,6 @@ def parse_markdown(path: Path, raw: bytes, offset: int = 0) -> MarkdownText:
         offsets.pop()
     read.number = len(lines)
     return MarkdownText(lines, offsets, read)
-
-
-def _decode_line(line: bytes) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        text = line.decode("utf-8", "surrogateescape")
-        return _RAW_BYTES.sub(lambda m: f"\\x{ord(m[0]) - 0xDC00:02x}", text)
 
 
 def read_both_parts(path: Path, head: int, tail: int) -> tuple[bytes, bytes, int]:
@@ -123,10 +114,7 @@ def is_closing_fence(line: str, mark: str) -> bool:
 
 
 def parse_edits(text: str) -> list[FileChange]:
-    """Parse edits in the forms that aider asks for, in their order.
-
-    These are SEARCH/REPLACE, diffs and patches.
-    """
+    """Parse edits in the forms that aider asks for: SEARCH/REPLACE, diffs and patches."""
     if "*** Begin Patch" in text:
         return list(parse_patch(text[text.index("*** Begin Patch") :]))
     lines = text.split("\n")

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tasuki.harness.reading.jsonl import ThreadLines, mark_compacted
 from tasuki.harness.reading.turn_failures import FailureRecord
 from tasuki.harness.tool_table.calls import CallLog
+from tasuki.harness.tool_table.tools import ToolInput, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
@@ -58,6 +59,12 @@ class ThreadReader:
         self.entries.append(entry)
         self.entry_nodes.append(self.node)
         return entry
+
+    def add_call(self, id: str, name: str, given: ToolInput, **how: Any) -> ToolCall:
+        """Add a call, as `build_tool_call` takes it; its result is still to come."""
+        call = build_tool_call(id, name, given, **how)
+        self.log.add(self.add_entry("tool", tool=call), given)
+        return call
 
     def add_notice(self, kind: NoticeKind, text: str) -> None:
         """Add a notice behind the last entry."""

@@ -38,10 +38,7 @@ class OutputFile:
             os.close(self._file)
 
     def read_text(self, start: int, size: int) -> str:
-        """Read a JSON string between two bytes of the file.
-
-        Raises ThreadUnreadable where something else is there by now.
-        """
+        """Read a JSON string between two bytes. Raises ThreadUnreadable where something else is there by now."""
         with explain_errors(self.path):
             raw = os.pread(self._file, size, start)
         if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
@@ -80,10 +77,7 @@ class UnreadToolCall(ToolCall, frozen=True, gc=False):
             put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
 
     def leave_output(self, start: int, size: int, *, is_far: bool) -> None:
-        """Note where the output is in the file, in place of any other.
-
-        One number takes half the memory of three.
-        """
+        """Note where the output is in the file. One number takes half the memory of three."""
         _OUTPUT.__set__(self, "")
         _OUTPUT_SIZE.__set__(self, 0)
         _PLACE.__set__(self, start << (_SIZE_BITS + 1) | (_FAR if is_far else 0) | size)
@@ -117,12 +111,9 @@ def read_both(path: Path, most: int = 4 << 20) -> str:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), most, 0)
-            data += (
-                os.pread(file.fileno(), min(most, size - most), max(most, size - most))
-                if size > most
-                else b""
-            )
+            data = file.read(most)
+            file.seek(max(most, size - most))
+            data += file.read(most)
     except OSError:
         return ""
     return data.decode("utf-8", "replace")

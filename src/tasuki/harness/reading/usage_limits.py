@@ -133,11 +133,12 @@ def _find_reset(
     """Find the time of a reset; None where there is none, or where a clock must be wrong."""
     if moment is None or not EARLIEST < moment < time.time() + MOST_SKEW_SECONDS:
         return None
+    seconds = _get_number(body.get("resets_in_seconds"))
     try:
         found = (
             _get_number(told)
             or _get_number(body.get("resets_at"))
-            or _add(moment, _get_number(body.get("resets_in_seconds")))
+            or (seconds and moment + seconds)
             or _read_reset(text, moment)
         )
     except (ValueError, OverflowError, OSError):
@@ -148,10 +149,6 @@ def _find_reset(
 def _get_number(value: object) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e11 else None  # type: ignore[operator, arg-type]
-
-
-def _add(moment: float, seconds: float | None) -> float | None:
-    return moment + seconds if seconds else None
 
 
 def _read_reset(text: str, moment: float) -> float | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.plans import ReadOnlyHarness
-from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.protocol import HarnessFacts, ThreadFile
 from tasuki.harness.reading import markdown
 from tasuki.harness.reading.heads import build_head
 from tasuki.harness.reading.jsonl import list_thread_files, scan_folder
@@ -36,6 +36,7 @@ class SpecStory(ReadOnlyHarness):
     name = "specstory"
     title = "SpecStory"
     program = ""
+    facts = HarnessFacts(shows_edits_as_text=True)
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         """Yield histories of a folder, or of one above it; of the current folder by default."""

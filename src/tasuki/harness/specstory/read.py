@@ -40,8 +40,6 @@ _SPEAKERS: dict[str, Speaker] = {"User": "user", "Assistant": "agent", "Agent": 
 
 
 class _SpeakerTurn(Struct):
-    """The speaker of a turn, and its time."""
-
     speaker: Speaker = ""
     at: str = ""
     line: int = 0
@@ -139,9 +137,8 @@ class SpecStoryReader(ThreadReader):
             self.started = self.started or time
             self.updated = max(self.updated, time)
         at_time = time or (self.turn.at if speaker == "agent" else "")
-        return _SpeakerTurn(
-            speaker or "agent", at_time, at + 1, speaker is None or kind == "sidechain"
-        )
+        is_aside = speaker is None or kind == "sidechain"
+        return _SpeakerTurn(speaker or "agent", at_time, at + 1, is_aside)
 
     def _is_tool_start(self, at: int, in_code: bool) -> bool:
         match = self.turn.speaker == "agent" and _TOOL_USE.match(self.rows[at])
@@ -209,9 +206,8 @@ class SpecStoryReader(ThreadReader):
         if _CANCELLED.match(text):
             self.add_notice("interrupted", text)
         elif LEGACY.match(text):
-            self._add_call(
-                self.begun, build_legacy_call(text, f"L{self.begun + 1}", self.path_edited)
-            )
+            call = build_legacy_call(text, f"L{self.begun + 1}", self.path_edited)
+            self._add_call(self.begun, call)
         else:
             self._add_entry("assistant", self.begun, text)
 

@@ -186,15 +186,13 @@ def _find_output(block: _ToolBlock, kind: str, command: str) -> str:
 
 
 def _find_path(block: _ToolBlock) -> str:
-    path = tools.get_text(block.given, "path")
-    for text in () if path else (block.summary, block.body):
+    if path := tools.get_text(block.given, "path"):
+        return path
+    for text in (block.summary, block.body):
         if match := _NAMED.search(text) or _LINK.search(text):
             return match[1].strip().strip("`")
-    if not path and (match := _RESULT.search(block.body)):
-        return match[1] or match[2]
-    if not path and (match := _BARE.search(block.body)):
-        return match[1]
-    return path
+    match = _RESULT.search(block.body) or _BARE.search(block.body)
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def _build_changes(
@@ -209,9 +207,8 @@ def _build_changes(
         lines = (f.text.split("\n") for f in diffs)
         return tuple(markdown.parse_diff(path, some) for some in lines)
     old, new = tools.get_text(given, "old"), tools.get_text(given, "new")
-    whole = html.unescape(tools.get_text(given, "texteditcontent")) or tools.get_text(
-        given, "content"
-    )
+    edited = html.unescape(tools.get_text(given, "texteditcontent"))
+    whole = edited or tools.get_text(given, "content")
     if not (old or new):
         shown = [f.text for f in block.fences if f.language not in ("json", "text")]
         new = whole or (shown[0] if shown else "")

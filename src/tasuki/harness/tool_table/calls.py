@@ -9,16 +9,8 @@ from msgspec.structs import replace
 from tasuki.harness.reading.answers import OfferedQuestion
 from tasuki.harness.reading.jsonl import clip
 from tasuki.harness.reading.unread import add_output, put_output
+from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.results import find_status, is_worded, parse_result
-from tasuki.harness.tool_table.tools import (
-    ToolInput,
-    find_tool,
-    get_text,
-    is_own_tool,
-    list_nested_calls,
-    list_questions,
-    parse_todo_status,
-)
 from tasuki.model import Background, Entry, Todo, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import cut_text
@@ -96,9 +88,7 @@ class BackgroundLog:
         if item is None or item.kind == "agent":
             return
         printed = text[:20_000]
-        found = [
-            place.rstrip("/.,") for place in (*_WHERE.findall(printed), *_LOG.findall(printed))
-        ]
+        found = (place.rstrip("/.,") for p in (_WHERE, _LOG) for place in p.findall(printed))
         places = tuple(dict.fromkeys((*item.places, *found)))[:MOST_PLACES]
         self._items[item.id] = replace(item, places=places)
         if keep and (call := self._calls.get(item.id)):
@@ -154,16 +144,16 @@ class TaskList:
         self._calls: dict[str, str] = {}
         """That call, by the id that its result names."""
 
-    def update(self, call: ToolCall, given: ToolInput) -> tuple[Todo, ...] | None:
+    def update(self, call: ToolCall, given: tools.ToolInput) -> tuple[Todo, ...] | None:
         """Return the list after a call; that of the call itself where it states it whole."""
-        plain = find_tool(call.name).plain
+        plain = tools.find_tool(call.name).plain
         if plain not in ("taskcreate", "taskupdate"):
             return call.todos
-        subject, status = get_text(given, "subject"), get_text(given, "status")
+        subject, status = tools.get_text(given, "subject"), tools.get_text(given, "status")
         if plain == "taskcreate":
             self._tasks[call.id] = Todo(text=subject, status="pending")
-        elif task := self._tasks.get(key := self._find_key(get_text(given, "taskid", "id"))):
-            state = parse_todo_status(status) if status else task.status
+        elif task := self._tasks.get(key := self._find_key(tools.get_text(given, "taskid", "id"))):
+            state = tools.parse_todo_status(status) if status else task.status
             self._tasks[key] = Todo(text=subject or task.text, status=state)
         return tuple(self._tasks.values())
 
@@ -177,10 +167,12 @@ class TaskList:
         """Take the id of an added item from the result of its call, or the list that it prints."""
         if call.id in self._tasks and (named := _CREATED.match(output)):
             self._calls[named[1]] = call.id
-        elif find_tool(call.name).plain == "tasklist" and (found := _LISTED.findall(output)):
+        elif tools.find_tool(call.name).plain == "tasklist" and (found := _LISTED.findall(output)):
             found.sort(key=lambda item: (len(item[0]), item[0]))
             self._calls = {id: id for id, _, _ in found}
-            self._tasks = {id: Todo(text, parse_todo_status(state)) for id, state, text in found}
+            self._tasks = {
+                id: Todo(text, tools.parse_todo_status(state)) for id, state, text in found
+            }
             put(call, "todos", tuple(self._tasks.values()))
 
 
@@ -230,13 +222,13 @@ class CallLog:
         self._jobs: dict[str, str] = {}
         """The background jobs that calls ask about or end."""
 
-    def add(self, entry: Entry, given: ToolInput) -> None:
+    def add(self, entry: Entry, given: tools.ToolInput) -> None:
         """Add a call; its result is still to come."""
         if (call := entry.tool) is not None:
             self.calls[call.id], self.open[call.id] = entry, call
             self.note_call(call, given, entry.ref)
 
-    def note_call(self, call: ToolCall, given: ToolInput, ref: int) -> None:
+    def note_call(self, call: ToolCall, given: tools.ToolInput, ref: int) -> None:
         """Note what a call does beside the conversation."""
         kind = call.kind
         self.names[call.name] = None
@@ -245,17 +237,17 @@ class CallLog:
                 self._note_detached(call, ref)
         elif kind == "todo":
             put(call, "todos", self._tasks.update(call, given))
-        elif kind == "ask" and is_own_tool(call.name):
-            self.questions[call.id] = list_questions(given)
+        elif kind == "ask" and tools.is_own_tool(call.name):
+            self.questions[call.id] = tools.list_questions(given)
         elif kind == "skill" and call.detail:
             self.skills.append(call.detail)
-        elif kind == "agent" and find_tool(call.name).plain not in _CONTROLS_AGENT:
+        elif kind == "agent" and tools.find_tool(call.name).plain not in _CONTROLS_AGENT:
             self.background.record_start(call.id, "agent", call.detail or call.name, ref)
         elif kind == "background":
-            inner = list_nested_calls(find_tool(call.name), given)
+            inner = tools.list_nested_calls(tools.find_tool(call.name), given)
             given = inner[0][1] if len(inner) == 1 else given
             numbers = (str(given[f]) for f in _JOB_FIELDS if isinstance(given.get(f), int))
-            self._jobs[call.id] = get_text(given, *_JOB_FIELDS) or next(numbers, "")
+            self._jobs[call.id] = tools.get_text(given, *_JOB_FIELDS) or next(numbers, "")
 
     def _note_detached(self, call: ToolCall, ref: int) -> None:
         """Note a server that a shell leaves behind (`&`); whatever ends processes may end it."""
@@ -331,7 +323,7 @@ class CallLog:
             self._tasks.read_result(call, output)
         elif call.kind == "background" and call.status != "refused":
             job = self._jobs.get(call.id, "")
-            if not find_tool(call.name).plain.startswith(_STOPS):
+            if not tools.find_tool(call.name).plain.startswith(_STOPS):
                 self._read_job(call, job, output)
             elif call.status == "ok":
                 self.background.record_stop(job)

@@ -51,14 +51,10 @@ def parse_anchored_edits(patch: str) -> tuple[FileChange, ...]:
     """
     heads = list(_ANCHOR.finditer(patch))
     ends = [h.start() for h in heads[1:]] + [len(patch)] if heads else []
-    return tuple(
-        FileChange(
-            path=(head[1] or head[2]).strip(),
-            kind="edit",
-            new="\n".join(_ANCHORED.findall(patch[head.end() : end])),
-        )
-        for head, end in zip(heads, ends, strict=True)
-    )
+    bodies = (patch[h.end() : end] for h, end in zip(heads, ends, strict=True))
+    news = ("\n".join(_ANCHORED.findall(body)) for body in bodies)
+    paths = ((head[1] or head[2]).strip() for head in heads)
+    return tuple(FileChange(p, "edit", new=new) for p, new in zip(paths, news, strict=True))
 
 
 def is_patch(text: str) -> bool:

@@ -101,11 +101,8 @@ def parse_result(text: str) -> WordedResult:
     if match:
         return WordedResult(int(match[1]) if match[1] else None, output, match[2] or "")
     if output and text.startswith(_HEADED):
-        return (
-            parse_result(output.lstrip("\n"))
-            if output.lstrip().startswith("{")
-            else WordedResult(None, output)
-        )
+        is_json = output.lstrip().startswith("{")
+        return parse_result(output.lstrip("\n")) if is_json else WordedResult(None, output)
     session = _SESSION.search(text[-60:])
     return WordedResult(parse_exit_code(text), text, session[1] if session else "")
 

@@ -145,9 +145,9 @@ class AcpHandoff:
         if session.message:
             session.conversation.record_handoff(session.message)
         if session.recorded_thread and (path := await session.recorded_thread.write_all()):
-            return harnesses.get_harness("pi"), path
+            return harnesses.get_harness(harnesses.SESSION_FORMAT), path
         self._written_file = session.conversation.write_session_file(self._cwd)
-        return harnesses.get_harness("pi"), self._written_file
+        return harnesses.get_harness(harnesses.SESSION_FORMAT), self._written_file
 
     async def _run_turn(self, question: str) -> TurnEnded:
         """Run one turn in the old session, which only the proxy takes part in."""

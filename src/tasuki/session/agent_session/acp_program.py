@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -14,7 +15,6 @@ from msgspec import Struct
 
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.launch.processes import AGENT_VARIABLES
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 GRACE_SECONDS = 2.0
@@ -40,25 +40,14 @@ class AcpProgram(Struct, frozen=True):
         return self.harness or Path(self.command[0]).name
 
 
-ACP_PROGRAMS = {
-    program.harness: program
-    for program in (
-        AcpProgram(("gemini", "--acp"), "gemini", "@google/gemini-cli"),
-        AcpProgram(("opencode", "acp"), "opencode", "opencode-ai"),
-        AcpProgram(("omp", "acp"), "omp", "@oh-my-pi/pi-coding-agent"),
-        AcpProgram(("copilot", "--acp"), "copilot", "@github/copilot"),
-        AcpProgram(("claude-agent-acp",), "claude", "@agentclientprotocol/claude-agent-acp"),
-        AcpProgram(("codex-acp",), "codex", "@agentclientprotocol/codex-acp"),
-        AcpProgram(("pi-acp",), "pi", "pi-acp"),
-    )
-}
-_HARNESS_BY_PROGRAM = {program.command[0]: name for name, program in ACP_PROGRAMS.items()}
-_HARNESS_BY_PROGRAM |= {
-    "claude-code-acp": "claude",
-    "claude": "claude",
-    "codex": "codex",
-    "pi": "pi",
-}
+@cache
+def list_acp_programs() -> dict[str, AcpProgram]:
+    """List the programs of all harnesses that speak ACP, by the harness's name."""
+    found = [
+        (f.acp, name) for name in harnesses.list_names() if (f := harnesses.find_facts(name)).acp
+    ]
+    found.sort(key=lambda one: one[0].place)
+    return {name: AcpProgram(acp.command, name, acp.package) for acp, name in found}
 
 
 def find_acp_program(agent: str) -> AcpProgram:
@@ -71,11 +60,11 @@ def find_acp_program(agent: str) -> AcpProgram:
     except ValueError as error:
         raise UsageError(f"The command {agent!r} cannot be read: {error}.") from error
     if not words:
-        names = ", ".join(ACP_PROGRAMS)
+        names = ", ".join(list_acp_programs())
         raise UsageError(
             f'No agent named. Give a command or a name: --agent "gemini --acp" ({names})'
         )
-    program = ACP_PROGRAMS.get(agent.strip()) or _build_program(words)
+    program = list_acp_programs().get(agent.strip()) or _build_program(words)
     if not shutil.which(program.command[0]):
         if os.sep in program.command[0]:
             raise HarnessMissing(_describe_missing(program.command[0]))
@@ -96,10 +85,24 @@ def _describe_missing(path: str) -> str:
 
 
 def _build_program(words: list[str]) -> AcpProgram:
-    name = _HARNESS_BY_PROGRAM.get(Path(words[0]).name, "")
-    program = ACP_PROGRAMS.get(name)
+    name = _find_harness(Path(words[0]).name)
+    program = list_acp_programs().get(name)
     package = program.package if program and program.command[0] == words[0] else ""
     return AcpProgram(tuple(words), name, package)
+
+
+def _find_harness(program: str) -> str:
+    """Find the harness for which a program speaks; empty for none."""
+    for name in list_acp_programs():
+        acp = harnesses.find_facts(name).acp
+        own = (
+            (harnesses.get_harness(name).program, acp.command[0], *acp.other_programs)
+            if acp
+            else ()
+        )
+        if program in own:
+            return name
+    return ""
 
 
 def get_agent_title(name: str) -> str:
@@ -178,7 +181,8 @@ class AcpChild:
     @classmethod
     async def start(cls, program: AcpProgram, cwd: Path) -> "AcpChild":
         """Start an agent in a folder, with this process's own environment. Raises AgentFailed."""
-        environment = {k: v for k, v in os.environ.items() if k not in AGENT_VARIABLES}
+        withheld = harnesses.list_child_variables()
+        environment = {k: v for k, v in os.environ.items() if k not in withheld}
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the agent
         try:
             process = await asyncio.create_subprocess_exec(

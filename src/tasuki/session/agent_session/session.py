@@ -352,7 +352,7 @@ class AgentSession:
         own = self.backend.find_thread() if self._is_complete else None
         if own and contains_prompt(*own, self._find_newest_prompt()):
             return own
-        return harnesses.get_harness("pi"), self.manager.path
+        return harnesses.get_harness(harnesses.SESSION_FORMAT), self.manager.path
 
     def _find_newest_prompt(self) -> str:
         """Find what the user said last."""

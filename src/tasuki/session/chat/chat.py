@@ -18,7 +18,7 @@ from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.files import get_data_folder
 from tasuki.session.acp.process import run_in_thread
 from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
-from tasuki.session.agent_session.acp_program import ACP_PROGRAMS, AcpProgram, find_acp_program
+from tasuki.session.agent_session.acp_program import AcpProgram, find_acp_program, list_acp_programs
 from tasuki.session.agent_session.backend import PermissionRequest, SessionEvent, TurnEnded
 from tasuki.session.chat.controllers import (
     CommandController,
@@ -205,10 +205,10 @@ def choose_agent(agent: str | None, session: Path | None, cwd: Path) -> AcpProgr
     earlier_session = session or (Path(heads[0].path) if heads else None)
     if earlier_session is not None and (command := _find_agent_command(earlier_session)):
         return find_acp_program(command)
-    for name, program in ACP_PROGRAMS.items():
+    for name, program in list_acp_programs().items():
         if shutil.which(program.command[0]):
             return find_acp_program(name)
-    names = ", ".join(ACP_PROGRAMS)
+    names = ", ".join(list_acp_programs())
     raise UsageError(
         f'No agent that speaks ACP was found. Name one: --agent "gemini --acp", or one of {names}'
     )

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tasuki.errors import KeptCopyDamaged, ThreadUnreadable
 from tasuki.files import explain_error
-from tasuki.harness.parts import ThreadPart
+from tasuki.harness.optional import ThreadPart
 from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.model import ThreadHead
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tasuki.config.settings import Settings
 from tasuki.errors import TasukiError, ThreadNotFound
 from tasuki.files import create_private_folder, explain_error, replace_file
-from tasuki.harness.parts import find_file, list_parts
+from tasuki.harness.optional import find_file, list_parts
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.threads.catalog import read_head

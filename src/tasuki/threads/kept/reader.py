@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import KeptCopyDamaged, NotPossible, TasukiError, ThreadUnreadable
 from tasuki.harness import registry as harnesses
-from tasuki.harness.parts import find_file
+from tasuki.harness.optional import find_file
 from tasuki.harness.protocol import AskPlan, AskRequest, Harness, ThreadFile
 from tasuki.model import Thread, ThreadHead
 from tasuki.paths import is_same_folder

@@ -19,6 +19,7 @@ from tasuki.fleet.orders.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, PersonaLesson
+from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_text
 from tasuki.web.api import error_answers, forms
 from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
@@ -54,7 +55,7 @@ def show_personas(
     request: AnyRequest, fleet: TheFleet, retired: FromQuery[bool] = False
 ) -> PageResponse:
     """Show every persona, and the form that adds one."""
-    return _render_list(request, fleet, {"harness": "claude"}, retired=retired)
+    return _render_list(request, fleet, {"harness": harnesses.DEFAULT}, retired=retired)
 
 
 def _render_list(

@@ -83,7 +83,7 @@ def start_first_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) ->
         body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
         folder = read_folder(body.cwd)
         check_folder(folder)
-        check_hooks(fleet.data, body.harness or "claude")
+        check_hooks(fleet.data, body.harness or harnesses.DEFAULT)
         wanted = replace(body, cwd=folder)
         if not wanted.persona:
             added = _add_persona(fleet, form)
@@ -102,7 +102,7 @@ def _add_persona(fleet: Fleet, form: Mapping[str, str]) -> str:
     """Add the persona of the first agent, once everything else was checked; return its slug."""
     added = personas.add_persona(
         fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
-        harness=form.get("harness", "") or "claude",
+        harness=form.get("harness", "") or harnesses.DEFAULT,
     )  # fmt: skip
     return added.slug
 

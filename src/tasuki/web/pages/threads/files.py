@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import Harness, ThreadFile, ThreadFollower, follow_thread
+from tasuki.harness.optional import ThreadFollower, follow_thread
+from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads import catalog
