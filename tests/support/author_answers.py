@@ -21,7 +21,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
 from tasuki.draft.authors import answer, fallback
 from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
-from tasuki.draft.checks.checker import normalize_path
+from tasuki.draft.claims.checker import normalize_path
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness import registry
 from tasuki.harness.protocol import Harness

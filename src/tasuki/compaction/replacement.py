@@ -8,8 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.compaction.block import SUMMARY_TITLE, explain_references, format_rules
-from tasuki.compaction.said import SaidText
+from tasuki.compaction.block import SUMMARY_TITLE, SaidText, explain_references, format_rules
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import assemble, pipeline
 from tasuki.draft.authors import fallback

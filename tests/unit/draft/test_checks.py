@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft.checks import checker
+from tasuki.draft.claims import checker
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Authorship, CommandItem, Draft, FileItem, Goal, Item
 from tasuki.testing import ThreadBuilder

@@ -9,9 +9,9 @@ from test_extraction import Bench, item, kinds, said
 from tasuki.draft.authors import answer
 from tasuki.draft.authors.answer import build_proposal
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks import checker, lookup
-from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
-from tasuki.draft.checks.support import SupportFinder
+from tasuki.draft.claims import checker, lookup
+from tasuki.draft.claims.literals import extract_claims, extract_names, is_attributed_to_user
+from tasuki.draft.claims.support import SupportFinder
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.text.entries import contains_claim
 from tasuki.model import Authorship, Draft, Goal, Item

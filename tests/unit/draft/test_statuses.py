@@ -3,7 +3,7 @@
 import pytest
 from making import thread_of
 
-from tasuki.draft.checks.statuses import StatusCheck
+from tasuki.draft.claims.statuses import StatusCheck
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.testing import ThreadBuilder
 

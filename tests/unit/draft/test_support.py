@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft.checks.support import SupportFinder
+from tasuki.draft.claims.support import SupportFinder
 from tasuki.testing import ThreadBuilder
 
 

@@ -8,7 +8,7 @@ import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 from raw_words import READERS, claude_queue, fold, sentences_of
 
-from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.claims.lookup import ThreadLookup
 from tasuki.draft.facts import statements
 from tasuki.draft.facts.rules import list_rules
 from tasuki.draft.text.entries import TextClaim

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
 
-from tasuki.draft.checks.occurrences import find_occurring
+from tasuki.draft.claims.lookup import find_occurring
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import registry
 from tasuki.harness.reading.jsonl import (

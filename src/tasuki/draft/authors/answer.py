@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask, FactInventory
-from tasuki.draft.checks.checker import CONSTRAINT, DONE, NEXT_STEP
+from tasuki.draft.claims.checker import CONSTRAINT, DONE, NEXT_STEP
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.text.entries import strip_hidden
 from tasuki.draft.text.split import shorten

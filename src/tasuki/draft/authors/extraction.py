@@ -16,7 +16,7 @@ from tasuki.draft.authors.answer import ParsedAnswer, UnusableAnswer, build_prop
 from tasuki.draft.authors.author import Asker, AuthorDialogue, AuthorTask
 from tasuki.draft.authors.thread_view import create_fence
 from tasuki.draft.brief import format_refs
-from tasuki.draft.checks.checker import DraftCheck
+from tasuki.draft.claims.checker import DraftCheck
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import format_entry
 from tasuki.errors import AuthorFailed

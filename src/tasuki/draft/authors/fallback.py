@@ -15,7 +15,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief
 from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import NEXT_STEP, DraftCheck, DraftChecker
+from tasuki.draft.claims.checker import NEXT_STEP, DraftCheck, DraftChecker
 from tasuki.draft.text.polarity import says_opposite
 from tasuki.draft.text.split import shorten
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable

@@ -30,8 +30,8 @@ from tasuki.draft.authors.answer import (
 )
 from tasuki.draft.authors.author import AuthorDialogue, AuthorReply, AuthorTask
 from tasuki.draft.authors.extraction import SECTIONS, AuthoredDraft, join_drafts
-from tasuki.draft.checks.checker import CAPS, DraftChecker
-from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.claims.checker import CAPS, DraftChecker
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.errors import AuthorFailed

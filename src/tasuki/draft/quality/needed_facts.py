@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.authors.author import LASTING_WEIGHT, AuthorTask
-from tasuki.draft.checks.support import weigh_stems
+from tasuki.draft.claims.support import weigh_stems
 from tasuki.draft.facts.commands import normalize_command, shorten_command
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import PLACEHOLDERS
-from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
-from tasuki.draft.checks.lookup import ThreadLookup, contains_command, is_unique_tail
-from tasuki.draft.checks.support import SupportFinder, weigh_stems
+from tasuki.draft.claims.checker import PLACEHOLDERS
+from tasuki.draft.claims.evidence import ThreadEvidence
+from tasuki.draft.claims.literals import extract_claims, is_attributed_to_user
+from tasuki.draft.claims.support import SupportFinder, weigh_stems
 from tasuki.draft.facts import state
 from tasuki.draft.prompts import list_examples
 from tasuki.draft.quality import needed_facts
@@ -121,7 +121,8 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
         QualityPoint(f.kind, f.text, not f.why, f.line, f.refs, f.why)
         for f in needed_facts.list_needed_facts(task, lookup)
     )
-    claim_share = _build_share(_ClaimChecker(thread, task, goal, hidden).check_claims(document))
+    evidence = ThreadEvidence(thread, task.derived, Goal(text=goal))
+    claim_share = _build_share(_check_claims(document, evidence, hidden))
     finished = tuple(_find_finished(document, task, thread))
     leftovers = tuple(_find_leftovers(document))
     deducted = SECRET_POINTS * bool(spans) + sum(
@@ -222,71 +223,47 @@ _PROMPT = compile_pattern(r"^\s*[$❯>]\s+|^[+-](?=\s)|[├└│─]+")
 _COMMENT = compile_pattern(r"(?:^|\s)(?://|#|←|→|<--|--|/\*)(?:\s.*)?$")
 
 
-class _ClaimChecker:
-    """Looks up the literal claims of a document."""
+def _check_claims(
+    document: HandoffDocument, evidence: ThreadEvidence, hidden: Set[str]
+) -> Iterator[QualityPoint]:
+    """Yield every claim once, with the first line that makes it.
 
-    def __init__(self, thread: Thread, task: AuthorTask, goal: str, hidden: Set[str]) -> None:
-        self.facts = task.derived.facts
-        self.hidden = hidden
-        self.lookup = ThreadLookup(thread, Goal(text=goal))
-        self.paths = [f.path for f in self.facts.files]
-        self.commands = {fold_whitespace(run.command) for run in task.derived.runs}
-        self.about = "\n".join(map(fold_whitespace, _list_thread_texts(thread)))
-        self.hashes = {q.text.split()[0] for q in self.facts.revision.commits}
+    The goal claims nothing about the thread. Claims with a part of a secret, `hidden`, are
+    reported by kind elsewhere.
+    """
+    lines: dict[TextClaim, DocumentLine] = {}
+    for line in document.lines:
+        if not line.kinds & {"goal", "disk"}:
+            for claim in _extract_line_claims(line):
+                if not any(value in claim.text or claim.text in value for value in hidden):
+                    lines.setdefault(claim, line)
+    selected = list(lines.items())[:MAX_CLAIMS]
+    evidence.lookup.look_up_claims([c] for c, _ in selected if not _is_known(c, evidence))
+    for claim, line in selected:
+        why = _explain_absence(claim, line, evidence)
+        text = shorten(claim.text, 200)
+        yield QualityPoint(claim.kind, text, not why, line.number, why=why)
+    for line in document.lines:
+        for ref in line.refs:
+            if ref not in evidence.lookup.entries:
+                why = "no such entry"
+                yield QualityPoint("reference", f"#{ref}", False, line.number, why=why)
 
-    def check_claims(self, document: HandoffDocument) -> list[QualityPoint]:
-        """Return every claim once, with the first line that makes it.
 
-        The goal claims nothing about the thread.
-        """
-        pairs: dict[TextClaim, DocumentLine] = {}
-        for line in document.lines:
-            if not line.kinds & {"goal", "disk"}:
-                for claim in filter(self._may_be_shown, _extract_line_claims(line)):
-                    pairs.setdefault(claim, line)
-        selected = list(pairs.items())[:MAX_CLAIMS]
-        self.lookup.look_up_claims([claim] for claim, _ in selected if not self._is_known(claim))
-        return [*(self._build_point(c, x) for c, x in selected), *self._check_references(document)]
+def _is_known(claim: TextClaim, evidence: ThreadEvidence) -> bool:
+    """Return whether a claim is among the facts, or in what is known of the thread itself."""
+    return evidence.is_fact(claim) or contains_verbatim(claim.text, evidence.about)
 
-    def _may_be_shown(self, claim: TextClaim) -> bool:
-        """Return whether a claim contains no part of a secret: those are reported by kind."""
-        return not any(value in claim.text or claim.text in value for value in self.hidden)
 
-    def _build_point(self, claim: TextClaim, line: DocumentLine) -> QualityPoint:
-        why = self._explain_absence(claim, line)
-        return QualityPoint(claim.kind, shorten(claim.text, 200), not why, line.number, why=why)
-
-    def _explain_absence(self, claim: TextClaim, line: DocumentLine) -> str:
-        if claim.kind == "quote" and _is_user_quote(claim, line):
-            return "" if self.lookup.is_user_quote(claim.text) else "the user did not write this"
-        if self._is_known(claim) or self.lookup.has_claim(claim, line.refs):
-            return ""
-        if claim.text.isalpha() and not line.code and self.lookup.has_name(claim.text):
-            return ""
-        if "next" in line.kinds and claim.kind != "quote" and _MAKES.search(line.text):
-            return ""
-        return "not in the thread"
-
-    def _is_known(self, claim: TextClaim) -> bool:
-        """Return whether a claim is among the facts, or in what is known of the thread itself."""
-        text = claim.text
-        if text in self.paths or text in self.hashes or is_unique_tail(text, self.paths):
-            return True
-        if claim.kind == "command" and any(
-            contains_command(command, fold_whitespace(text), is_cut=True)
-            for command in self.commands
-        ):
-            return True
-        return contains_verbatim(text, self.about)
-
-    def _check_references(self, document: HandoffDocument) -> Iterator[QualityPoint]:
-        """Yield references to entries that the thread does not have."""
-        for line in document.lines:
-            for ref in line.refs:
-                if ref not in self.lookup.entries:
-                    yield QualityPoint(
-                        "reference", f"#{ref}", False, line.number, why="no such entry"
-                    )
+def _explain_absence(claim: TextClaim, line: DocumentLine, evidence: ThreadEvidence) -> str:
+    by_user = claim.kind == "quote" and _is_user_quote(claim, line)
+    if not by_user and _is_known(claim, evidence):
+        return ""
+    verdict = evidence.judge(claim, line.refs, by_user=by_user, is_plain=not line.code)
+    if verdict == "false":
+        return "the user did not write this"
+    is_made = "next" in line.kinds and claim.kind != "quote" and _MAKES.search(line.text)
+    return "" if verdict == "true" or is_made else "not in the thread"
 
 
 def _extract_line_claims(line: DocumentLine) -> Iterator[TextClaim]:
@@ -310,15 +287,6 @@ def _is_user_quote(claim: TextClaim, line: DocumentLine) -> bool:
         return True
     head = line.text.lstrip("\"'“”„«「 ")
     return "wishes" in line.kinds and head.startswith(claim.text) and head != line.text
-
-
-def _list_thread_texts(thread: Thread) -> Iterator[str]:
-    """Yield what is known of a thread apart from its entries."""
-    yield from (thread.id, thread.path, thread.cwd, thread.name, thread.harness, thread.version)
-    yield from (thread.model, thread.thinking, thread.git_branch, thread.git_head, thread.parent)
-    yield from (thread.started, thread.updated, *thread.tools, *thread.skills, *thread.artifacts)
-    yield from (f"/skill:{name}" for name in thread.skills)
-    yield from (item.label for item in thread.background)
 
 
 # -- pending and done items ------------------------------------------------------------

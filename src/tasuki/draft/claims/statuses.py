@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from tasuki.draft.checks.claims import is_attributed_to_user, strip_attribution
-from tasuki.draft.checks.support import CITED_SHARE, is_other_language, measure_mentioned
+from tasuki.draft.claims.literals import is_attributed_to_user, strip_attribution
+from tasuki.draft.claims.support import CITED_SHARE, is_other_language, measure_mentioned
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.text.entries import extract_user_words, join_entry_text
 from tasuki.draft.text.split import find_paths
