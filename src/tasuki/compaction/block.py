@@ -111,10 +111,7 @@ class SaidText:
 def build_block(
     compaction: Compaction, revision: Revision | None = None, limit: int = MAX_BLOCK
 ) -> RestoreBlock:
-    """Return the block for a compaction. `revision` is git as it is now, where it was read.
-
-    `limit` is in characters.
-    """
+    """Return the block for a compaction. `revision` is git as it is now, where it was read. `limit` is in characters."""
     derived = derive_facts(compaction.thread, revision)
     rules = list_rules(compaction.thread, derived.statements)
     said = SaidText(compaction.said)
@@ -194,7 +191,6 @@ def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterat
 
 
 def _format_git(now: Revision) -> str:
-    """Return what git says now, in one line."""
     changed = name_paths(now.dirty_now, MOST_CHANGED)
     branch = f"branch `{now.branch_now}`" if now.branch_now else "detached HEAD"
     tree = f"not committed: {changed}" if changed else "nothing uncommitted"

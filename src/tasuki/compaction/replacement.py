@@ -102,10 +102,7 @@ class _SummaryComposer:
 def _list_other_words(
     thread: Thread, said: SaidText, redactor: QuoteRedactor, limit: int
 ) -> list[str]:
-    """Return what else the user said, as a section within a limit of characters.
-
-    The newest messages are chosen first.
-    """
+    """Return what else the user said, as a section within a limit of characters. The newest messages are chosen first."""
     heading = "\n## What else the user said"
     chosen: list[str] = []
     left = limit - len(heading) - 1

@@ -35,10 +35,7 @@ CITED_CHARACTERS = 6_000
 
 
 def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
-    """Return the metadata lines, best effort.
-
-    Git is left out without a repository or on a detached HEAD.
-    """
+    """Return the metadata lines, best effort. Git is left out without a repository or on a detached HEAD."""
     name = f", “{thread.name}”" if thread.name else ""
     version = f" {thread.version}" if thread.version else ""
     ran = [f"Thread: {thread.harness}{version}, `{thread.id}`{name}"]

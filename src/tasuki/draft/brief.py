@@ -96,10 +96,7 @@ def format_item(item: Item) -> str:
 
 
 def _format_quoted_block(item: Item) -> str:
-    """Return an item of several lines, with each line marked.
-
-    So none can open a heading or close the fence.
-    """
+    """Return an item of several lines, with each line marked. So none can open a heading or close the fence."""
     head = f"- {f'{clean_line(item.label)}{format_refs(item.refs)}'.strip()}:"
     return "\n".join(
         [
@@ -219,10 +216,7 @@ def _format_commands(commands: Sequence[CommandItem]) -> list[str]:
 def _format_with_shared_line(
     items: Sequence[_T], format_line: Callable[[_T], str], bare: Mapping[_T, str]
 ) -> list[str]:
-    """Return a line per item, but one line for all bare items together.
-
-    If all items are bare, each has its own line.
-    """
+    """Return a line per item, but one line for all bare items together. If all items are bare, each has its own line."""
     if len(bare) == len(items):
         return [format_line(item) for item in items]
     lines: list[str] = [format_line(item) for item in items if item not in bare]
@@ -249,10 +243,7 @@ _TRIMMED = (
 
 
 def trim_to_budget(draft: Draft, handoff_id: str, budget: int, *, preamble: bool = True) -> Draft:
-    """Return a draft whose context fits the budget of tokens.
-
-    The last lines of the longest section are removed first.
-    """
+    """Return a draft whose context fits the budget of tokens. The last lines of the longest section are removed first."""
     while count_context_tokens(render_context(draft, handoff_id, preamble=preamble)) > budget:
         section = max(_TRIMMED, key=lambda s: len(getattr(draft, s)))
         if not getattr(draft, section):

@@ -77,7 +77,6 @@ def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Corr
 
 
 def _check_subject(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    """Check the subject that a line gives a commit."""
     match = _SUBJECT.search(line.text)
     if match is None:
         return

@@ -59,7 +59,6 @@ def _check_quotes(
 
 
 def _list_quotes(line: SummaryLine) -> Iterator[tuple[str, list[str]]]:
-    """Yield the quotes of some length in a line, with their words."""
     for claim in extract_claims(line.text):
         words = list_words(claim.text)
         if claim.kind == "quote" and len(words) >= MIN_QUOTE_WORDS and claim.text[0] != "[":

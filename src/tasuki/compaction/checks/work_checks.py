@@ -135,7 +135,6 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
 def _check_passing(
     kind: str, last: CommandFact | None, line: SummaryLine, evidence: SummaryEvidence
 ) -> Iterator[Correction]:
-    """Check a line that says a kind of check passes now."""
     if last is None:
         if not evidence.may_have_passed(kind) and evidence.has_all_work:
             yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
@@ -321,7 +320,6 @@ _NOTE_AFTER = compile_pattern(
 
 
 def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    """Check that a command which a line says was run was run."""
     if not _RAN.search(line.words) or _NEGATED.search(line.words):
         return
     for claim in extract_claims(line.text):

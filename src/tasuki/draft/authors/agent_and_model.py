@@ -88,7 +88,6 @@ def ask_agent(
 
 
 def _check_can_ask(harness: Harness, thread: Thread) -> None:
-    """Check that there is a program to ask, and a thread to ask about."""
     title = harness.title
     if not harness.can_ask:
         raise AuthorFailed(explain_no_questions(title))
@@ -112,7 +111,6 @@ def _create_scratch() -> Iterator[str]:
 
 
 def _write_plan_files(plan: AskPlan, scratch: Path) -> None:
-    """Write the copies, links and files of a plan."""
     for source, target in plan.copies:
         shutil.copyfile(source, _create_place(target, scratch))
     for existing, link in plan.links:
@@ -303,10 +301,7 @@ class AgentAsker:
         return render_prompt("agent", **variables, **parts)
 
     def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
-        """Return the answer to the last turn.
-
-        A fork does not know the turn before it, so the question repeats that.
-        """
+        """Return the answer to the last turn. A fork does not know the turn before it, so the question repeats that."""
         question = turns[0].text
         if len(turns) > 1:
             previous_answer, request = turns[-2].text, turns[-1].text

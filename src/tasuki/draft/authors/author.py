@@ -116,10 +116,7 @@ class FactInventory(Struct, frozen=True):
 def build_inventory(
     thread: Thread, facts: Facts, stated: Sequence[Statement], relevance: Relevance
 ) -> FactInventory:
-    """Return the facts worth choosing from, ranked for a goal.
-
-    Files that are only mentioned in words come last.
-    """
+    """Return the facts worth choosing from, ranked for a goal. Files that are only mentioned in words come last."""
     known = relevance.files
     files = sorted((f for _, f in known.rank_files()), key=known.is_only_mentioned)
     shapes: dict[str, CommandFact] = {}

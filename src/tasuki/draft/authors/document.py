@@ -174,10 +174,7 @@ def _build_answer(items: list[_DocumentItem]) -> Answer:
 
 
 def _join_headings(item: _DocumentItem) -> str:
-    """Return the heading that makes an item a file or a command.
-
-    It is empty under the seed's sections.
-    """
+    """Return the heading that makes an item a file or a command. It is empty under the seed's sections."""
     return f"{item.under if item.section in SECTIONS else item.section} {item.under}".lower()
 
 

@@ -142,10 +142,7 @@ def join_drafts(draft: Draft, addition: Draft) -> Draft:
 
 
 def _list_dropped_once(dropped: Iterable[Dropped]) -> tuple[Dropped, ...]:
-    """Return what was dropped, once each, for people to read.
-
-    What a second answer merely repeated is left out.
-    """
+    """Return what was dropped, once each, for people to read. What a second answer merely repeated is left out."""
     by_text = {(d.section, d.text): d for d in dropped if d.kind != "repeated"}
     return tuple(by_text.values())
 

@@ -204,7 +204,6 @@ def _list_without_room(
 
 
 def _exclude_items(items: Sequence[_T], others: Collection[_T]) -> tuple[_T, ...]:
-    """Return the items that are not among others, in their order."""
     return tuple(item for item in items if item not in others)
 
 

@@ -230,7 +230,6 @@ class DraftComposer:
         return filled
 
     def _compute_share(self, section: str) -> int:
-        """Return the characters a section may take."""
         shares = LEAN_SHARES if self.whole < LEAN_ROOM else MAX_SHARES
         share = shares.get(section, 1.0)
         if section == "previous":  # What the thread itself has to say needs no more than it has.
@@ -249,10 +248,7 @@ class DraftComposer:
     # -- sections ----------------------------------------------------------------------
 
     def _decisions(self, room: int) -> list[Item]:
-        """Return what an author wrote.
-
-        Without an author only a decision's own words prove it, and those are quoted.
-        """
+        """Return what an author wrote. Without an author only a decision's own words prove it, and those are quoted."""
         return list(self.authored.decisions)
 
     def _questions(self, room: int) -> list[Item]:
@@ -423,10 +419,7 @@ class DraftComposer:
         return fit_room(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
-        """Return what was done after the agent last described the state.
-
-        Earlier steps are in that description.
-        """
+        """Return what was done after the agent last described the state. Earlier steps are in that description."""
         names = find_short_names(f.path for f in self.facts.files)
         check_refs = {check.refs[-1] for check in self.facts.last_check}
         steps = list_last_steps(self.thread, self.task.derived.runs, names, MAX_STEPS, check_refs)
@@ -490,5 +483,4 @@ class DraftComposer:
         return list_printed(self.thread, self.task.relevance, names, room)
 
     def _measure_message(self, ref: int) -> int:
-        """Return the characters of a message."""
         return sum(len(self.blocks[i].text) for i in self._blocks_by_ref.get(ref, ()))

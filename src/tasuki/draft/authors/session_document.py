@@ -40,16 +40,12 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 AskSession = Callable[[str], AuthorReply]
-"""Asks the running session a question. Raises AuthorFailed, or Cancelled if it was
-interrupted.
-"""
+"""Asks the running session a question. Raises AuthorFailed, or Cancelled if it was interrupted."""
 
 MIN_ADDED_TOKENS = 600
 """Tokens for facts after a document that alone fills the budget."""
 UNLIMITED_ITEMS = 6 * MAX_ITEMS
-"""Items of a section that are checked. The document still contains what exceeds the caps
-of a draft.
-"""
+"""Items of a section that are checked. The document still contains what exceeds the caps of a draft."""
 MAX_ADDED_TOKENS = 1_000
 """Tokens for facts after a document that has all its sections: the document is what counts."""
 MAX_FAULTS = 12

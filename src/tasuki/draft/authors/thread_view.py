@@ -45,10 +45,7 @@ class RequestView(Struct, frozen=True):
 
 
 def build_view(task: AuthorTask, room: int) -> RequestView:
-    """Return as much of a thread as fits into `room` characters.
-
-    Secrets and control characters are removed.
-    """
+    """Return as much of a thread as fits into `room` characters. Secrets and control characters are removed."""
     entries = task.thread.entries
     since = _select_in_view(entries)
     for limit in RESULT_LIMITS:
@@ -93,7 +90,6 @@ def _collect_newest(
 
 
 def _format_entry(entry: Entry, result_limit: int) -> str:
-    """Return one entry as a request shows it."""
     if entry.kind == "tool":
         body = clip(_REMINDER.sub("", format_entry(entry)), result_limit)
         return f"[#{entry.ref} tool] {clean_text(body)}"

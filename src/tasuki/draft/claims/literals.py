@@ -110,10 +110,7 @@ def extract_claims(text: str) -> tuple[TextClaim, ...]:
 
 
 def is_attributed_to_user(text: str) -> bool:
-    """Return whether a sentence says that some words are the user's.
-
-    “the user said” does, “shown to the user” does not.
-    """
+    """Return whether a sentence says that some words are the user's. “the user said” does, “shown to the user” does not."""
     return bool(_ATTRIBUTES.search(_QUOTE.sub("“”", strip_hidden(text))))
 
 

@@ -47,9 +47,7 @@ _NEGATES = compile_pattern(
 _WRAPPED_NEGATION = compile_pattern(
     r"\b(?:never|without|(?:do|must|should)nt|(?:do|must|should|may|can|shall|will) not|kein\w*)\s*$"
 )
-"""A negation at the end of a line that continues in the next one, so that it negates what
-is there.
-"""
+"""A negation at the end of a line that continues in the next one, so that it negates what is there."""
 _LINE_END = "\x00"
 """Represents a line's end while a message is folded; no text of a thread contains it then."""
 _TEXT_PREFIX = compile_pattern(r"(?<=\b[fbru])(?=[\"'][^\"'\s])", re.IGNORECASE)
@@ -228,7 +226,6 @@ class ThreadLookup:
         return False
 
     def _has_together(self, names: Sequence[str]) -> bool:
-        """Return whether some entry contains all of some names."""
         if not all(name in self.folded for name in names):
             return False
         lines = self.folded.split("\n")
@@ -289,7 +286,6 @@ class ThreadLookup:
         )
 
     def _is_by_user(self, wanted: str) -> bool:
-        """Return whether one form of a quote is the user's."""
         if not contains_verbatim(wanted, self.user_text, QUOTE_WINDOW):
             return False
         before = ""
@@ -338,10 +334,7 @@ def _list_forms(quote: str) -> list[str]:
 
 
 def fold_quote(text: str) -> str:
-    """Return a quote in the form for comparison: no case, emphasis, apostrophes or quote marks.
-
-    Closing marks are removed too.
-    """
+    """Return a quote in the form for comparison: no case, emphasis, apostrophes or quote marks. Closing marks are removed too."""
     bare = _strip_marks(fold_for_comparison(strip_hidden(text))).lower()
     return bare.strip(" ").removesuffix("…").strip(_ENDS)
 
@@ -374,10 +367,7 @@ def _is_searchable(claim: TextClaim) -> bool:
 
 
 def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
-    """Return whether a command line runs a command, perhaps with others.
-
-    If `is_cut`, more arguments may follow it.
-    """
+    """Return whether a command line runs a command, perhaps with others. If `is_cut`, more arguments may follow it."""
     index = command.find(part) if part else -1
     while index >= 0:
         rest = command[index + len(part) :]
@@ -389,10 +379,7 @@ def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
 
 
 def matches_shortened(shortened: str, command: str) -> bool:
-    """Return whether `shortened` shows a command from its start with parts left out.
-
-    For example `git commit -m "…"`.
-    """
+    """Return whether `shortened` shows a command from its start with parts left out. For example `git commit -m "…"`."""
     head, left_out, _ = shortened.partition("…")
     return (
         bool(left_out and head.strip())

@@ -467,9 +467,7 @@ def normalize_command(command: str) -> str:
 
 
 MAX_STEP, MOST_STEPS = 400, 60
-"""Characters of a step, and steps from which a command is a script, which people do not
-run line by line.
-"""
+"""Characters of a step, and steps from which a command is a script, which people do not run line by line."""
 _PROGRAM = compile_pattern(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
 _ONE_OFF = compile_pattern(
     r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)"
@@ -495,10 +493,7 @@ def _split_steps(command: str) -> tuple[str, ...]:
 
 
 def split_steps(command: str) -> list[str]:
-    """Return the parts of a command line that do something.
-
-    Pipe tails and parts that only look around are left out.
-    """
+    """Return the parts of a command line that do something. Pipe tails and parts that only look around are left out."""
     return list(_split_steps(command))
 
 

@@ -207,10 +207,7 @@ def _find_pass(run: CommandRun, later: Sequence[CommandRun]) -> int | None:
 def _find_explanation(
     texts: Sequence[Entry], after: int, before: int, failure: str
 ) -> Quote | None:
-    """Return the sentence between two entries that best explains a failure.
-
-    It is near the failure, or names it.
-    """
+    """Return the sentence between two entries that best explains a failure. It is near the failure, or names it."""
     names = set(find_identifiers(failure))
     best: tuple[float, Quote] | None = None
     for entry in texts:

@@ -38,9 +38,7 @@ HANDED_ON_HEADING = "Handed on from earlier handoffs"
 ADDED_HEADING = "Added from the thread by tasuki"
 """Heading of what an agent's document lacked."""
 ADDED_NOTE = "These facts are in the thread"
-"""Start of the sentence below that heading; it is not a fact, and neither is its former
-wording.
-"""
+"""Start of the sentence below that heading; it is not a fact, and neither is its former wording."""
 _ADDED_NOTES = (ADDED_NOTE, "These facts stand in the thread")
 FROM_EARLIER = "from earlier handoffs"
 """Label of a line that is older than the thread."""

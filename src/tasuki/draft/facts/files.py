@@ -318,7 +318,6 @@ def _shows_nothing(output: str) -> bool:
 
 
 def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
-    """Return the paths in what a pattern captures of a command."""
     return [
         path
         for match in pattern.finditer(command)

@@ -135,7 +135,6 @@ def _list_texts(entries: Iterable[Entry]) -> Iterator[tuple[int, MentionPlace, s
 
 
 def _remove_marks(path: str) -> str:
-    """Return a path without the marks of a diff."""
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 

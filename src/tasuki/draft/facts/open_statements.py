@@ -140,10 +140,7 @@ class _UserStatement:
         return bool(self.units & earlier.units) and self.says_instead
 
     def has_ruled_out(self, earlier: "_UserStatement") -> bool:
-        """Return whether this rules out what an earlier statement set, by its own figure.
-
-        For example "not after 90 days".
-        """
+        """Return whether this rules out what an earlier statement set, by its own figure. For example "not after 90 days"."""
         if not self.is_refusal or earlier.is_refusal:
             return False
         return bool(self.measures & earlier.measures)

@@ -217,7 +217,6 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
 
 
 def _reports(sentence: str) -> bool:
-    """Return whether a sentence only tells how something is."""
     if _REPORTS.match(sentence):
         return True
     is_bug = _SUBJECT.match(sentence) and _PROBLEM.search(sentence)

@@ -45,10 +45,7 @@ _ERROR_IN_GOAL = compile_pattern(
 
 
 def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield state lines in the order of use.
-
-    Each is proved by a program's output or an exit code.
-    """
+    """Yield state lines in the order of use. Each is proved by a program's output or an exit code."""
     yield from _list_interrupted(thread)
     yield from _list_unanswered(thread)
     yield from _list_limit(thread)
@@ -178,9 +175,7 @@ def _list_plan(thread: Thread) -> Iterator[Item]:
 _FEW_ENTRIES = 10
 """Entries after which a todo list is told with its age."""
 _OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
-"""Entries, or messages and some entries, after which a todo list or a started task belongs
-to the past.
-"""
+"""Entries, or messages and some entries, after which a todo list or a started task belongs to the past."""
 
 
 def _is_old(thread: Thread, ref: int) -> bool:
@@ -338,10 +333,7 @@ def is_done_since(text: str, ref: int, facts: Facts) -> bool:
 
 
 def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
-    """Yield error lines of the goal that the thread has seen before.
-
-    What was tried since did not help.
-    """
+    """Yield error lines of the goal that the thread has seen before. What was tried since did not help."""
     for line in goal.split("\n")[:60]:
         line = line.strip()[:600]
         if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
@@ -383,7 +375,6 @@ def find_goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
 
 
 def _extract_code(entry: Entry) -> str:
-    """Return code that an entry shows or writes, or an empty string."""
     call = entry.tool
     if call is None or call.status in ("error", "refused"):
         return ""

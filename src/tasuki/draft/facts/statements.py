@@ -60,9 +60,7 @@ _OPTION = compile_pattern(
 )
 MAX_ANSWERED = 160
 CHOSEN_WEIGHT, REFUSAL_WEIGHT = 1.0, 1.4
-"""Weight of an option that the user chose, and the least weight of words that refuse a
-tool call.
-"""
+"""Weight of an option that the user chose, and the least weight of words that refuse a tool call."""
 RULING_WEIGHT = 0.9
 """Weight of a short reply whose question or option is known."""
 PASTED_WEIGHT = 0.2
@@ -270,10 +268,7 @@ def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement
 
 
 def _find_most_binding(message: str) -> tuple[int, float]:
-    """Return flags and weight of the most binding sentence of a message.
-
-    The sum of all sentences would favour long messages.
-    """
+    """Return flags and weight of the most binding sentence of a message. The sum of all sentences would favour long messages."""
     parts = [s for s in split_sentences(message) if len(s) >= 12] or [message]
     marked = (
         (found := language_cues.detect_cues(s), language_cues.weigh_user_sentence(s, found))
@@ -385,10 +380,7 @@ _POINTS_BACK = compile_pattern(
 
 
 def _add_context(sentence: str, before: str, whole: str, asks: bool) -> str:
-    """Return a question, or a sentence that points back, with the sentence before it.
-
-    Only if both fit.
-    """
+    """Return a question, or a sentence that points back, with the sentence before it. Only if both fit."""
     if not before.endswith((".", "!", "…", ")", '"', "。")) or language_cues.is_narration(before):
         return sentence
     if not asks and not _POINTS_BACK.match(sentence):

@@ -74,10 +74,7 @@ def explain_no_key(name: str) -> str:
 
 
 def _clean_key(text: str) -> str:
-    """Return a key without surrounding blanks.
-
-    Return nothing if it does not look like a key, or is one of a subscription.
-    """
+    """Return a key without surrounding blanks. Return nothing if it does not look like a key, or is one of a subscription."""
     text = text.strip()
     return text if re.fullmatch(r"[!-~]+", text) and not text.startswith("sk-ant-oat") else ""
 
@@ -210,10 +207,7 @@ def _find_folder(name: str, below_home: str) -> Path | None:
 
 
 def _read_content(path: Path) -> bytes:
-    """Return the content of a file; nothing if it cannot be read or is too long.
-
-    Also nothing if the path is not a file.
-    """
+    """Return the content of a file; nothing if it cannot be read or is too long. Also nothing if the path is not a file."""
     try:
         if not path.is_file():
             return b""

@@ -152,10 +152,7 @@ def _parse_choice(choice: ModelChoice, loaded: LoadedSettings) -> ModelName:
 
 
 def _find_thread_model(current: str, harness: str, loaded: LoadedSettings) -> ModelName:
-    """Return the thread's own model.
-
-    Codex records no provider, so the one in its settings counts.
-    """
+    """Return the thread's own model. Codex records no provider, so the one in its settings counts."""
     provider = read_codex_provider() if harness == "codex" and current else ""
     if provider and provider != "openai":
         return ModelName(provider, current, THREAD_MODEL)

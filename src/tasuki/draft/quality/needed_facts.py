@@ -184,10 +184,7 @@ def _list_checks(facts: Facts, lookup: DocumentLookup) -> Iterator[NeededFact]:
 
 
 def _list_wishes(task: AuthorTask, lookup: DocumentLookup) -> Iterator[NeededFact]:
-    """Yield the most important lasting wishes, and the newest reversal.
-
-    The reversal outweighs what was said before.
-    """
+    """Yield the most important lasting wishes, and the newest reversal. The reversal outweighs what was said before."""
     standing = [
         s
         for _, s in task.inventory.list_lasting_wishes()

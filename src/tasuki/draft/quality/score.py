@@ -160,10 +160,7 @@ def _build_share(points: Iterable[QualityPoint]) -> QualityShare:
 
 
 def _redact_quality(quality: DocumentQuality, redactor: QuoteRedactor) -> DocumentQuality:
-    """Return the same without secrets in what is shown.
-
-    A secret seen whole in the document is also recognised elsewhere.
-    """
+    """Return the same without secrets in what is shown. A secret seen whole in the document is also recognised elsewhere."""
 
     def redact_points(shown_points: tuple[QualityPoint, ...]) -> tuple[QualityPoint, ...]:
         return tuple(
@@ -341,10 +338,7 @@ def _find_source_ref(text: str, line: DocumentLine, support: SupportFinder) -> i
 def _find_finished_match(
     text: str, done: Sequence[tuple[str, int]], left: Sequence[str]
 ) -> tuple[str, int] | None:
-    """Return the finished todo or commit that an item repeats.
-
-    Return None if an open todo is as close.
-    """
+    """Return the finished todo or commit that an item repeats. Return None if an open todo is as close."""
     about = set(weigh_stems(text))
     best = max(done, key=lambda pair: _measure_overlap(about, pair[0]), default=("", 0))
     share = _measure_overlap(about, best[0])
@@ -389,10 +383,7 @@ _CODE = compile_pattern(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 
 
 def _find_leftovers(document: HandoffDocument) -> Iterator[QualityPoint]:
-    """Yield placeholders and instructions outside of code and quotes.
-
-    The goal is skipped: it is the user's own.
-    """
+    """Yield placeholders and instructions outside of code and quotes. The goal is skipped: it is the user's own."""
     for line in document.lines:
         if line.code or "goal" in line.kinds:
             continue

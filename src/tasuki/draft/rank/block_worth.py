@@ -31,9 +31,7 @@ factor.
 AGREEMENT_CHARACTERS, ANNOUNCEMENT_CHARACTERS = 16, 200
 """Maximum lengths of what only agrees, and of what only announces a step."""
 BARE_CHARACTERS, PASSING_CHARACTERS = 160, 400
-"""Maximum lengths of a remark in the middle of a turn without a name, a number or a reason, and of one
-on how far the work is.
-"""
+"""Maximum lengths of a remark in the middle of a turn without a name, a number or a reason, and of one on how far the work is."""
 _PASSING = compile_pattern(
     r"(?i)\b(?:so far|not yet|no \w+ yet|pending|waiting|awaiting|in progress|is running|are running|in a moment|about to|(?:one|two|three|\d+) (?:of|left|to go|more to)|remaining)\b"
 )
@@ -73,10 +71,7 @@ class BlockWorth:
         self._last_values = _list_last_values(task.thread.entries)
 
     def weigh(self, block: MessageBlock) -> float:
-        """Return what a block is worth, around 1.
-
-        `ExcerptPicker.pick_blocks` multiplies it by what is new in the block.
-        """
+        """Return what a block is worth, around 1. `ExcerptPicker.pick_blocks` multiplies it by what is new in the block."""
         kind, ends_turn = self._kinds[block.ref], block.ref in self._concluding
         if kind == "assistant" and (
             only_announces(block.text)
@@ -123,7 +118,6 @@ def _list_last_values(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
 
 
 def _list_last_edits(entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the names in edited code, with the last edit of each."""
     edits: dict[str, int] = {}
     left = EDITS_LOOKED_AT
     for entry in reversed(entries):

@@ -36,9 +36,7 @@ LENGTH_POWER = 1.0
 LINE_COST = 3
 """Characters that a quoted line takes in addition to its own."""
 MESSAGE_COST = 16
-"""Characters that a message takes in addition to its lines: its reference, a mark for
-omissions.
-"""
+"""Characters that a message takes in addition to its lines: its reference, a mark for omissions."""
 HEADING_COST = 7
 """Characters that a heading takes in addition to its own."""
 MAX_LEAD = 240

@@ -108,7 +108,6 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
 def _apply_changes(
     found: dict[str, tuple[int, str]], entry_ref: int, call: ToolCall, cwd: str
 ) -> None:
-    """Apply what a call changed to the documents."""
     for change in call.changes:
         path = make_relative(change.path, cwd)
         if path in found and change.old:

@@ -47,9 +47,7 @@ MIN_LENGTH, LENGTH_POWER = 40, 0.5
 ANSWERED_PENALTY = 0.8
 """What a question that the agent answered is worth less."""
 MIN_WORTH = 0.1
-"""Minimum worth of a quoted sentence of an older message; below are small talk and
-finished errands.
-"""
+"""Minimum worth of a quoted sentence of an older message; below are small talk and finished errands."""
 
 
 MAX_LEFT_OUT = 60
@@ -338,7 +336,6 @@ def _build_step(
 
 
 def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str) -> Item | None:
-    """Return an edit with the names that it touched."""
     changes = [c for c in call.changes if not is_noise(c.path)]
     if not changes or not call.was_done:
         return None
@@ -358,7 +355,6 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
 
 
 def _build_command(run: CommandRun, call: ToolCall) -> Item | None:
-    """Return a command with one line of its result."""
     result = _format_result(run, call)
     shown = shorten_command(run.command, MAX_COMMAND)
     if run.judged and len(run.command) > MAX_COMMAND:

@@ -198,10 +198,7 @@ class Relevance:
         return min(1.0, sum(w for t, w in self.weights.items() if t in low) / self._norm)
 
     def measure_rarity(self, text: str) -> float:
-        """Return how rare the plain words of a text are in the thread, 0 to 1.
-
-        What is said only once counts most.
-        """
+        """Return how rare the plain words of a text are in the thread, 0 to 1. What is said only once counts most."""
         words = _find_plain_words(text.lower())
         if not words:
             return 0.0

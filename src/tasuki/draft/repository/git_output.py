@@ -150,7 +150,6 @@ class GitReading:
         return shown or is_proven(self.line, command.number, self.shown)
 
     def _read_verb(self, command: RepositoryCommand) -> None:
-        """Read what a git command was called to do."""
         verb, words, names = command.verb, command.words, command.names
         here = self.checkout
         if verb == "add" and not _NOT_ADDED.search(self.output):
@@ -367,10 +366,7 @@ class GitReading:
         here.added, here.merges = [], 0
 
     def _read_rewrites(self, *, pulled: bool) -> None:
-        """Read rebases and resets.
-
-        A rebase gives every commit of its branch another hash; a reset drops later ones.
-        """
+        """Read rebases and resets. A rebase gives every commit of its branch another hash; a reset drops later ones."""
         is_onto = any("--onto" in c.words for c in self.commands)  # It leaves commits out.
         steps = [] if is_onto else _REBASING.findall(self.output)
         for branch in _REBASED.findall(self.output):

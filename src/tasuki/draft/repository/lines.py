@@ -193,7 +193,6 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
 
 
 def _list_whole(thread: Thread, paths: Sequence[str]) -> list[str]:
-    """Return paths of a thread with its folder."""
     folder = join_folder("", thread.cwd)
     return [locate(folder, path) for path in paths]
 

@@ -66,10 +66,7 @@ _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash
 
 
 def read_repository(entries: Iterable[Entry], branch: str = "", cwd: str = "") -> RepositoryState:
-    """Return the state at the end of some entries.
-
-    `branch` is the one the harness noted, valid until git prints one.
-    """
+    """Return the state at the end of some entries. `branch` is the one the harness noted, valid until git prints one."""
     reader = _RepositoryReader(branch, cwd)
     for entry in entries:
         reader.read_entry(entry)

@@ -258,7 +258,6 @@ def _is_omitted(omit: str, name: str) -> bool:
 
 
 def _is_in(pick: str, name: str) -> bool:
-    """Return whether a word of what picks is in a name."""
     words = [word for word in _WORD.findall(pick.lower()) if len(word) > 2]
     telling = [word for word in words if word not in _SOURCES] or words
     return any(word in name.lower() for word in telling)

@@ -187,10 +187,7 @@ SHORT_ANNOUNCEMENT = 220
 
 
 def is_announcement(sentence: str) -> bool:
-    """Return whether a sentence only says what the agent does next, without a reason.
-
-    For example `Let me check that.`
-    """
+    """Return whether a sentence only says what the agent does next, without a reason. For example `Let me check that.`"""
     if len(sentence) > SHORT_ANNOUNCEMENT:
         return False
     leads_on = sentence.endswith(":") and _ABOUT_TO.match(sentence)

@@ -176,7 +176,6 @@ def _is_sentence(text: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _split_line(text: str) -> tuple[str, ...]:
-    """Return the pieces of a paragraph on one line."""
     sentences = []
     start = 0
     for match in _SENTENCE_END.finditer(text):
@@ -207,10 +206,7 @@ def trim_name(token: str) -> str:
 
 
 def extract_terms(text: str) -> dict[str, float]:
-    """Return what a goal is about, in lower case, with weights.
-
-    Identifiers weigh 3, parts of them and words 1.
-    """
+    """Return what a goal is about, in lower case, with weights. Identifiers weigh 3, parts of them and words 1."""
     found: dict[str, float] = {}
     for token in find_identifiers(text[:MAX_GOAL_WORDS]):
         if len(token) >= 3:
