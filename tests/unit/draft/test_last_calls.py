@@ -8,8 +8,7 @@ from making import thread_of
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.draft.rank.names import rank_names
-from tasuki.draft.rank.printed import list_printed
+from tasuki.draft.rank.printed import list_printed, rank_names
 from tasuki.model import Goal, Item
 from tasuki.testing import ThreadBuilder
 

@@ -28,7 +28,6 @@ from tasuki.draft.quality.document_reader import (
     parse_handoff_document,
 )
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.draft.redact.redactor import SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.draft.text.tokens import count_tokens
@@ -36,15 +35,8 @@ from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
 
 EXPECTED_SECTIONS = (
-    "goal",
-    "context",
-    "state",
-    "wishes",
-    "decisions",
-    "questions",
-    "files",
-    "commands",
-)
+    "goal", "context", "state", "wishes", "decisions", "questions", "files", "commands",
+)  # fmt: skip
 """Sections of a handoff; one for which the thread has nothing is not required."""
 SECRET_POINTS, FINISHED_POINTS, LEFTOVER_POINTS = 20, 5, 5
 """Points deducted: once if there is any secret, for each finished item, for each leftover."""
@@ -114,9 +106,7 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
     redactor.redact_document(document.text)
     hidden = {document.text[span.start : span.end] for span in spans}
     lookup = needed_facts.DocumentLookup(document, goal)
-    sections = (
-        _build_share(_check_sections(document, task, goal)) if document.lines else _build_share(())
-    )
+    sections = _build_share(_check_sections(document, task, goal) if document.lines else ())
     facts = _build_share(
         QualityPoint(f.kind, f.text, not f.why, f.line, f.refs, f.why)
         for f in needed_facts.list_needed_facts(task, lookup)
@@ -138,7 +128,11 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
             facts=facts,
             claims=claim_share,
             deducted=deducted,
-            secrets=tuple(_list_secrets(document.text, spans)),
+            secrets=tuple(  # Kind and line of each, never the secret.
+                QualityPoint("secret", span.kind, False, n, why="a successor would be shown it")
+                for span in spans
+                for n in [document.text.count("\n", 0, span.start) + 1]
+            ),
             finished=finished,
             leftovers=leftovers,
         ),
@@ -163,13 +157,9 @@ def _redact_quality(quality: DocumentQuality, redactor: QuoteRedactor) -> Docume
     """Return the same without secrets in what is shown. A secret seen whole in the document is also recognised elsewhere."""
 
     def redact_points(shown_points: tuple[QualityPoint, ...]) -> tuple[QualityPoint, ...]:
+        clean = redactor.redact_quote
         return tuple(
-            replace(
-                p,
-                text=redactor.redact_quote(p.text, p.refs),
-                why=redactor.redact_quote(p.why, p.refs),
-            )
-            for p in shown_points
+            replace(p, text=clean(p.text, p.refs), why=clean(p.why, p.refs)) for p in shown_points
         )
 
     def redact_share(shown_share: QualityShare) -> QualityShare:
@@ -189,24 +179,20 @@ def _check_sections(
     document: HandoffDocument, task: AuthorTask, goal: str
 ) -> Iterator[QualityPoint]:
     has = set(document.kinds) | ({"goal"} if goal.strip() or "next" in document.kinds else set())
+    facts, kinds = task.derived.facts, {s.kind for s in task.derived.statements}
+    required = {
+        "state": bool(facts.uncommitted or facts.todos or facts.last_check or facts.revision.commits),
+        "wishes": bool(task.inventory.list_lasting_wishes()),
+        "decisions": "decision" in kinds,
+        "questions": "question" in kinds,
+        "files": any(f.edits or f.reads for f in facts.files),
+        "commands": bool(facts.commands),
+    }  # fmt: skip
     for kind in EXPECTED_SECTIONS:
-        if kind in has or _is_required(kind, task):
+        if kind in has or required.get(kind, True):
             why = "" if kind in has else "no section of this kind"
             first = next((x.number for x in document.lines if kind in x.kinds), 0)
             yield QualityPoint("section", kind, kind in has, first, why=why)
-
-
-def _is_required(kind: str, task: AuthorTask) -> bool:
-    """Return whether a thread has something that belongs into a section."""
-    facts = task.derived.facts
-    return {
-        "state": bool(facts.uncommitted or facts.todos or facts.last_check or facts.revision.commits),
-        "wishes": bool(task.inventory.list_lasting_wishes()),
-        "decisions": any(s.kind == "decision" for s in task.derived.statements),
-        "questions": any(s.kind == "question" for s in task.derived.statements),
-        "files": any(f.edits or f.reads for f in facts.files),
-        "commands": bool(facts.commands),
-    }.get(kind, True)  # fmt: skip
 
 
 # -- claims ----------------------------------------------------------------------------
@@ -306,33 +292,25 @@ def _find_finished(
     done += [(q.text.partition(" ")[2], q.ref) for q in facts.revision.commits]
     left = [t.text for t in facts.todos if t.status in ("pending", "in_progress")]
     support = SupportFinder(thread.entries)
-    pending = (line for line in document.lines if _is_pending(line))
+    pending = (
+        line
+        for line in document.lines
+        if not (line.code or line.mark == "x" or _SAYS_DONE.search(line.text))
+        and (
+            line.mark == " " or "next" in line.kinds or (line.label and _PENDING.match(line.label))
+        )
+    )
     for line in islice(pending, MAX_PENDING):
         body = line.text.partition(":")[2] if _PENDING.match(line.label) else line.text
         for text in body.split("; "):
             if near := _find_finished_match(text, done, left):
                 why = f"done: {shorten(near[0], 100)}"
                 yield QualityPoint("finished", shorten(text), False, line.number, near[1:], why)
-            elif (since := _find_source_ref(text, line, support)) and state.is_done_since(
-                text, since, facts
-            ):
+                continue
+            since = max(support.resolve_refs(text, line.refs)[0], default=0)
+            if since and state.is_done_since(text, since, facts):
                 why = "a later commit or todo says that it is done"
                 yield QualityPoint("finished", shorten(text), False, line.number, (since,), why)
-
-
-def _is_pending(line: DocumentLine) -> bool:
-    """Return whether a line says that something is still to be done."""
-    if line.code or line.mark == "x" or _SAYS_DONE.search(line.text):
-        return False
-    if line.mark == " ":
-        return True
-    return "next" in line.kinds or bool(line.label and _PENDING.match(line.label))
-
-
-def _find_source_ref(text: str, line: DocumentLine, support: SupportFinder) -> int:
-    """Return the entry that speaks of an item, or 0 if none is known."""
-    refs, _ = support.resolve_refs(text, line.refs)
-    return max(refs, default=0)
 
 
 def _find_finished_match(
@@ -354,13 +332,6 @@ def _measure_overlap(about: set[str], text: str) -> float:
 
 
 # -- secrets and leftovers -------------------------------------------------------------
-
-
-def _list_secrets(text: str, spans: Iterable[SecretSpan]) -> Iterator[QualityPoint]:
-    """Yield kind and line of each secret, never the secret."""
-    for span in spans:
-        line = text.count("\n", 0, span.start) + 1
-        yield QualityPoint("secret", span.kind, False, line, why="a successor would be shown it")
 
 
 _LEFTOVERS = (
@@ -387,18 +358,17 @@ def _find_leftovers(document: HandoffDocument) -> Iterator[QualityPoint]:
     for line in document.lines:
         if line.code or "goal" in line.kinds:
             continue
-        bare = _CODE.sub("", line.text)
-        if kind := _identify_leftover(line.text, bare):
-            yield QualityPoint("leftover", shorten(line.text, 120), False, line.number, why=kind)
-
-
-def _identify_leftover(text: str, bare: str) -> str:
-    statement = text.partition(": ")[2] or text
-    if _ALONE.fullmatch(statement.strip("*_ ")) or statement.strip(" .<>[]()").lower() in _SAMPLES:
-        return "a place to fill in"
-    if text.strip().rstrip(".").lower() in list_examples():
-        return "an example of a prompt"
-    return next((what for what, pattern in _LEFTOVERS if pattern.search(bare)), "")
+        text, bare = line.text, _CODE.sub("", line.text)
+        statement = text.partition(": ")[2] or text
+        is_sample = statement.strip(" .<>[]()").lower() in _SAMPLES
+        if is_sample or _ALONE.fullmatch(statement.strip("*_ ")):
+            kind = "a place to fill in"
+        elif text.strip().rstrip(".").lower() in list_examples():
+            kind = "an example of a prompt"
+        else:
+            kind = next((what for what, pattern in _LEFTOVERS if pattern.search(bare)), "")
+        if kind:
+            yield QualityPoint("leftover", shorten(text, 120), False, line.number, why=kind)
 
 
 _SAMPLES = frozenset(p for p in PLACEHOLDERS if "path/" in p or p in ("placeholder", "undefined"))

@@ -9,7 +9,7 @@ once, in the words of the later one.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -90,15 +90,15 @@ def weigh_telling_words(text: str) -> dict[str, float]:
     return weights
 
 
+def _find_name(token: str) -> str:
+    name = trim_name(token)
+    return name.lower() if 2 < len(name) <= 80 else ""
+
+
 @lru_cache(maxsize=8_192)
 def _describe_token(token: str) -> tuple[str, tuple[str, ...]]:
     """Return the name that a token is, if it is one, and the words in it without endings."""
     return _find_name(token), tuple(map(_find_stem, _WORD.findall(token.lower())))
-
-
-def _find_name(token: str) -> str:
-    name = trim_name(token)
-    return name.lower() if 2 < len(name) <= 80 else ""
 
 
 @lru_cache(maxsize=8_192)
@@ -147,12 +147,8 @@ class ExcerptPicker:
         """Return what a block says that was not quoted yet."""
         rarity, counts = self._rarity, self._quoted_counts
         return sum(
-            [
-                weight * rarity[word] * REPEAT_FACTOR ** counts[word]
-                if word in counts
-                else weight * rarity[word]
-                for word, weight in self._words[index].items()
-            ]
+            weight * rarity[word] * (REPEAT_FACTOR ** counts[word] if word in counts else 1.0)
+            for word, weight in self._words[index].items()
         )
 
     def pick_blocks(
@@ -181,7 +177,11 @@ class ExcerptPicker:
                 heapq.heappush(queue, (-density, index))
                 continue
             for group in self._list_groups(index, by_place):
-                cost = self._measure_cost(group, printed)
+                block = self.blocks[group[-1]]
+                cost = sum(measure_block(self.blocks[i].text) for i in group)
+                cost += MESSAGE_COST * ((block.ref, "") not in printed)
+                if block.heading and (block.ref, block.heading) not in printed:
+                    cost += len(block.heading) + HEADING_COST
                 if cost <= room:
                     room -= cost
                     self._take_blocks(group, printed)
@@ -222,16 +222,6 @@ class ExcerptPicker:
             yield [lead, index]
         if not (is_open and block.kind == "paragraph"):
             yield [index]
-
-    def _measure_cost(self, group: Sequence[int], printed: Set[tuple[int, str]]) -> int:
-        """The characters that some blocks of a message take, with what is printed around them."""
-        block = self.blocks[group[-1]]
-        cost = sum(measure_block(self.blocks[i].text) for i in group)
-        if (block.ref, "") not in printed:
-            cost += MESSAGE_COST
-        if block.heading and (block.ref, block.heading) not in printed:
-            cost += len(block.heading) + HEADING_COST
-        return cost
 
     def _take_blocks(self, group: Sequence[int], printed: set[tuple[int, str]]) -> None:
         for index in group:
