@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tasuki.draft.text.tokens import count_tokens  # noqa: E402
+from tasuki.draft.text.split import count_tokens  # noqa: E402
 
 SAMPLES = {
     "English": "All tests pass, but the build still fails. Leave the configuration alone and never push without my permission. ",

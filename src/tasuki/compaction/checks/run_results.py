@@ -11,7 +11,7 @@ from tasuki.draft.facts.commands import (
     normalize_command,
     shorten_check,
 )
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.split import fold_whitespace

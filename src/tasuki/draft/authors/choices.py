@@ -4,13 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.facts.commands import (
-    is_bookkeeping,
-    normalize_command,
-    split_steps,
-)
+from tasuki.draft.facts.commands import is_bookkeeping, normalize_command, split_steps
 from tasuki.draft.rank.relevance import Relevance
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern

@@ -46,8 +46,13 @@ from tasuki.draft.text.entries import (
     find_said_after_abort,
     split_turns,
 )
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
-from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
+from tasuki.draft.text.split import (
+    CHARACTERS_PER_TOKEN,
+    fold_whitespace,
+    measure_text,
+    shorten,
+    split_sentences,
+)
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 

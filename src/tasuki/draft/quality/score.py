@@ -29,8 +29,7 @@ from tasuki.draft.quality.document_reader import (
 )
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
-from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens, fold_whitespace, shorten
 from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
 

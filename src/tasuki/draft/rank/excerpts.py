@@ -17,8 +17,7 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import strip_frame
 from tasuki.draft.text.lexicon import STOP_WORDS
-from tasuki.draft.text.split import PATH, find_tokens, split_sentences, trim_name
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import PATH, find_tokens, measure_text, split_sentences, trim_name
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.harness.tool_table.calls import LAUNCHED
 from tasuki.model import Entry
@@ -152,10 +151,7 @@ class ExcerptPicker:
         )
 
     def pick_blocks(
-        self,
-        indexes: Iterable[int],
-        room: int,
-        worth: Callable[[MessageBlock], float],
+        self, indexes: Iterable[int], room: int, worth: Callable[[MessageBlock], float]
     ) -> tuple[list[int], int]:
         """Return blocks that fit into `room` characters, and the room left.
 

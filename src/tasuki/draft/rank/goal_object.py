@@ -16,7 +16,7 @@ from tasuki.draft.rank.guides import list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_foreign, is_narration, orders_agents
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import measure_text
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.text.language_cues import is_foreign
 from tasuki.draft.text.polarity import denies
 from tasuki.draft.text.split import fold_whitespace, split_sentences

@@ -12,16 +12,20 @@ from tasuki.draft.facts.commands import (
     shorten_check,
     shorten_command,
 )
-from tasuki.draft.facts.files import is_noise
+from tasuki.draft.facts.files import find_symbols, is_noise
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import says_nothing
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, strip_emphasis
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import (
+    fold_whitespace,
+    measure_text,
+    shorten,
+    split_sentences,
+    strip_emphasis,
+)
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document, names_file
 from tasuki.draft.rank.relevance import Relevance
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.text.entries import strip_colours
 from tasuki.draft.text.language_cues import is_foreign
-from tasuki.draft.text.split import find_identifiers
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import find_identifiers, measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.calls import (
-    find_element_secrets,
-    find_literal_at,
-    find_named_call,
-)
+from tasuki.draft.redact.calls import find_element_secrets, find_literal_at, find_named_call
 from tasuki.draft.redact.finders import (
     BY_NAME,
     find_authorization,
