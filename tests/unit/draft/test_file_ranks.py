@@ -14,9 +14,9 @@ from tasuki.draft.rank.relevance import (
     TERMS,
     TOUCH_HALF_LIFE,
     FileRanks,
-    build_relevance,
+    Relevance,
 )
-from tasuki.model import FileFact, Goal
+from tasuki.model import FileFact
 from tasuki.testing import ThreadBuilder
 
 GOAL = "make the reconciliation of src/app/queue.py retry"
@@ -25,7 +25,7 @@ GOAL = "make the reconciliation of src/app/queue.py retry"
 def files_of(builder: ThreadBuilder, folder: Path, goal: str = GOAL) -> FileRanks:
     """The files of a built thread as candidates for a goal."""
     thread = thread_of(builder, folder)
-    return build_relevance(thread, derive_facts(thread, None, goal), Goal(goal)).files
+    return Relevance(thread, derive_facts(thread, None, goal), goal).files
 
 
 def by_path(files: FileRanks) -> dict[str, dict[str, float]]:

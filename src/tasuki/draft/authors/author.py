@@ -20,7 +20,7 @@ from tasuki.draft.facts.commands import is_runnable, normalize_command, shorten_
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.rank.relevance import Relevance, build_relevance, select_best
+from tasuki.draft.rank.relevance import Relevance, select_best
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import fold_whitespace
@@ -298,7 +298,7 @@ class AuthorTask:
         self.derived = derived
         self.goal = goal
         self.limits = limits
-        self.relevance = build_relevance(thread, derived, goal)
+        self.relevance = Relevance(thread, derived, goal.text)
         redactor = QuoteRedactor(thread)
         self.clean: Callable[[str], str] = lambda text: redactor.redact_cited(
             remove_invisible(text)

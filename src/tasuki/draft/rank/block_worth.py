@@ -93,7 +93,7 @@ class BlockWorth:
             or (not ends_turn and is_passing(block.text))
         ):
             return 0.0
-        if self._is_outdated(block):
+        if self._is_worked_off(block) or self._is_overtaken(block):
             return 0.0
         worth = weigh_cue(block.text)
         if not ends_turn:
@@ -104,12 +104,15 @@ class BlockWorth:
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
         return worth * (1 + self.relevance.measure_overlap(f"{block.heading} {block.text}"))
 
-    def _is_outdated(self, block: MessageBlock) -> bool:
-        """Return whether nearly all code that a finding names was edited after it, or a value in it was changed."""
+    def _is_worked_off(self, block: MessageBlock) -> bool:
+        """Return whether nearly all code that a finding names was edited after it."""
         names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
         edited = sum(self._last_edits.get(name, 0) > block.ref for name in names)
-        if names and edited >= EDITED_SHARE * len(names) and _FINDING.search(block.text):
-            return True
+        is_edited = bool(names) and edited >= EDITED_SHARE * len(names)
+        return is_edited and bool(_FINDING.search(block.text))
+
+    def _is_overtaken(self, block: MessageBlock) -> bool:
+        """Return whether a later message or edit gives another value for a name in a block."""
         own: dict[str, set[str]] = {}
         for name, value in _VALUE.findall(block.text):
             own.setdefault(name, set()).add(value)

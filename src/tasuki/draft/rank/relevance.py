@@ -14,7 +14,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import extract_terms
-from tasuki.model import FIRST_DOCUMENT, CommandFact, Facts, FileFact, Goal, Lesson, Thread
+from tasuki.model import FIRST_DOCUMENT, CommandFact, Facts, FileFact, Lesson, Thread
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 
@@ -249,11 +249,6 @@ def _count_lines(lines: str, term: str) -> int:
         end = lines.find("\n", index)
         index = lines.find(term, end) if end >= 0 else -1
     return count
-
-
-def build_relevance(thread: Thread, derived: DerivedFacts, goal: Goal) -> Relevance:
-    """Return the relevance scores for a goal in a thread."""
-    return Relevance(thread, derived, goal.text)
 
 
 def select_best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:
