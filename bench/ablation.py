@@ -30,10 +30,6 @@ from evaluation import PAGE, put_block  # noqa: E402
 # Before the program of the same name in bench/.
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from planted import judging  # noqa: E402
-from tasuki_evals import question_runs, question_sets  # noqa: E402
-from tasuki_evals.continuation import cuts, metric  # noqa: E402
-from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
-from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft import assemble, pipeline  # noqa: E402
@@ -43,6 +39,10 @@ from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.errors import TasukiError  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
+from tasuki_evals import question_runs, question_sets  # noqa: E402
+from tasuki_evals.continuation import cuts, metric  # noqa: E402
+from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
+from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 Change = tuple[Any, str, Any]
 

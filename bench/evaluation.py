@@ -19,6 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "workshop"), str(ROOT / "bench")]
 
+import tasuki  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
+from tasuki.draft.rank import relevance  # noqa: E402
 from tasuki_evals import question_runs, question_sets  # noqa: E402
 from tasuki_evals.cases import (  # noqa: E402
     case_runs,
@@ -26,10 +29,6 @@ from tasuki_evals.cases import (  # noqa: E402
 )
 from tasuki_evals.cli import questions as question_tables  # noqa: E402
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
-
-import tasuki  # noqa: E402
-from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
-from tasuki.draft.rank import relevance  # noqa: E402
 
 PAGE = ROOT / "workshop" / "evaluation.md"
 COMPACTION_PAGE = ROOT / "docs" / "compaction.md"

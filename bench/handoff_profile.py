@@ -30,10 +30,10 @@ STEPS = (
     ("facts: what the user said", "draft/facts/statements.py:extract_user_statements"),
     ("facts: what the agent said", "draft/facts/statements.py:extract_assistant_statements"),
     ("facts: all of them", "draft/facts/derive.py:derive_facts"),
-    ("the draft: what the goal is about", "draft/rank/relevance.py:build_relevance"),
+    ("the draft: what the goal is about", "draft/rank/relevance.py:Relevance.__init__"),
     ("the draft: excerpts of the messages", "draft/rank/excerpts.py:ExcerptPicker.pick_blocks"),
     ("the draft: all of it", "draft/authors/offline.py:write_offline_draft"),
-    ("the checks", "draft/checks/checker.py:DraftChecker.check_draft"),
+    ("the checks", "draft/claims/checker.py:DraftChecker.check_draft"),
     ("redaction, citations, the budget", "draft/assemble.py:fit_draft"),
     ("the vault", "vault/store.py:Vault.save"),
 )

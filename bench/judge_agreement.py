@@ -32,6 +32,10 @@ sys.path[:0] = [
 
 import small_model  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
+
+from tasuki.config import settings  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
+from tasuki.errors import TasukiError  # noqa: E402
 from tasuki_evals.judge import labels  # noqa: E402
 from tasuki_evals.judge.judge import AnsweredProbe, JudgedProbe, JudgeRun  # noqa: E402
 from tasuki_evals.judge.judge_model import BriefJudge, JudgeVerdict, choose_endpoint  # noqa: E402
@@ -40,10 +44,6 @@ from tasuki_evals.judge.labels import (  # noqa: E402
     MeasuredAgreement,
     SavedBrief,
 )
-
-from tasuki.config import settings  # noqa: E402
-from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
-from tasuki.errors import TasukiError  # noqa: E402
 
 FOLDER = ROOT / "bench" / "judged"
 PAGE = ROOT / "workshop" / "evaluation.md"

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tasuki.draft.text.tokens import count_tokens  # noqa: E402
+from tasuki.draft.text.split import count_tokens  # noqa: E402
 
 SAMPLES = {
     "English": "All tests pass, but the build still fails. Leave the configuration alone and never push without my permission. ",
@@ -28,7 +28,7 @@ SAMPLES = {
     "Japanese": "すべてのテストは通りますが、ビルドはまだ失敗します。設定ファイルには絶対に触らないでください。",
     "Chinese": "所有测试都通过了，但是构建仍然失败。不要碰配置文件，也不要在没有我允许的情况下推送。",
     "Thai": "การทดสอบทั้งหมดผ่านแต่การสร้างยังล้มเหลว ห้ามแตะไฟล์การตั้งค่า ",
-    "code": (ROOT / "src/tasuki/draft/text/tokens.py").read_text(),
+    "code": (ROOT / "src/tasuki/draft/text/split.py").read_text(),
 }
 SCRIPT = """
 import fs from 'fs'; import {encode as o} from 'gpt-tokenizer/encoding/o200k_base';

@@ -13,7 +13,6 @@ from browser import Browsing, operator, shot, violations
 from fleets import World
 from msgspec.structs import replace
 from playwright.sync_api import Locator, Page, Route, expect
-from tasuki_testing import ThreadBuilder
 from waiting import retry_until
 from web_servers import Served, serving
 
@@ -22,6 +21,7 @@ from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.models import WorkSummary
 from tasuki.fleet.store.questions import dump_question
 from tasuki.web.pages.agent import peek as peek_page
+from tasuki_testing import ThreadBuilder
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3

@@ -11,8 +11,9 @@ import fleet_records
 import pytest
 from browser import Browsing, operator, portraits
 from playwright.sync_api import Page, expect
-from tasuki_testing import ThreadBuilder
 from web_reader import Reader, reading
+
+from tasuki_testing import ThreadBuilder
 
 SCROLLED = "window.scrollY + window.innerHeight >= document.getElementById('thread-end').getBoundingClientRect().bottom + window.scrollY - 4"
 

@@ -7,10 +7,10 @@ import pytest
 from browser import Browsing, operator, portraits, violations
 from fleets import World
 from playwright.sync_api import Page, expect
-from tasuki_testing import story
 from waiting import retry_until
 
 from tasuki.vault import Vault
+from tasuki_testing import story
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 GOAL = "Make the retries of the upload client configurable, and cover the 429 path with a test"

@@ -19,6 +19,7 @@ from waiting import retry_until
 pytest.importorskip("pydantic_ai")
 
 from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep
+
 from tasuki_testing import ThreadBuilder, story
 
 HARNESSES = ("claude", "codex", "pi", "gemini")

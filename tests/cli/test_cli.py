@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from command_line import GOAL, World, chain
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.config import settings
 from tasuki.harness.pi_v3.head import build_folder_name as pi_folder
+from tasuki_testing import ThreadBuilder, story
 
 
 @pytest.fixture

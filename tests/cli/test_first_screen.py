@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from command_line import GOAL, World
-from tasuki_testing import ThreadBuilder
 from terminals import Terminal
 
 from tasuki.cli.main import COMMANDS, SECTIONS
+from tasuki_testing import ThreadBuilder
 
 PROMPT = "What should the next agent do?"
 

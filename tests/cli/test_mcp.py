@@ -19,11 +19,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 from selection import by_default
-from tasuki_testing import ThreadBuilder
 
 from tasuki import mcp
 from tasuki.config.installation import build_install_line
 from tasuki.vault import Vault
+from tasuki_testing import ThreadBuilder
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from command_line import World, chain
-from tasuki_testing import ThreadBuilder
 from terminals import Terminal
 
 from tasuki.text_safety import count_columns, cut_line, format_row, wrap_text
+from tasuki_testing import ThreadBuilder
 
 WIDE = "アップロードの再試行回数を設定可能にしてテストを追加してください"
 

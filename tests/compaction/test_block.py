@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from compactions import RULES, compact_shop, read_shop, shop_thread
-from tasuki_testing.builder import ThreadBuilder
 
 from tasuki.compaction.block import MAX_BLOCK, build_block
 from tasuki.compaction.moment import build_coming_compaction, find_last_compaction
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN
 from tasuki.harness import registry as harnesses
 from tasuki.model import Revision
+from tasuki_testing.builder import ThreadBuilder
 
 LITTLE = "We speed up the shop's cart."
 HARNESSES = ("claude", "codex", "pi", "omp", "gemini", "copilot", "opencode")

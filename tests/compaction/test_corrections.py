@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from compactions import block_of, compact_shop, read_compacted, shop_thread
+
 from tasuki_testing import ThreadBuilder
 
 FALSE = (

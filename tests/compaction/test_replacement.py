@@ -12,7 +12,7 @@ from tasuki.compaction.memory import read_report
 from tasuki.compaction.replacement import write_summary
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.brief import FENCE_CLOSE
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.harness import registry as harnesses
 from tasuki.session.hook import answer_hook
 

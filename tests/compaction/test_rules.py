@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tasuki_testing.builder import ThreadBuilder
 
 from tasuki.compaction.block import MAX_BLOCK, RestoreBlock, build_block
 from tasuki.compaction.moment import find_last_compaction
 from tasuki.harness import registry as harnesses
+from tasuki_testing.builder import ThreadBuilder
 
 RULES = (
     ("Please add a dark mode. And keep commits small, one topic each.", "keep commits small"),

@@ -10,12 +10,12 @@ import pytest
 from conftest import World
 from fakes.model_server import ModelRule, ModelStep, ScriptedCall
 from inside import tasuki
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.harness import registry
 from tasuki.model import Thread
+from tasuki_testing import ThreadBuilder
 
 pytestmark = pytest.mark.e2e
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from conftest import ANSWER, World
-from tasuki_testing import ThreadBuilder
 from waiting import retry_until
 
 from tasuki.harness.claude.head import build_folder_name
+from tasuki_testing import ThreadBuilder
 
 pytestmark = pytest.mark.e2e
 

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tasuki_testing import ThreadBuilder
 from tree import ROOT
+
+from tasuki_testing import ThreadBuilder
 
 paths = [*sys.path]
 sys.path.append(str(ROOT / "bench"))

@@ -8,6 +8,7 @@ import click
 import pytest
 from case_files import CASE, EVERYWHERE, OFFLINE, case_of, read_back, written
 from click.testing import CliRunner, Result
+
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
 from tasuki_evals.cli.main import eval as group

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
+from tasuki.cli.output import format_json
+from tasuki.errors import UsageError
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import benchmark
 from tasuki_evals.continuation import report as comparing
 from tasuki_evals.continuation.benchmark import ContinuationCase, ContinuationReport
 from tasuki_evals.continuation.metric import VERSION
-
-from tasuki.cli.output import format_json
-from tasuki.errors import UsageError
 
 Change = Callable[[int], float]
 

@@ -14,6 +14,8 @@ from fixture_threads import HARNESSES, adapter, samples
 from long_threads import long_thread, written
 from msgspec.structs import replace
 from selection import by_default
+
+from tasuki.harness import registry as harnesses
 from tasuki_evals import statistics
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import baselines, benchmark, cuts
@@ -22,8 +24,6 @@ from tasuki_evals.continuation.benchmark import (
     ContinuationOptions,
     ContinuationReport,
 )
-
-from tasuki.harness import registry as harnesses
 
 RECALLS = ("edit", "file", "cmd", "id")
 NO_SUMMARY = {

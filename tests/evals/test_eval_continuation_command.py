@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner, Result
 from fixture_threads import database, one
 from long_threads import long_thread, written
+from tree import SUPPORT
+
+from tasuki.errors import ThreadNotFound, UsageError
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import benchmark, cuts
 from tasuki_evals.continuation.benchmark import ContinuationReport
 from tasuki_evals.runs import run_each
 from tasuki_testing.builder import ThreadBuilder
-from tree import SUPPORT
-
-from tasuki.errors import ThreadNotFound, UsageError
 
 
 def run(*paths: Path) -> ContinuationReport:

@@ -4,10 +4,10 @@ import math
 
 import pytest
 from msgspec.structs import replace
-from tasuki_evals.continuation import metric
-from tasuki_evals.continuation.metric import extract_names, is_named, split_segments
 
 from tasuki.model import Entry, FileChange, Thread, ToolCall
+from tasuki_evals.continuation import metric
+from tasuki_evals.continuation.metric import extract_names, is_named, split_segments
 
 CWD = "/home/dev/proj"
 

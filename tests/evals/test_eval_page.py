@@ -9,6 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 from long_threads import written
+
+from tasuki.config.installation import build_install_line
+from tasuki.errors import ExtraMissing
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import benchmark, page
 from tasuki_evals.continuation.benchmark import (
@@ -17,9 +20,6 @@ from tasuki_evals.continuation.benchmark import (
     ContinuationReport,
     UnmeasuredItem,
 )
-
-from tasuki.config.installation import build_install_line
-from tasuki.errors import ExtraMissing
 
 HOSTILE = '"><script>alert(1)</script>$\\frac{x}{0}$ & \x1b[31m\u202eÄ木' + "n" * 400
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fixture_threads import samples
-from tasuki_evals import playground
-from tasuki_evals.cli.main import eval as measure
-from tasuki_evals.playground import DraftCandidate, PlayNote
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft import pipeline
 from tasuki.draft.rank.relevance import TERMS
 from tasuki.errors import StoreFailed, TasukiError, UsageError
 from tasuki.vault import Vault
+from tasuki_evals import playground
+from tasuki_evals.cli.main import eval as measure
+from tasuki_evals.playground import DraftCandidate, PlayNote
+from tasuki_testing import ThreadBuilder
 
 GOAL = "make the upload retries configurable and cover them with a test"
 SECRET = "ghp_" + "a8Kd93jfLq02mZx7Yt5Rw1Vb6Nc4Hs0PeU2Q"

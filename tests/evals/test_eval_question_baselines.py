@@ -1,9 +1,9 @@
 """The briefs that question sets are asked of beside the tool's: no straw men, and never too long."""
 
 import pytest
-from tasuki_evals.question_sets import QUESTION_BASELINES
 
 from tasuki.model import Entry, Thread, ToolCall
+from tasuki_evals.question_sets import QUESTION_BASELINES
 
 
 def some_thread() -> Thread:

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from long_threads import long_thread, summary, written
+
+from tasuki.cli.main import cli
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.errors import ThreadNotFound, UsageError
+from tasuki.harness import registry as harnesses
 from tasuki_evals import question_runs
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.question_runs import QuestionOptions, QuestionReport, ask_questions
@@ -19,11 +24,6 @@ from tasuki_evals.question_sets import (
     load_questions,
     strip_goal,
 )
-
-from tasuki.cli.main import cli
-from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.errors import ThreadNotFound, UsageError
-from tasuki.harness import registry as harnesses
 
 GOAL = "Turn 4: please go on with the work on the module, step 4"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from case_files import CASE, EVERYWHERE, OFFLINE, case_of, read_back, written
+
+from tasuki.errors import UsageError
 from tasuki_evals.cases import case_runs, filler, scenario
 from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
 from tasuki_testing.thread_formats import FORMATS
-
-from tasuki.errors import UsageError
 
 # -- reading -------------------------------------------------------------------------------
 

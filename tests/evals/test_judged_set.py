@@ -17,6 +17,7 @@ from tree import ROOT
 pytest.importorskip("pydantic_ai")
 
 from fakes.model_server import ModelRequest, ModelServer, ModelStep
+
 from tasuki_evals.cases import scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.cli.main import eval as group

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from fleet_rows import ID, agent, handoff
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.fleet import prompts
 from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.outgoing_steps import write_from_thread
 from tasuki.fleet.store.failures import StepFailed
+from tasuki_testing import ThreadBuilder
 
 NOW = 1_760_000_000.0
 SLUG = "developer-con-1"

@@ -10,6 +10,7 @@ from desk import Desk, answer, by, extracted
 pytest.importorskip("pydantic_ai")
 
 from fakes.model_server import ModelRequest, ModelServer, ModelStep
+
 from tasuki_testing import ThreadBuilder
 
 HARNESSES = ("claude", "codex", "pi", "gemini")

@@ -19,12 +19,12 @@ from command_line import World
 from fixture_threads import HARNESSES, adapter, form, holder, samples
 from making import GOAL, SECTIONS, made
 from selection import by_default
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.draft.text.entries import split_turns
 from tasuki.errors import NothingToHandOff, ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
 from tasuki.vault import Vault
+from tasuki_testing import ThreadBuilder, story
 
 TASUKI = (sys.executable, "-m", "tasuki")
 MEGABYTE = 1_000_000

@@ -16,7 +16,7 @@ from tasuki.draft.text import language_cues as said, entries as turns, pasted, s
 from tasuki.draft.authors import offline
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.rank.relevance import FileRanks
-from tasuki.draft.rank.relevance import build_relevance
+from tasuki.draft.rank.relevance import Relevance
 from tasuki_evals.cases import fidelity
 from tasuki.harness.reading import answers, jsonl
 from tasuki.harness.reading.speakers import SpeakerGate
@@ -61,7 +61,7 @@ mentions.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)]
 for hard in HARD:
     entries = tool(1, kind="read", paths=(hard[:9_000],)), tool(2, kind="read", paths=("a/" * 2_000 + "b.py",)), agent(3, hard[:90_000])
     read = thread(*entries)
-    ranks = build_relevance(read, facts.derive_facts(read, None, hard), Goal(hard)).files
+    ranks = Relevance(read, facts.derive_facts(read, None, hard), hard).files
     ranks.rank_files(), [ranks.compute_terms(f) for f in ranks.candidates]
 """,
     "blocks": """
@@ -83,7 +83,7 @@ for hard in HARD:
     entries = agent(1, hard), user(2, hard), tool(3, "refused", kind="shell", command=hard), user(4, f"no, never {hard}"), user(5, f'"Which?"="{hard}"', "answer")
     read = thread(*entries)
     derived = facts.derive_facts(read, None, hard)
-    history.quote_rulings(turns.split_turns(entries), derived.statements, build_relevance(read, derived, Goal(hard)), 6_000)
+    history.quote_rulings(turns.split_turns(entries), derived.statements, Relevance(read, derived, hard), 6_000)
 """,
     "steps": """
 for hard in HARD:

@@ -11,10 +11,10 @@ import pytest
 from command_line import GOAL, SECRET, World
 from handoffs import made
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder
 
 from tasuki.handoffs import create_event
 from tasuki.vault import Vault
+from tasuki_testing import ThreadBuilder
 
 ESCAPE = "\x1b]0;PWNED\x07"
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tasuki_testing import story
 from tree import ROOT
 
 import tasuki
 from tasuki.errors import GoalHasSecret, GoalTooVague
+from tasuki_testing import story
 
 PAGE = ROOT / "docs" / "api.md"
 

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tasuki_testing import story
 
 import tasuki
+from tasuki_testing import story
 
 HEAVY = (
     "dbos", "sqlalchemy", "pydantic_ai", "pydantic", "mcp", "litestar", "uvicorn", "jinja2", "textual", "rich",

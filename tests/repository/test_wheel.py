@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 import pytest
-from tasuki_testing import story
 from tree import ROOT
 
 from tasuki import __version__
+from tasuki_testing import story
 
 GOAL = "cover the login timeout with a test"
 BIN = Path(sys.executable).parent

@@ -10,7 +10,7 @@ from tasuki.config import settings
 from tasuki.draft.authors import session_document
 from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.errors import AuthorFailed
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
 from tasuki.typed_prompts import HANDOFF_CLOSING, extract_words_after_handoff

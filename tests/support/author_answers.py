@@ -16,17 +16,17 @@ from unittest import mock
 
 import msgspec
 from msgspec import Struct
-from tasuki_evals.continuation.cuts import ThreadCut, write_predecessor_copy
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
 from tasuki.draft.authors import answer, fallback
 from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
-from tasuki.draft.checks.checker import normalize_path
+from tasuki.draft.claims.checker import normalize_path
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness import registry
 from tasuki.harness.protocol import Harness
 from tasuki.model import CommandItem, Draft, FileItem, Goal, Item
+from tasuki_evals.continuation.cuts import ThreadCut, write_predecessor_copy
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "author_answers"
 ID = "0" * 32

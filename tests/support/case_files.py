@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from tasuki_evals.cases import case_runs, scenario
-from tasuki_evals.cases.scenario import CaseStep, ScenarioCase
-
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.harness import registry as harnesses
 from tasuki.model import Thread
+from tasuki_evals.cases import case_runs, scenario
+from tasuki_evals.cases.scenario import CaseStep, ScenarioCase
 
 OFFLINE = case_runs.build_case_settings(LoadedSettings(Settings()))
 CASE = """

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 from forked import COMMAND, MODELS, run_tasuki
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.harness.claude.head import build_folder_name
+from tasuki_testing import ThreadBuilder, story
 
 GOAL = "make the retries configurable and cover them with a test"
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

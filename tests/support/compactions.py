@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from msgspec.structs import replace
-from tasuki_testing.builder import ThreadBuilder
 
 from tasuki.compaction.block import RestoreBlock, build_block
 from tasuki.compaction.moment import find_last_compaction
 from tasuki.harness import registry as harnesses
 from tasuki.model import Thread
+from tasuki_testing.builder import ThreadBuilder
 
 CWD = "/home/dev/shop"
 WHOLE_PATHS = ("claude", "gemini", "copilot", "opencode")

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from fakes.model_server import ModelRequest
 from forked import MODELS, run_tasuki
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.cli.main import cli
+from tasuki_testing import ThreadBuilder, story
 
 GOAL = "make the login timeout configurable and cover it with a test"
 EMPTY: dict[str, Any] = {

@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tasuki_testing.forms import Form
-from tasuki_testing.thread_formats import Clock, create_format
 from tree import FIXTURES
 
 from tasuki.harness import registry
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
+from tasuki_testing.forms import Form
+from tasuki_testing.thread_formats import Clock, create_format
 
 CORPUS = os.environ.get("TASUKI_CORPUS", "")
 """A folder of real threads: `<harness>/**/*.jsonl.gz`."""

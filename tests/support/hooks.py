@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from forked import run_tasuki
-from tasuki_testing import ThreadBuilder
 from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
+from tasuki_testing import ThreadBuilder
 
 ASKED = "Let the parser keep blank lines; the printer counts them."
 SAID = "The parser drops them in `lines()`; mended there."

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from fleet_records import SLUG, agent, handoff
-from tasuki_testing.builder import ThreadBuilder
 
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki_testing.builder import ThreadBuilder
 
 DAY = 86400.0
 

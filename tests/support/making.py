@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from tasuki_testing import ThreadBuilder
-
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief, pipeline
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.harness import registry as harnesses
 from tasuki.model import Goal, Thread
+from tasuki_testing import ThreadBuilder
 
 GOAL = "make the retries configurable and cover them with a test"
 ID = "ab12cd34" * 4

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from tasuki_testing.builder import ThreadBuilder
 from third_sentences import (
     FRONTEND_FALSE,
     FRONTEND_TRUE,
@@ -22,6 +21,7 @@ from third_sentences import (
 from tasuki.compaction.block import RestoreBlock, build_block
 from tasuki.compaction.moment import find_last_compaction
 from tasuki.harness import registry as harnesses
+from tasuki_testing.builder import ThreadBuilder
 
 
 def build_rust_thread() -> ThreadBuilder:

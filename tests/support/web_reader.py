@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from keyless import keyless_home
-from tasuki_testing import ThreadBuilder, story
 from visitors import Visitor
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import routes
+from tasuki_testing import ThreadBuilder, story
 
 GOAL = "Make the retries of the upload client configurable, and cover the 429 path with a test"
 _HITS = re.compile(r'<ul class="hits">(.*?)</ul>', re.DOTALL)

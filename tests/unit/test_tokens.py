@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 
 
 @pytest.mark.parametrize(

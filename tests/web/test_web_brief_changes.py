@@ -15,12 +15,12 @@ import pytest
 from command_line import SECRET
 from fakes.scripted_harness import install_scripted
 from handoffs import made
-from tasuki_testing import story
 from visitors import words
 from waiting import retry_until
 from web_reader import GOAL, Reader, reading
 
 from tasuki.handoffs import create_event
+from tasuki_testing import story
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 from command_line import SECRET
 from handoffs import made
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder, story
 from visitors import words
 from web_reader import GOAL, Reader, harmful, reading
 
 from tasuki.handoffs import create_event
 from tasuki.model import Draft, Dropped, Item
 from tasuki.vault import create_handoff_id
+from tasuki_testing import ThreadBuilder, story
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202egpj.exe \x1b[2J"
 

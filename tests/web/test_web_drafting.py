@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from command_line import SECRET
-from tasuki_testing import ThreadBuilder
 from visitors import words
 from waiting import retry_until
 from web_reader import GOAL, Reader, harmful, reading
 
 from tasuki.web.pages.threads.drafts import DRAFTS_AT_ONCE, JOBS
+from tasuki_testing import ThreadBuilder
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import fleet_records
 import pytest
 import sqlalchemy as sa
 from databases import Postgres
-from tasuki_testing import story
 from visitors import Visitor, words
 from waiting import retry_until
 from web_servers import Served, serving
@@ -26,6 +25,7 @@ from tasuki.web.pages.fleet.live import count_for_pages
 from tasuki.web.pages.host_news import HostNews
 from tasuki.web.pages.threads import remote
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
+from tasuki_testing import story
 
 OTHER = "h0123456789ab"
 

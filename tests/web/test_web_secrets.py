@@ -14,12 +14,12 @@ import fleet_records
 import pytest
 import sqlalchemy as sa
 from secrets_generator import ALNUM, pick
-from tasuki_testing import ThreadBuilder
 from visitors import Visitor
 from web_reader import reading
 from web_servers import Served
 
 from tasuki.fleet.store import tables
+from tasuki_testing import ThreadBuilder
 
 _ADDRESS = re.compile(r'(?:href|action|hx-get|data-url|data-live)="(/[^"#]*)')
 _STATES = ("starting", "idle", "busy", "waiting", "limited", "stuck", "lost", "ended")

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import fleet_records
 import pytest
-from tasuki_testing import ThreadBuilder
 from visitors import words
 from web_reader import Reader, reading
 
 from tasuki.web.pages.threads.thread_news import ThreadNews
+from tasuki_testing import ThreadBuilder
 
 HOUR = 3600.0
 NOON = datetime(2026, 3, 4, 12, 0).astimezone().timestamp()

@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from command_line import SECRET
-from tasuki_testing import ThreadBuilder, story
 from visitors import words
 from waiting import retry_until
 from web_reader import Reader, harmful, hits, reading
@@ -19,6 +18,7 @@ from tasuki.config.settings import Settings
 from tasuki.harness.registry import get_harness
 from tasuki.threads.kept.policy import keep_thread
 from tasuki.web.pages.threads import view
+from tasuki_testing import ThreadBuilder, story
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202egpj.exe \x1b[2J"
 

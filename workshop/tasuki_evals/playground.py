@@ -25,8 +25,7 @@ from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
-from tasuki.draft.text.split import fold_whitespace
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens, fold_whitespace
 from tasuki.errors import StoreFailed, UsageError
 from tasuki.files import get_data_folder
 from tasuki.model import CommandFact, Draft, FileFact, Lesson

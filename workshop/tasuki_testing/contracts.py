@@ -7,7 +7,7 @@ of copies of the samples; those on content read the `story`, which holds known e
 import contextlib
 from pathlib import Path
 
-from tasuki.draft.checks.occurrences import find_occurring
+from tasuki.draft.claims.lookup import find_occurring
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import CallerIdentity
 from tasuki.model import Entry, Thread

@@ -7,21 +7,25 @@ prove. The user's rules come first after what is wrong, in the user's own words.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from tasuki.compaction.checks.corrections import check_summary
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.summary_lines import split_summary
 from tasuki.compaction.moment import Compaction, build_coming_compaction
-from tasuki.compaction.said import SaidText
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item, format_refs
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.rules import UserRule, list_rules
 from tasuki.draft.facts.state import list_lessons, list_state_items
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.repository.lines import name_paths
+from tasuki.draft.text.polarity import extract_telling_words, says_same
 from tasuki.draft.text.split import shorten
-from tasuki.model import Facts, Revision, Thread
+from tasuki.model import Facts, Item, Revision, Thread
+from tasuki.patterns import compile_pattern
 
 MAX_BLOCK = 3_200
 """Characters of a block: 800 tokens."""
@@ -57,13 +61,57 @@ class RestoreBlock(Struct, frozen=True):
     redactions: dict[str, int] = {}
 
 
+SAME_SHARE = 0.8
+"""Share of the telling words of a sentence that a line must hold to say the same."""
+MIN_WORDS = 2
+_CODE = compile_pattern(r"`([^`\n]+)`")
+
+
+class SaidText:
+    """Everything that the model has in view after a compaction."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def folded(self) -> str:
+        """The text in the form in which quotes are compared."""
+        return fold_quote(self.text)
+
+    @cached_property
+    def _lines(self) -> list[tuple[str, frozenset[str]]]:
+        return [(line.text, extract_telling_words(line.text)) for line in split_summary(self.text)]
+
+    def quotes(self, words: str) -> bool:
+        """Return whether some words are there to the letter, apart from case and marks."""
+        return fold_quote(words) in self.folded
+
+    def has_rule(self, rule: str) -> bool:
+        """Return whether a rule is there, to the letter or with the same telling words.
+
+        A line that turns it round does not say it.
+        """
+        if fold_quote(rule) in self.folded:
+            return True
+        if len(extract_telling_words(rule)) < MIN_WORDS:
+            return False
+        return any(says_same(text, rule, SAME_SHARE) for text, _ in self._lines)
+
+    def has_item(self, item: Item) -> bool:
+        """Return whether one line names all code of an item, with most of its other words."""
+        codes = _CODE.findall(item.text)
+        telling = extract_telling_words(_CODE.sub(" ", f"{item.label} {item.text}"))
+        return any(
+            all(code in text for code in codes)
+            and len(telling & words) >= SAME_SHARE * len(telling)
+            for text, words in self._lines
+        )
+
+
 def build_block(
     compaction: Compaction, revision: Revision | None = None, limit: int = MAX_BLOCK
 ) -> RestoreBlock:
-    """Return the block for a compaction. `revision` is git as it is now, where it was read.
-
-    `limit` is in characters.
-    """
+    """Return the block for a compaction. `revision` is git as it is now, where it was read. `limit` is in characters."""
     derived = derive_facts(compaction.thread, revision)
     rules = list_rules(compaction.thread, derived.statements)
     said = SaidText(compaction.said)
@@ -143,7 +191,6 @@ def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterat
 
 
 def _format_git(now: Revision) -> str:
-    """Return what git says now, in one line."""
     changed = name_paths(now.dirty_now, MOST_CHANGED)
     branch = f"branch `{now.branch_now}`" if now.branch_now else "detached HEAD"
     tree = f"not committed: {changed}" if changed else "nothing uncommitted"

@@ -14,16 +14,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.compaction.block import SUMMARY_TITLE, RestoreBlock, build_block, build_keep_list
+from tasuki.compaction.block import SUMMARY_TITLE, build_block, build_keep_list
 from tasuki.compaction.memory import CompactionMemory, CompactionReport, write_report
-from tasuki.compaction.moment import Compaction, build_coming_compaction, find_last_compaction
+from tasuki.compaction.moment import build_coming_compaction, find_last_compaction
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.facts.git import GitProbe
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
-from tasuki.model import Thread
 
 
 def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:
@@ -50,7 +49,13 @@ def _answer(
         memory.keep("summary", call.text)
         return HookAnswer()
     if call.can_replace and loaded.settings.compaction == "replace":
-        return _replace_summary(harness, path, loaded, memory)
+        from tasuki.compaction.replacement import write_summary  # not needed to restore
+
+        summary = write_summary(harness, path, loaded)
+        tokens = count_tokens(summary)
+        report = CompactionReport(time.time(), memory.thread, tokens=tokens, replaced=True)
+        write_report(harness.name, report)
+        return HookAnswer(context=summary, replaces=True)
     if call.kind == "compacting":
         memory.keep("instructions", call.text)
         # What is said at a compaction that the user asked for stays in view afterwards.
@@ -59,24 +64,16 @@ def _answer(
     return HookAnswer(context=_restore(harness, call, memory))
 
 
-def _replace_summary(
-    harness: Harness, path: Path, loaded: LoadedSettings, memory: CompactionMemory
-) -> HookAnswer:
-    from tasuki.compaction.replacement import write_summary  # not needed to restore
-
-    summary = write_summary(harness, path, loaded)
-    report = CompactionReport(
-        time.time(), memory.thread, tokens=count_tokens(summary), replaced=True
-    )
-    write_report(harness.name, report)
-    return HookAnswer(context=summary, replaces=True)
-
-
 def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
     if call.messages and (given := memory.read_block(call.text)) is not None:
         return given
     thread = harness.read(Path(call.path))
-    compaction = _find_compaction(thread, call, memory)
+    instructions, kept = memory.take("instructions"), memory.take("summary")
+    found = find_last_compaction(thread, instructions) if call.is_recorded else None
+    if found is None:  # It is in the payload, or in the memory.
+        found = build_coming_compaction(thread, call.text or kept, instructions)
+        found = replace(found, in_view=f"{found.in_view}\n{call.in_view}")
+    compaction = found
     last = thread.entries[-1].ref if thread.entries else 0
     place = call.compaction or str(compaction.ref or last)
     is_own = compaction.summary.startswith(SUMMARY_TITLE)
@@ -86,25 +83,7 @@ def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
     block = build_block(compaction, GitProbe(thread.cwd).read_revision())
     if call.messages:
         memory.keep_block(call.text, block.text)
-    _report_block(harness, memory, block)
-    return block.text
-
-
-def _find_compaction(thread: Thread, call: HookCall, memory: CompactionMemory) -> Compaction:
-    """Return the compaction that a hook is about, from the thread, the payload or the memory."""
-    instructions, kept = memory.take("instructions"), memory.take("summary")
-    if call.is_recorded and (found := find_last_compaction(thread, instructions)):
-        return found
-    coming = build_coming_compaction(thread, call.text or kept, instructions)
-    return replace(coming, in_view=f"{coming.in_view}\n{call.in_view}")
-
-
-def _report_block(harness: Harness, memory: CompactionMemory, block: RestoreBlock) -> None:
-    report = CompactionReport(
-        time.time(),
-        memory.thread,
-        tokens=count_tokens(block.text),
-        corrections=len(block.corrections),
-        rules=len(block.rules),
-    )
+    tokens, wrong = count_tokens(block.text), len(block.corrections)
+    report = CompactionReport(time.time(), memory.thread, tokens, wrong, len(block.rules))
     write_report(harness.name, report)
+    return block.text

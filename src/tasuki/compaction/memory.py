@@ -135,15 +135,9 @@ def forget_old(folder: Path, now: float | None = None) -> None:
     oldest = (time.time() if now is None else now) - KEPT_SECONDS
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
-            if entry.is_dir(follow_symlinks=False):
-                _forget_files(entry.path, oldest)
-
-
-def _forget_files(folder: str, oldest: float) -> None:
-    """Remove the old files of one folder, and the folder where nothing is left in it."""
-    files = list(os.scandir(folder))
-    old = [file for file in files if file.stat(follow_symlinks=False).st_mtime < oldest]
-    for file in old:
-        os.unlink(file.path)
-    if old and len(old) == len(files):
-        os.rmdir(folder)
+            files = list(os.scandir(entry.path)) if entry.is_dir(follow_symlinks=False) else []
+            old = [file for file in files if file.stat(follow_symlinks=False).st_mtime < oldest]
+            for file in old:
+                os.unlink(file.path)
+            if old and len(old) == len(files):
+                os.rmdir(entry.path)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.compaction.block import SUMMARY_TITLE, explain_references, format_rules
-from tasuki.compaction.said import SaidText
-from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.compaction.block import SUMMARY_TITLE, SaidText, explain_references, format_rules
+from tasuki.config.settings import LoadedSettings
 from tasuki.draft import assemble, pipeline
 from tasuki.draft.authors import fallback
 from tasuki.draft.brief import (
@@ -27,10 +26,9 @@ from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import says_nothing
 from tasuki.draft.text.pasted import extract_own_words
-from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens, fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
-from tasuki.model import Draft, Goal, Thread
+from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
 
 INTRODUCTION = (
@@ -58,7 +56,13 @@ def write_summary(
     `replay` is for a thread of the past: git and its folder are not read. Raises what a draft
     raises.
     """
-    settings = _adapt_settings(loaded.settings)
+    settings = replace(  # The session goes on: fewer lists, no metadata.
+        loaded.settings,
+        include_metadata=False,
+        include_handoff_preamble=False,
+        max_files=min(loaded.settings.max_files, MAX_FILES),
+        max_commands=min(loaded.settings.max_commands, MAX_COMMANDS),
+    )
     analyzed = pipeline.analyze_thread(harness, path, Goal(text=""), settings, replay=replay)
     head = [SUMMARY_TITLE, INTRODUCTION, explain_references(analyzed.thread), FENCE_OPEN]
     room = settings.budget - count_tokens("\n".join([*head, "", FENCE_CLOSE]))
@@ -89,7 +93,8 @@ class _SummaryComposer:
         budget = self.room + self.unused - reserved
         loaded = replace(self.loaded, settings=replace(self.loaded.settings, budget=budget))
         draft, _ = fallback.write_draft(self.analyzed.task, self.analyzed.base, loaded, "")
-        lines = _list_lines(assemble.redact_draft(draft, self.redactor))
+        sections = list_sections(assemble.redact_draft(draft, self.redactor))
+        lines = [line for title, found in sections for line in (f"\n## {title}", *found)]
         lines[1:1] = _list_ids(self.analyzed, "\n".join(lines), self.redactor)
         rules = format_rules(self.rules, SaidText("\n".join(lines)), self.redactor)
         while lines and count_tokens("\n".join([*rules, *lines])) > self.room - reserved:
@@ -103,10 +108,7 @@ class _SummaryComposer:
 def _list_other_words(
     thread: Thread, said: SaidText, redactor: QuoteRedactor, limit: int
 ) -> list[str]:
-    """Return what else the user said, as a section within a limit of characters.
-
-    The newest messages are chosen first.
-    """
+    """Return what else the user said, as a section within a limit of characters. The newest messages are chosen first."""
     heading = "\n## What else the user said"
     chosen: list[str] = []
     left = limit - len(heading) - 1
@@ -137,20 +139,3 @@ def _list_ids(analyzed: pipeline.AnalyzedThread, said: str, redactor: QuoteRedac
     newest = list(found.items())[:MOST_IDS]
     named = ", ".join(format_code(redactor.redact_quote(id, (ref,))) for id, ref in newest)
     return [f"- Ids in the last commands: {named}{format_refs([ref for _, ref in newest])}"]
-
-
-def _adapt_settings(settings: Settings) -> Settings:
-    """Return settings for a summary of a session that goes on: fewer lists, no metadata."""
-    return replace(
-        settings,
-        include_metadata=False,
-        include_handoff_preamble=False,
-        max_files=min(settings.max_files, MAX_FILES),
-        max_commands=min(settings.max_commands, MAX_COMMANDS),
-    )
-
-
-def _list_lines(draft: Draft) -> list[str]:
-    """Return the sections of a draft as lines; the least important come last."""
-    sections = list_sections(draft)
-    return [line for title, found in sections for line in (f"\n## {title}", *found)]

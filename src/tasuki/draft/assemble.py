@@ -1,44 +1,27 @@
 """The last steps of the pipeline: metadata, redaction, the budget, and the saved record."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from tasuki.config.settings import Settings
 from tasuki.draft.brief import ITEM_SECTIONS, render_context, trim_to_budget
 from tasuki.draft.facts.files import has_unnamed_edits
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.text.entries import join_entry_text
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.harness.reading.jsonl import clip
-from tasuki.model import (
-    Citation,
-    CommandItem,
-    Draft,
-    Dropped,
-    Entry,
-    FileItem,
-    Handoff,
-    Item,
-    Predecessor,
-    Revision,
-    Thread,
-)
-
-T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
+from tasuki.model import Citation, Draft, Entry, Handoff, Predecessor, Revision, Thread
 
 CITED_CHARACTERS = 6_000
 """Characters of each cited entry that are saved with the handoff."""
 
 
 def build_metadata_lines(thread: Thread, revision: Revision) -> tuple[str, ...]:
-    """Return the metadata lines, best effort.
-
-    Git is left out without a repository or on a detached HEAD.
-    """
+    """Return the metadata lines, best effort. Git is left out without a repository or on a detached HEAD."""
     name = f", “{thread.name}”" if thread.name else ""
     version = f" {thread.version}" if thread.version else ""
     ran = [f"Thread: {thread.harness}{version}, `{thread.id}`{name}"]
@@ -86,61 +69,44 @@ def redact_draft(draft: Draft, redactor: QuoteRedactor) -> Draft:
     )
     clean = redactor.redact_quote
 
-    def redact_items(sources: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(
-            _replace_texts(i, text=clean(i.text, i.refs), label=clean(i.label, i.refs))
-            for i in sources
-        )
-
     changed: dict[str, Any] = {
-        s: redact_items(getattr(draft, s)) for s in (*ITEM_SECTIONS, "left_out")
+        s: tuple(
+            replace(i, text=clean(i.text, i.refs), label=clean(i.label, i.refs))
+            for i in getattr(draft, s)
+        )
+        for s in (*ITEM_SECTIONS, "left_out")
     }
     changed["files"] = tuple(
-        _replace_texts(f, path=clean(f.path, f.refs), reason=clean(f.reason, f.refs))
-        for f in draft.files
+        replace(f, path=clean(f.path, f.refs), reason=clean(f.reason, f.refs)) for f in draft.files
     )
     changed["commands"] = tuple(
-        _replace_texts(c, command=clean(c.command, c.refs), note=clean(c.note, c.refs))
+        replace(c, command=clean(c.command, c.refs), note=clean(c.note, c.refs))
         for c in draft.commands
     )
     changed["metadata"] = tuple(clean(line) for line in draft.metadata)
     changed["dropped"] = tuple(
-        _replace_texts(d, text=clean(d.text), reason=clean(d.reason)) for d in draft.dropped
+        replace(d, text=clean(d.text), reason=clean(d.reason)) for d in draft.dropped
     )
     fell = tuple(map(clean, draft.authorship.fell))
-    changed["authorship"] = msgspec.structs.replace(draft.authorship, fell=fell)
-    return msgspec.structs.replace(draft, **changed)
-
-
-def _replace_texts(item: T, **changes: str) -> T:
-    return msgspec.structs.replace(item, **changes)
-
-
-def list_cited_refs(draft: Draft) -> list[int]:
-    """Return all refs that a draft cites, in order."""
-    every: list[int] = []
-    for section in (*ITEM_SECTIONS, "files", "commands"):
-        for item in getattr(draft, section):
-            every.extend(item.refs)
-    return sorted(set(every))
+    changed["authorship"] = replace(draft.authorship, fell=fell)
+    return replace(draft, **changed)
 
 
 def build_citations(thread: Thread, draft: Draft, redactor: QuoteRedactor) -> Iterator[Citation]:
     """Yield the cited entries: the harness's own id, a hash of the text, and the redacted text."""
-    cited = list_cited_refs(draft)
-    wanted = frozenset(cited)
-    by_ref: dict[int, Entry] = {e.ref: e for e in thread.readable if e.ref in wanted}
-    for ref in cited:
-        if entry := by_ref.get(ref):
-            yield Citation(
-                ref=ref,
-                entry_id=entry.tool.id if entry.tool else entry.id,
-                sha256=hashlib.sha256(
-                    join_entry_text(entry).encode("utf-8", "replace")
-                ).hexdigest(),
-                kind=entry.kind,
-                text=clip(redactor.hide_known(redactor.redact_entry(ref)), CITED_CHARACTERS),
-            )
+    sections = (*ITEM_SECTIONS, "files", "commands")
+    cited = {ref for s in sections for item in getattr(draft, s) for ref in item.refs}
+    by_ref: dict[int, Entry] = {e.ref: e for e in thread.readable if e.ref in cited}
+    for ref in sorted(by_ref):
+        entry = by_ref[ref]
+        whole = join_entry_text(entry).encode("utf-8", "replace")
+        yield Citation(
+            ref=ref,
+            entry_id=entry.tool.id if entry.tool else entry.id,
+            sha256=hashlib.sha256(whole).hexdigest(),
+            kind=entry.kind,
+            text=clip(redactor.hide_known(redactor.redact_entry(ref)), CITED_CHARACTERS),
+        )
 
 
 def build_handoff(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from tasuki.draft.text.tokens import count_tokens, measure_text
+from tasuki.draft.text.split import count_tokens, measure_text
 from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, format_ref
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
@@ -89,32 +89,13 @@ def format_refs(refs: Sequence[int], limit: int = 5) -> str:
 
 def format_item(item: Item) -> str:
     """Return one item as a line of the brief, or as a quoted block below a line that cites it."""
-    if "\n" in item.text:
-        return _format_quoted_block(item)
+    if "\n" in item.text:  # Each line is marked, so none can open a heading or close the fence.
+        head = f"- {f'{clean_line(item.label)}{format_refs(item.refs)}'.strip()}:"
+        lines = _LINE_END.split(clean_for_display(item.text))
+        marked = (f"> {disarm_fences(line.expandtabs(4).rstrip())}" for line in lines)
+        return "\n".join([head, *marked])
     label = f"{clean_line(item.label)}: " if item.label else ""
     return f"- {label}{clean_line(item.text)}{format_refs(item.refs)}"
-
-
-def _format_quoted_block(item: Item) -> str:
-    """Return an item of several lines, with each line marked.
-
-    So none can open a heading or close the fence.
-    """
-    head = f"- {f'{clean_line(item.label)}{format_refs(item.refs)}'.strip()}:"
-    return "\n".join(
-        [
-            head,
-            *(
-                f"> {_clean_quoted_line(line)}"
-                for line in _LINE_END.split(clean_for_display(item.text))
-            ),
-        ]
-    )
-
-
-def _clean_quoted_line(line: str) -> str:
-    """Return a line without fence marks, with its leading blanks."""
-    return disarm_fences(line.expandtabs(4).rstrip())
 
 
 def format_file(item: FileItem) -> str:
@@ -195,34 +176,21 @@ ITEM_SECTIONS = tuple(name for name in SECTIONS if name not in ("files", "comman
 
 def list_sections(draft: Draft) -> list[tuple[str, list[str]]]:
     """Return the headings with their lines, in the order of the brief, without empty sections."""
+    files = {f: clean_line(f.path) for f in draft.files if f.verified and not f.reason and f.minor}
+    commands = {c: format_code(c.command) for c in draft.commands if not c.note and c.minor}
     lines = {
         **{name: list(map(format_item, getattr(draft, name))) for name in ITEM_SECTIONS},
-        "files": _format_files(draft.files),
-        "commands": _format_commands(draft.commands),
+        "files": _format_with_shared_line(draft.files, format_file, files),
+        "commands": _format_with_shared_line(draft.commands, format_command, commands),
         "metadata": [f"- {clean_line(line)}" for line in draft.metadata],
     }
     return [(title, lines[name]) for name, title in SECTIONS.items() if lines[name]]
 
 
-def _format_files(files: Sequence[FileItem]) -> list[str]:
-    """Return a line per file; minor files without a reason share the last line."""
-    bare = {f: clean_line(f.path) for f in files if f.verified and not f.reason and f.minor}
-    return _format_with_shared_line(files, format_file, bare)
-
-
-def _format_commands(commands: Sequence[CommandItem]) -> list[str]:
-    """Return a line per command; minor commands without a note share the last line."""
-    bare = {c: format_code(c.command) for c in commands if not c.note and c.minor}
-    return _format_with_shared_line(commands, format_command, bare)
-
-
 def _format_with_shared_line(
     items: Sequence[_T], format_line: Callable[[_T], str], bare: Mapping[_T, str]
 ) -> list[str]:
-    """Return a line per item, but one line for all bare items together.
-
-    If all items are bare, each has its own line.
-    """
+    """Return a line per item, but one line for all bare items together. If all items are bare, each has its own line."""
     if len(bare) == len(items):
         return [format_line(item) for item in items]
     lines: list[str] = [format_line(item) for item in items if item not in bare]
@@ -249,10 +217,7 @@ _TRIMMED = (
 
 
 def trim_to_budget(draft: Draft, handoff_id: str, budget: int, *, preamble: bool = True) -> Draft:
-    """Return a draft whose context fits the budget of tokens.
-
-    The last lines of the longest section are removed first.
-    """
+    """Return a draft whose context fits the budget of tokens. The last lines of the longest section are removed first."""
     while count_context_tokens(render_context(draft, handoff_id, preamble=preamble)) > budget:
         section = max(_TRIMMED, key=lambda s: len(getattr(draft, s)))
         if not getattr(draft, section):

@@ -27,16 +27,6 @@ _KEY_RUNS = frozenset(
 _LONGEST_ROW = max(map(len, _KEY_ROWS))
 
 
-def is_reference_only(text: str) -> bool:
-    """Return whether a goal names only a plan, a list or a session unknown to its reader."""
-    words = set(_TOKEN.findall(text.lower().replace("’", "'")))
-    return any(
-        all(words & group for group in groups)
-        and words <= lexicon.SMALL_WORDS.union(allowed, *groups)
-        for allowed, groups in lexicon.VAGUE_SHAPES
-    )
-
-
 def is_key_run(word: str) -> bool:
     """Return whether a word is a run of adjacent keys on a keyboard, such as `asdf` and `lkjh`."""
     if len(word) <= _MIN_RUN:
@@ -89,15 +79,13 @@ def check_goal(
     return Goal(text=text, forced=bool(reason), said_by="model" if said_by_model else "user")
 
 
-def _normalize(text: str) -> str:
-    import unicodedata
-
-    return unicodedata.normalize("NFKC", text)
-
-
 def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
     """Return what is wrong with a goal, as one sentence, or an empty string."""
-    bare = text.strip() if text.isascii() else _normalize(text).strip()
+    if not text.isascii():
+        import unicodedata  # Heavy at start.
+
+        text = unicodedata.normalize("NFKC", text)
+    bare = text.strip()
     if not bare:
         return "A handoff needs a goal."
     if _WIDE.search(bare) and _VAGUE_PIECES.fullmatch(bare):
@@ -108,7 +96,14 @@ def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
         return f"The goal {shortened!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {shortened!r} repeats one word."
-    is_phrase = " ".join(words) in lexicon.VAGUE_PHRASES or is_reference_only(bare)
+    # Nor does one that names only a plan, a list or a session unknown to its reader.
+    tokens = set(_TOKEN.findall(bare.lower().replace("’", "'")))
+    names_only = any(
+        all(tokens & group for group in groups)
+        and tokens <= lexicon.SMALL_WORDS.union(allowed, *groups)
+        for allowed, groups in lexicon.VAGUE_SHAPES
+    )
+    is_phrase = " ".join(words) in lexicon.VAGUE_PHRASES or names_only
     is_phrase = is_phrase or bool(_CARRY_ON.match(bare) or _WRAP_UP.match(bare))
     if is_phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
         return f"The goal {shortened!r} does not say what to do."

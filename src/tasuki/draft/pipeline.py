@@ -47,10 +47,7 @@ class HandoffResult:
 
 
 class AnalyzedThread:
-    """A thread with its facts, ready for an author.
-
-    `base` holds the sections no author writes: metadata, drift, skill.
-    """
+    """A thread with its facts, ready for an author. `base` holds the sections no author writes: metadata, drift, skill."""
 
     def __init__(
         self,
@@ -132,9 +129,7 @@ def analyze_thread(
     report: Callable[[str], None] = lambda phase: None,
     replay: bool = False,
 ) -> AnalyzedThread:
-    """Read a thread file and derive its facts. Raises NothingToHandOff if it holds no
-    conversation.
-    """
+    """Read a thread file and derive its facts. Raises NothingToHandOff if it holds no conversation."""
     report(ANALYZING)
     thread = read_for_draft(harness, path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:

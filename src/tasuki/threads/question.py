@@ -16,8 +16,8 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.draft.authors.answer import find_last_object
 from tasuki.draft.authors.author import AuthorDialogue
 from tasuki.draft.authors.thread_view import create_fence
-from tasuki.draft.checks.claims import extract_claims
-from tasuki.draft.checks.support import is_supported_by
+from tasuki.draft.claims.literals import extract_claims
+from tasuki.draft.claims.support import is_supported_by
 from tasuki.draft.models import providers
 from tasuki.draft.models.client import ModelClient
 from tasuki.draft.prompts import render_prompt

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import stat
 import sys
 import tempfile
 import threading
@@ -16,7 +15,6 @@ import pytest
 from fixture_threads import adapter
 from waiting import retry_until, runs
 
-from tasuki.draft.authors import agent_and_model
 from tasuki.draft.authors.agent_and_model import ask_agent
 from tasuki.errors import AuthorFailed, Cancelled, TasukiError
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, PlannedFile
@@ -314,9 +312,11 @@ def test_an_interrupt_ends_the_program_and_goes_on(folder: Path) -> None:
 
 def test_the_scratch_folder_is_private(folder: Path) -> None:
     """Whatever the umask says."""
+    script(folder, "print(oct(os.stat('.').st_mode & 0o777))")
     before = os.umask(0)
     try:
-        with agent_and_model._create_scratch() as scratch:
-            assert stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
+        answer = asked(folder)
     finally:
         os.umask(before)
+
+    assert answer.text.strip() == "0o700"

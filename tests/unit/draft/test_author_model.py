@@ -20,7 +20,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors.agent_and_model import ModelAsker
 from tasuki.draft.authors.author import AuthorTask, AuthorTurn
@@ -29,6 +28,7 @@ from tasuki.draft.models import client
 from tasuki.draft.models.providers import ModelEndpoint
 from tasuki.errors import AuthorFailed
 from tasuki.model import Goal
+from tasuki_testing import ThreadBuilder
 
 LIMITS = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6}
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.authors.offline import DraftComposer
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.rank.block_worth import BlockWorth
 from tasuki.model import Goal
+from tasuki_testing import ThreadBuilder
 
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 CAUSE = "The importer drops rows because `merge_key` ignores the tenant."

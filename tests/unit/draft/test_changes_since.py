@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.state import list_state_items
 from tasuki.harness.registry import detect_harness
+from tasuki_testing import ThreadBuilder
 
 HARNESSES = ("claude", "codex", "pi", "gemini", "opencode")
 

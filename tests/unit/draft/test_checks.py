@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
-from tasuki.draft.checks import checker
+from tasuki.draft.claims import checker
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Authorship, CommandItem, Draft, FileItem, Goal, Item
+from tasuki_testing import ThreadBuilder
 
 LONG = "filler line\n" * 3000
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors import choices
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import CommandFact, CommandItem, FileItem, Goal
+from tasuki_testing import ThreadBuilder
 
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 

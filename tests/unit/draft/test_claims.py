@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.text.entries import TextClaim, contains_claim
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from making import derived, thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.git import GitProbe
 from tasuki.model import Entry, FileChange, Thread, ToolCall, ToolStatus
+from tasuki_testing import ThreadBuilder
 
 GONE = "On branch main\nChanges not staged for commit:\n\tdeleted:    src/a.py\n"
 REMOVERS = [

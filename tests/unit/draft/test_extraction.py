@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import pytest
 from making import GOAL, ID, thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief
@@ -16,6 +15,7 @@ from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.errors import AuthorFailed, Cancelled, ModelUnavailable
 from tasuki.model import Draft, Goal
+from tasuki_testing import ThreadBuilder
 
 KEYS = (
     "relevantFiles", "relevantCommands", "relevantInformation", "decisions", "openQuestions",

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from making import derived, thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.state import list_state_items
+from tasuki_testing import ThreadBuilder
 
 HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_evals.cases.fidelity import InventedClaim, find_invented
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, Goal, Thread
+from tasuki_evals.cases.fidelity import InventedClaim, find_invented
+from tasuki_testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
 LONG = "one more line of the log\n" * 3000

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from long_threads import long_thread
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.rank.relevance import (
@@ -15,9 +14,10 @@ from tasuki.draft.rank.relevance import (
     TERMS,
     TOUCH_HALF_LIFE,
     FileRanks,
-    build_relevance,
+    Relevance,
 )
-from tasuki.model import FileFact, Goal
+from tasuki.model import FileFact
+from tasuki_testing import ThreadBuilder
 
 GOAL = "make the reconciliation of src/app/queue.py retry"
 
@@ -25,7 +25,7 @@ GOAL = "make the reconciliation of src/app/queue.py retry"
 def files_of(builder: ThreadBuilder, folder: Path, goal: str = GOAL) -> FileRanks:
     """The files of a built thread as candidates for a goal."""
     thread = thread_of(builder, folder)
-    return build_relevance(thread, derive_facts(thread, None, goal), Goal(goal)).files
+    return Relevance(thread, derive_facts(thread, None, goal), goal).files
 
 
 def by_path(files: FileRanks) -> dict[str, dict[str, float]]:

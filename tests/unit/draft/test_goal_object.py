@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from making import thread_of
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.guides import list_binding_lines
 from tasuki.model import Document, Goal, Item
+from tasuki_testing import ThreadBuilder
 
 OPTIONS = """Three ways are open for the mailer and its queue:
 

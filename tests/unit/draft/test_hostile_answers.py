@@ -10,7 +10,7 @@ from test_extraction import Bench, item, said
 
 from tasuki.draft import brief
 from tasuki.draft.authors import document
-from tasuki.draft.checks import checker
+from tasuki.draft.claims import checker
 
 TRUE = "The upload client retries three times; the delay is fixed: "
 
@@ -120,7 +120,7 @@ def test_many_inventions_cost_few_passes_over_the_files(
         passes.append(len(needles))
         return set()
 
-    monkeypatch.setattr("tasuki.draft.checks.lookup.find_occurring", occurring)
+    monkeypatch.setattr("tasuki.draft.claims.lookup.find_occurring", occurring)
     lies = [item(f"{TRUE}`made_up_{n}` in src/none/x{n}.py is `other_{n}`.", 2) for n in range(9)]
     bench.draft(said(relevantInformation=lies), said(constraints=[item("U1")]))
 

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 from test_extraction import Bench, item, kinds, said
 
 from tasuki.draft.authors import answer
 from tasuki.draft.authors.answer import build_proposal
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks import checker, lookup
-from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
-from tasuki.draft.checks.support import SupportFinder
+from tasuki.draft.claims import checker, lookup
+from tasuki.draft.claims.literals import extract_claims, extract_names, is_attributed_to_user
+from tasuki.draft.claims.support import SupportFinder
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.text.entries import contains_claim
 from tasuki.model import Authorship, Draft, Goal, Item
+from tasuki_testing import ThreadBuilder
 
 TRUE = "The upload client retries three times; the delay is fixed: "
 """Words of the thread of `Bench`, so that what stands behind them is all that is wrong."""

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.draft.rank.names import rank_names
-from tasuki.draft.rank.printed import list_printed
+from tasuki.draft.rank.printed import list_printed, rank_names
 from tasuki.model import Goal, Item
+from tasuki_testing import ThreadBuilder
 
 CODE = "\n".join(f"retry_delay_{n} = compute_delay({n})" for n in range(8))
 

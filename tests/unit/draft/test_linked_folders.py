@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from checkouts import git
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import load_with_sources
 from tasuki.draft.facts.derive import derive_facts
@@ -15,6 +14,7 @@ from tasuki.draft.runs.scopes import join_folder
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Goal
 from tasuki.paths import make_relative
+from tasuki_testing import ThreadBuilder
 
 HARNESSES = ("claude", "codex", "pi", "gemini", "opencode", "copilot")
 

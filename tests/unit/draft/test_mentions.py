@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from making import derived
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.mentions import find_mentions
 from tasuki.model import Entry, Named, ToolCall
+from tasuki_testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
 

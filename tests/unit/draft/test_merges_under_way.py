@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tasuki_testing import ThreadBuilder
 from test_repository_state import ONE, lines_of, start
+
+from tasuki_testing import ThreadBuilder
 
 CONFLICT = "Auto-merging b.py\nCONFLICT (content): Merge conflict in b.py"
 LONG = (

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from long_threads import long_thread
 from making import GOAL, brief_of, built, made, thread_of
-from tasuki_evals.cases.fidelity import find_invented
-from tasuki_testing import ThreadBuilder, story
 from tree import IMPORTABLE
 
 from tasuki.draft import brief
@@ -20,6 +18,8 @@ from tasuki.draft.rank.excerpts import extract_message
 from tasuki.draft.text.entries import find_said_after_abort
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Draft, Entry, Item, ToolCall
+from tasuki_evals.cases.fidelity import find_invented
+from tasuki_testing import ThreadBuilder, story
 
 BUDGETS = (300, 400, 600, 800, 1_200, 2_000, 3_000, 4_000, 6_000, 8_000)
 

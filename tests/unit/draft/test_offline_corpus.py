@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 from fixture_threads import CORPUS
+
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft import brief, pipeline
+from tasuki.harness import registry as harnesses
+from tasuki.model import Goal
 from tasuki_evals.cases.fidelity import InventedClaim, find_invented, parse_lines
 from tasuki_evals.continuation.cuts import (
     find_cuts,
@@ -11,11 +16,6 @@ from tasuki_evals.continuation.cuts import (
     unpack_source,
     write_predecessor_copy,
 )
-
-from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.draft import brief, pipeline
-from tasuki.harness import registry as harnesses
-from tasuki.model import Goal
 
 EVERY, BUDGET = 4, 4_000
 """Of so many threads one is looked at, and the size of its briefs in tokens."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from fixture_threads import holder
 from making import GOAL, ID, SECTIONS, brief_of, built, made
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.draft import brief
 from tasuki.errors import NothingToHandOff
+from tasuki_testing import ThreadBuilder, story
 
 HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
 

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 from fixture_threads import samples
 from making import brief_of, thread_of
 from quality_samples import GOAL, GOOD, SECRET, uploads
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.cli.main import cli
 from tasuki.draft.authors.author import AuthorTask
@@ -18,6 +17,7 @@ from tasuki.draft.quality.document_reader import parse_handoff_document
 from tasuki.draft.quality.needed_facts import DocumentLookup
 from tasuki.draft.quality.score import DocumentQuality, QualityShare
 from tasuki.model import Goal
+from tasuki_testing import ThreadBuilder, story
 
 
 def scored(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.git import GitProbe
 from tasuki.draft.facts.state import list_state_items
+from tasuki_testing import ThreadBuilder
 
 HOME = "/home/dev/proj"
 ONE = "[main 1111111] one\n 1 file changed, 1 insertion(+)"

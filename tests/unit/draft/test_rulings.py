@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
@@ -18,6 +17,7 @@ from tasuki.draft.rank.history import (
 )
 from tasuki.draft.text.entries import split_turns
 from tasuki.model import Entry, Goal, Item, Thread, ToolCall
+from tasuki_testing import ThreadBuilder
 
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 GOAL = "go on"

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.state import list_state_items
 from tasuki.draft.runs.scopes import is_whole_suite, list_scopes, may_cover
 from tasuki.harness.claude.adapter import Claude
+from tasuki_testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
 PYTEST = ("tests/test_cart.py::test_round",)

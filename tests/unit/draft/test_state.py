@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts import state
 from tasuki.draft.facts.commands import find_formatter, find_last_checks, list_runs
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Entry, FileChange, Thread, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki_testing import ThreadBuilder
 
 CLEAN = "On branch main\nnothing to commit, working tree clean"
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from making import derived, thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts import statements
 from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import LeftOut, extract_user_statements, find_answered
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.model import Entry, ToolCall
+from tasuki_testing import ThreadBuilder
 
 OPTIONS = "Two ways:\n1. Keep the cache in memory.\n2. **Ask Redis** each time.\nWhich port is it?"
 

@@ -2,10 +2,10 @@
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
-from tasuki.draft.checks.statuses import StatusCheck
+from tasuki.draft.claims.statuses import StatusCheck
 from tasuki.draft.facts.derive import derive_facts
+from tasuki_testing import ThreadBuilder
 
 PULL = "https://github.com/o/app/pull/15"
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts.commands import list_runs
 from tasuki.draft.rank.history import (
@@ -15,6 +14,7 @@ from tasuki.draft.rank.history import (
     list_last_steps,
 )
 from tasuki.model import Entry, FileChange, Thread, ToolCall, ToolStatus
+from tasuki_testing import ThreadBuilder
 
 
 def steps_of(thread: Thread, limit: int = 9, told: tuple[int, ...] = ()) -> list[str]:

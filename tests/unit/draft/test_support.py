@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
-from tasuki.draft.checks.support import SupportFinder
+from tasuki.draft.claims.support import SupportFinder
+from tasuki_testing import ThreadBuilder
 
 
 @pytest.fixture

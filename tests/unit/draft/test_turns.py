@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from making import thread_of
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.text.entries import ThreadTurn, split_turns
 from tasuki.model import Entry, ToolCall
+from tasuki_testing import ThreadBuilder
 
 
 def user(ref: int, text: str, origin: str = "typed") -> Entry:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 from raw_words import READERS, claude_queue, fold, sentences_of
-from tasuki_testing import ThreadBuilder
 
-from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.claims.lookup import ThreadLookup
 from tasuki.draft.facts import statements
 from tasuki.draft.facts.rules import list_rules
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.pasted import extract_own_words
 from tasuki.harness.registry import detect_harness
+from tasuki_testing import ThreadBuilder
 
 
 def standing(folder: Path, *messages: str) -> ThreadLookup:

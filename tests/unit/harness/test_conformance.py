@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from fixture_threads import HARNESSES, LACKS, adapter, form, holder, samples
 from msgspec.structs import replace
-from tasuki_testing import CONTRACTS, Trial, check_contract, check_harness, story
 
 from tasuki.harness import registry
 from tasuki.harness.integration import OwnFile
@@ -22,6 +21,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Background, Entry, ReadReport, Thread, ThreadHead, ToolCall
+from tasuki_testing import CONTRACTS, Trial, check_contract, check_harness, story
 
 
 @pytest.mark.parametrize("name", HARNESSES)

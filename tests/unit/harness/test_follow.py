@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tasuki_testing import ThreadBuilder, story
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.optional import ThreadFollower, follow_thread
 from tasuki.harness.protocol import Harness
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
+from tasuki_testing import ThreadBuilder, story
 
 FOLLOWED = ("claude", "codex", "pi")
 

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, samples, thread_file, unzipped
 from handoffs import made
-from tasuki_testing import ThreadBuilder
 
 from tasuki.harness.claude.adapter import Claude
 from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
+from tasuki_testing import ThreadBuilder
 
 
 def read(pattern: str) -> Thread:

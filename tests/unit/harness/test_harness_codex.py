@@ -9,7 +9,6 @@ import pytest
 import zstandard
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
-from tasuki_testing import ThreadBuilder
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.codex.adapter import Codex
@@ -18,6 +17,7 @@ from tasuki.harness.plans import TOO_LONG
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall
+from tasuki_testing import ThreadBuilder
 
 GREET = (
     'def greet(name):\n    return f"Hello, {name}!"\n\n\n'

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from fixture_threads import FIXTURES, by_ref, calls, said, thread_file
 from handoffs import made
-from tasuki_testing import ThreadBuilder
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.copilot.adapter import Copilot
@@ -15,6 +14,7 @@ from tasuki.harness.copilot.read import CopilotTodoTable
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Background, FileChange, Thread, Todo, ToolCall
+from tasuki_testing import ThreadBuilder
 
 
 def captured(name: str) -> Path:

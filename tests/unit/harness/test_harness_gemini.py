@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
-from tasuki_testing import ThreadBuilder
-from tasuki_testing.forms import JsonDocument
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.gemini.adapter import Gemini
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Background, FileChange, Thread, ToolCall
+from tasuki_testing import ThreadBuilder
+from tasuki_testing.forms import JsonDocument
 
 STEP_ONE = [
     (3, "write_file", "hello.txt", "ok", None),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from fixture_threads import calls, one, said, thread_file
-from tasuki_testing import ThreadBuilder
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.gemini.adapter import Gemini
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Thread
+from tasuki_testing import ThreadBuilder
 
 
 def read(name: str) -> Thread:

@@ -7,12 +7,12 @@ import pytest
 from fixture_threads import by_ref, calls, one, said, samples, thread_file
 from handoffs import made
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder
 
 from tasuki.harness.pi_v3.adapter import Omp, build_omp_folder_name
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, Todo
+from tasuki_testing import ThreadBuilder
 
 
 def read(pattern: str) -> Thread:

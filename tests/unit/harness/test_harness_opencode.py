@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from fixture_threads import by_ref, calls, corpus, database, one, said, thread_file, unzipped
 from handoffs import made
-from tasuki_testing import ThreadBuilder
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode.adapter import Opencode
@@ -25,6 +24,7 @@ from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
+from tasuki_testing import ThreadBuilder
 
 TUI = "ses_dfefffddaffe176htBOEfGZEWd"
 CHILD = "ses_dfeffdb5dffeHT38hwhZUUpvIw"

@@ -8,7 +8,6 @@ import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder
 
 from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.harness.pi_v3.format import create_id
@@ -17,6 +16,7 @@ from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, ToolCall
 from tasuki.typed_prompts import HANDOFF_CLOSING
+from tasuki_testing import ThreadBuilder
 
 STEP_ONE = [
     (3, "write", "hello.txt", "ok", None),

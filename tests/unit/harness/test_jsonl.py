@@ -9,10 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
-from tasuki_testing import ThreadBuilder
-from tasuki_testing.forms import JsonDocument, OpencodeDatabase
 
-from tasuki.draft.checks.occurrences import find_occurring
+from tasuki.draft.claims.lookup import find_occurring
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import registry
 from tasuki.harness.reading.jsonl import (
@@ -25,6 +23,8 @@ from tasuki.harness.reading.jsonl import (
 )
 from tasuki.harness.reading.records import split_records
 from tasuki.model import BrokenLine
+from tasuki_testing import ThreadBuilder
+from tasuki_testing.forms import JsonDocument, OpencodeDatabase
 
 VALUE = msgspec.json.Decoder()
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from claude_rows import TYPED, claude_thread, said, words_of
 from fixture_threads import HARNESSES, adapter
-from tasuki_testing import ThreadBuilder
 
 from tasuki.draft.facts import commands
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.rules import list_rules
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.speakers import Evidence, SpeakerGate, extract_first_words
+from tasuki_testing import ThreadBuilder
 
 RULE = "Always run the tests with --slow from now on, never use the quick mode."
 FOREIGN = (

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from fixture_threads import HARNESSES, adapter
 from msgspec.structs import replace
-from tasuki_testing import ThreadBuilder, story
-from tasuki_testing.thread_formats import FORMATS
 
 from tasuki.draft.brief import join_brief, render_context
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
@@ -26,6 +24,8 @@ from tasuki.threads import catalog
 from tasuki.threads.blocks import extract_first_words
 from tasuki.threads.index import ThreadIndex
 from tasuki.typed_prompts import HANDOFF_CLOSING
+from tasuki_testing import ThreadBuilder, story
+from tasuki_testing.thread_formats import FORMATS
 
 
 @pytest.fixture

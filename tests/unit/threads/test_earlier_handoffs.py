@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from fixture_threads import HARNESSES, adapter
 from fleet_rows import agent, handoff
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
@@ -15,6 +14,7 @@ from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.outgoing_steps import write_from_thread
 from tasuki.harness.registry import detect_harness
 from tasuki.typed_prompts import HANDOFF_CLOSING
+from tasuki_testing import ThreadBuilder
 
 WISH = "never use port 80, the proxy owns it"
 NAME = "20260714T120000-5e55104d.md"

@@ -10,7 +10,6 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from tasuki_testing import ThreadBuilder
 from tree import IMPORTABLE
 
 from tasuki.errors import StoreFailed, UsageError
@@ -18,6 +17,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.query import parse_query
+from tasuki_testing import ThreadBuilder
 
 
 class Shelf:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from fixture_threads import HARNESSES, adapter, holder, samples
-from tasuki_testing import ThreadBuilder
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
@@ -30,6 +29,7 @@ from tasuki.threads.kept.reader import build_reader
 from tasuki.threads.kept.store import KeptStore
 from tasuki.threads.query import parse_query
 from tasuki.threads.search import refresh_index, search_threads
+from tasuki_testing import ThreadBuilder
 
 ALL = Settings(keep_threads="all")
 MARKDOWN = ("aider", "specstory")

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from fixture_threads import HARNESSES, adapter
 from fleet_rows import ID, agent, handoff
-from tasuki_testing import ThreadBuilder
 
 import tasuki.draft.prompts
 import tasuki.fleet.prompts
@@ -22,6 +21,7 @@ from tasuki.typed_prompts import (
     find_named_document,
     is_typed_by_tasuki,
 )
+from tasuki_testing import ThreadBuilder
 
 PATH = Path("/home/dev/fleet/data/personas/developer-con-1/handoffs/20260714T120000-5e55104d.md")
 WISH = "Never use port 80, the proxy of the customer owns it."

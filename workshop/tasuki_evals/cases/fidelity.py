@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.draft.checks.occurrences import find_occurring
+from tasuki.draft.claims.lookup import find_occurring
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.text_safety import clean_for_display
 from tasuki.typed_prompts import extract_words_after_handoff

@@ -13,12 +13,12 @@ from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
-from tasuki_testing.builder import ThreadBuilder
-from tasuki_testing.thread_formats import FORMATS
 
 from tasuki.draft import brief as briefs
 from tasuki.errors import UsageError
 from tasuki_evals.cases import filler
+from tasuki_testing.builder import ThreadBuilder
+from tasuki_testing.thread_formats import FORMATS
 
 CASES_FOLDER = Path(__file__).parent
 """The project's own cases, next to this file in the wheel too."""

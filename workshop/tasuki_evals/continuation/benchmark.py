@@ -20,7 +20,7 @@ from msgspec.structs import replace
 import tasuki
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness

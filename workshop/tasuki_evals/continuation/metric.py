@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence, Set
 
 from msgspec import Struct
 
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
 

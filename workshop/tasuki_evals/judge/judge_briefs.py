@@ -17,7 +17,7 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
 from tasuki.draft.pipeline import HandoffResult
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.draft.checks.support import is_supported_by
+from tasuki.draft.claims.support import is_supported_by
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.quality.needed_facts import list_edited_files
 from tasuki.draft.text.entries import contains_verbatim, format_entry, join_entry_text

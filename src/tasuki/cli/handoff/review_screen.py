@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens
 from tasuki.model import Entry, Item, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text

@@ -10,7 +10,7 @@ from tasuki.compaction.checks.name_checks import check_names
 from tasuki.compaction.checks.summary_lines import SummaryLine, split_summary
 from tasuki.compaction.checks.user_checks import check_user_words, get_first_words
 from tasuki.compaction.checks.work_checks import check_work
-from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import shorten

@@ -1,20 +1,19 @@
 """What a summary is checked against: the thread's facts, prepared for the checks."""
 
-from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct
 
-from tasuki.compaction.checks.figures import Figure, find_figures
+from tasuki.compaction.checks.summary_lines import find_figures
 from tasuki.compaction.moment import Compaction
-from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.facts.commands import CommandRun, normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.runs.command_kinds import runs_project_script
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.polarity import list_words
-from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
-from tasuki.model import CommandFact, FileFact, Thread
+from tasuki.draft.text.split import fold_for_comparison
+from tasuki.model import CommandFact, FileFact
 from tasuki.paths import is_outside, make_relative
 
 
@@ -26,14 +25,11 @@ class Correction(Struct, frozen=True):
     refs: tuple[int, ...] = ()
 
 
-class SummaryEvidence:
+class SummaryEvidence(ThreadEvidence):
     """The thread before a compaction, and what was derived from it."""
 
     def __init__(self, compaction: Compaction, derived: DerivedFacts) -> None:
-        self.thread: Thread = compaction.thread
-        self.derived = derived
-        self.facts = derived.facts
-        self.lookup = ThreadLookup(self.thread, ends=compaction.ends)
+        super().__init__(compaction.thread, derived, ends=compaction.ends)
         self.instructions = compaction.instructions
 
     @property
@@ -58,21 +54,11 @@ class SummaryEvidence:
 
     def find_file(self, path: str) -> FileFact | None:
         """Return what the thread did to a file, None if the path names no file, or several."""
-        wanted = self.strip_folder(path)
-        named = self._files_by_name.get(wanted.rpartition("/")[2], ())
-        fitting = [f for f in named if f"/{f.path}".endswith(f"/{wanted}")]
+        wanted = make_relative(path, self.thread.cwd)
+        is_known = wanted.rpartition("/")[2] in self.known_paths
+        files = self.facts.files if is_known else ()
+        fitting = [f for f in files if f"/{f.path}".endswith(f"/{wanted}")]
         return fitting[0] if len(fitting) == 1 else None
-
-    @cached_property
-    def _files_by_name(self) -> dict[str, list[FileFact]]:
-        by_name: dict[str, list[FileFact]] = {}
-        for file in self.facts.files:
-            by_name.setdefault(file.path.rpartition("/")[2], []).append(file)
-        return by_name
-
-    def strip_folder(self, path: str) -> str:
-        """Return a path relative to the thread's folder."""
-        return make_relative(path, self.thread.cwd)
 
     @cached_property
     def last_checks(self) -> dict[str, CommandFact]:
@@ -95,13 +81,12 @@ class SummaryEvidence:
     @cached_property
     def command_words(self) -> frozenset[str]:
         """Every command of the thread on one line, also without its folder and variables."""
-        lines = (fold_whitespace(run.command) for run in self.derived.runs)
-        return frozenset(form for line in lines for form in (line, normalize_command(line)))
+        return frozenset(form for line in self.commands for form in (line, normalize_command(line)))
 
     @cached_property
-    def shell_text(self) -> str:
-        """All commands of the thread in one text."""
-        return "\n".join(run.command for run in self.derived.runs)
+    def figures(self) -> frozenset[tuple[str, str]]:
+        """Every number with a unit in the thread, with its unit."""
+        return frozenset((f.number, f.unit) for f in find_figures(self.lookup.folded))
 
     @cached_property
     def uncommitted(self) -> frozenset[str]:
@@ -109,44 +94,18 @@ class SummaryEvidence:
         return frozenset(path for path in self.facts.uncommitted if not is_outside(path))
 
     @cached_property
-    def live_hashes(self) -> tuple[str, ...]:
-        """The commits of the thread on the branch in use, the newest last."""
-        repository = self.facts.repository
-        return tuple(
-            c.hash
-            for c in repository.commits
-            if c.hash and not c.gone and c.branch == repository.branch
-        )
-
-    @cached_property
-    def has_pushed(self) -> bool:
-        """Whether a push is in the thread that may have succeeded."""
-        return any("git push" in run.command and not run.went_wrong for run in self.derived.runs)
-
-    def list_user_messages(self) -> Iterable[tuple[int, str]]:
-        """Return what the user wrote in each message, folded, in lower case, with its ref."""
-        return self._user_messages.items()
-
-    def has_figure(self, figure: Figure) -> bool:
-        """Return whether a number with this unit is anywhere in the thread."""
-        return (figure.number, figure.unit) in self._figures
-
-    @cached_property
-    def _figures(self) -> frozenset[tuple[str, str]]:
-        return frozenset((f.number, f.unit) for f in find_figures(self.lookup.folded))
-
-    @cached_property
     def user_words(self) -> dict[int, frozenset[str]]:
         """The words of each message of the user, by its ref."""
-        return {ref: frozenset(list_words(text)) for ref, text in self._user_messages.items()}
+        return {ref: frozenset(list_words(text)) for ref, text in self.user_messages.items()}
 
     @cached_property
-    def _user_messages(self) -> dict[int, str]:
-        found = {}
-        for entry in self.thread.entries:
-            if entry.kind == "user" and (words := extract_user_words(entry)):
-                found[entry.ref] = fold_for_comparison(words).lower()
-        return found
+    def user_messages(self) -> dict[int, str]:
+        """What the user wrote in each message, folded, in lower case, by its ref."""
+        return {
+            entry.ref: fold_for_comparison(words).lower()
+            for entry in self.thread.entries
+            if entry.kind == "user" and (words := extract_user_words(entry))
+        }
 
 
 def _may_have_passed_all(run: CommandRun) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.summary_lines import SummaryLine
-from tasuki.draft.checks.claims import extract_claims
-from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.claims.literals import extract_claims
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim
 from tasuki.draft.text.polarity import list_words
+from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
 _HASH = compile_pattern(r"(?<![\w/.#-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?![\w-])")
@@ -37,20 +38,25 @@ def check_names(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
     yield from _check_hashes(line, evidence)
     yield from _check_branch(line, evidence)
     yield from _check_subject(line, evidence)
-    if evidence.is_whole:
-        yield from _check_files_and_identifiers(line, evidence)
+    for claim in extract_claims(line.text) if evidence.is_whole else ():
+        if claim.kind == "path":
+            yield from _check_path(claim, line, evidence)
+        elif claim.kind == "value" and f"`{claim.text}`" in line.text:
+            yield from _check_identifier(claim, evidence)
 
 
 def _check_hashes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    newest = evidence.live_hashes[-1] if evidence.live_hashes else ""
     found = list(dict.fromkeys(_HASH.findall(line.text)))
     for hash in found:
         if evidence.is_whole and hash[:7] not in evidence.lookup.folded:
             yield Correction(f"`{hash}`", "no commit or id of that name is in the thread")
-    if not newest or not _IS_NEWEST.search(line.text) or line.is_past:
+    state = evidence.facts.repository
+    commits = [c for c in state.commits if c.hash]
+    live = [c for c in commits if not c.gone and c.branch == state.branch]
+    if not live or len(found) != 1 or not _IS_NEWEST.search(line.text) or line.is_past:
         return
-    commits = [c for c in evidence.facts.repository.commits if c.hash]
-    is_older = len(found) == 1 and any(is_same_hash(found[0], c.hash) for c in commits)
+    newest = live[-1].hash
+    is_older = any(is_same_hash(found[0], c.hash) for c in commits)
     if is_older and not is_same_hash(found[0], newest):
         ref = next(c.ref for c in commits if c.hash == newest)
         yield Correction(line.text, f"the newest commit of the thread is `{newest}`", (ref,))
@@ -71,7 +77,6 @@ def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Corr
 
 
 def _check_subject(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    """Check the subject that a line gives a commit."""
     match = _SUBJECT.search(line.text)
     if match is None:
         return
@@ -90,22 +95,12 @@ _SUBJECT = compile_pattern(
 )
 
 
-def _check_files_and_identifiers(
-    line: SummaryLine, evidence: SummaryEvidence
-) -> Iterator[Correction]:
-    for claim in extract_claims(line.text):
-        if claim.kind == "path":
-            yield from _check_path(claim, line, evidence)
-        elif claim.kind == "value" and f"`{claim.text}`" in line.text:
-            yield from _check_identifier(claim, evidence)
-
-
 def _check_path(
     claim: TextClaim, line: SummaryLine, evidence: SummaryEvidence
 ) -> Iterator[Correction]:
-    path = evidence.strip_folder(claim.text)
+    path = make_relative(claim.text, evidence.thread.cwd)
     name = path.rpartition("/")[2]
-    if "." not in name or "*" in path or "{" in path or evidence.lookup.has_claim(claim, ()):
+    if "." not in name or "*" in path or "{" in path or evidence.judge(claim) == "true":
         return
     if contains_verbatim(path, evidence.lookup.folded) or evidence.find_file(path):
         return
@@ -113,7 +108,11 @@ def _check_path(
     if not known and name not in evidence.lookup.folded:
         if not line.is_plan and not _ABSENT.search(line.words):
             yield Correction(f"`{claim.text}`", "no file of that name is in the thread")
-    elif len(known) == 1 and "/" in path and not _is_within(path, known[0]):
+    elif len(known) == 1 and "/" in path:
+        parts = iter(known[0].split("/"))
+        folders = (part for part in path.split("/") if part not in ("", ".", "..", "~"))
+        if all(part in parts for part in folders):  # In the same order.
+            return
         yield Correction(f"`{claim.text}`", f"in the thread that file is `{known[0]}`")
 
 
@@ -124,19 +123,13 @@ _ABSENT = compile_pattern(
 """What says that a file is not there, or not wanted."""
 
 
-def _is_within(path: str, known: str) -> bool:
-    """Return whether the folders of a path occur in those of a known one, in order."""
-    parts = iter(known.split("/"))
-    return all(part in parts for part in path.split("/") if part not in ("", ".", "..", "~"))
-
-
 def _check_identifier(claim: TextClaim, evidence: SummaryEvidence) -> Iterator[Correction]:
     """Check a name of code in code marks."""
     text = claim.text
     bare = text.removesuffix("()")
     if len(bare) < MIN_NAME or not _FIELD.fullmatch(text) or not _TELLING.search(text):
         return
-    if evidence.lookup.has_claim(claim, ()) or bare.lower() in evidence.lookup.lower:
+    if evidence.judge(claim) == "true" or bare.lower() in evidence.lookup.lower:
         return
     parts = [p for p in _PARTS.split(bare) if len(p) > 2]
     if len(parts) > 1 and all(part.lower() in evidence.lookup.lower for part in parts):

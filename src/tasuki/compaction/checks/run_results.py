@@ -11,7 +11,7 @@ from tasuki.draft.facts.commands import (
     normalize_command,
     shorten_check,
 )
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.runs.runners import CheckKind
 from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.split import fold_whitespace
@@ -126,14 +126,8 @@ def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFa
     """Return the last test run that failed and passed in no later one, where a line says all passed."""
     if line.is_past or not _ALL.search(line.words):
         return None
-    return next(
-        (
-            one
-            for one in list_open_failures(evidence)
-            if not names_other_tests(line.words, one, evidence)
-        ),
-        None,
-    )
+    still = list_open_failures(evidence)
+    return next((o for o in still if not names_other_tests(line.words, o, evidence)), None)
 
 
 def list_open_failures(evidence: SummaryEvidence, kind: CheckKind = "test") -> list[CommandFact]:
@@ -142,7 +136,13 @@ def list_open_failures(evidence: SummaryEvidence, kind: CheckKind = "test") -> l
     Of tests only runs that name what failed.
     """
     runs = [run for run in evidence.derived.runs if kind in run.judged or not run.judged]
-    failed = (run for run in reversed(runs) if _has_failed(run, kind))
+    failed = (
+        run
+        for run in reversed(runs)
+        if (judged := run.judged.get(kind))
+        and judged.result == "failed"
+        and (kind != "test" or list_failed_tests(run.output))
+    )
     still = (
         run
         for run in failed
@@ -152,12 +152,6 @@ def list_open_failures(evidence: SummaryEvidence, kind: CheckKind = "test") -> l
         )
     )
     return [build_fact([run], kind) for run in still]
-
-
-def _has_failed(run: CommandRun, kind: CheckKind) -> bool:
-    judged = run.judged.get(kind)
-    is_named = kind != "test" or bool(list_failed_tests(run.output))
-    return bool(judged and judged.result == "failed" and is_named)
 
 
 def tells_of_all(check: CommandFact, evidence: SummaryEvidence) -> bool:

@@ -1,13 +1,12 @@
 """What a summary puts into the user's mouth: quotes, wishes turned round, other figures."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.figures import find_figures
-from tasuki.compaction.checks.summary_lines import SummaryLine
-from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
-from tasuki.draft.checks.lookup import fold_quote
+from tasuki.compaction.checks.summary_lines import SummaryLine, find_figures
+from tasuki.draft.claims.literals import extract_claims, is_attributed_to_user
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.text.polarity import (
     denies,
@@ -37,31 +36,29 @@ def check_user_words(
     line: SummaryLine, evidence: SummaryEvidence, rules: list[UserRule]
 ) -> Iterator[Correction]:
     """Yield what a line says wrongly of the user's words."""
-    if any(True for _ in _list_quotes(line)):
-        found = list(_check_quotes(line, evidence))
-        yield from found
-        if not found and not any(evidence.lookup.is_user_quote(q) for q, _ in _list_quotes(line)):
-            yield from _check_reversed(line, evidence, rules)
-    else:
+    quotes = list(_list_quotes(line))
+    is_said = bool(quotes) and (is_attributed_to_user(line.text) or _MESSAGES.search(line.section))
+    found = list(_check_quotes(quotes, evidence)) if is_said else []
+    yield from found
+    if not found and not any(evidence.lookup.is_user_quote(quote) for quote, _ in quotes):
         yield from _check_reversed(line, evidence, rules)
 
 
-def _check_quotes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    if not (is_attributed_to_user(line.text) or _MESSAGES.search(line.section)):
-        return
-    for quote, words in _list_quotes(line):
+def _check_quotes(
+    quotes: Iterable[tuple[str, list[str]]], evidence: SummaryEvidence
+) -> Iterator[Correction]:
+    for quote, words in quotes:
         if evidence.lookup.is_user_quote(quote):
             continue
         share, ref = _find_closest_message(words, evidence)
-        if share >= CLOSE_SHARE and _is_turned_round(quote, ref, evidence):
-            said = next(w for r, w in evidence.list_user_messages() if r == ref)
-            yield Correction(f'"{quote}"', f'the user said: "{shorten(said, 240)}"', (ref,))
+        if share >= CLOSE_SHARE and _is_turned_round(quote, evidence.user_messages[ref]):
+            said = shorten(evidence.user_messages[ref], 240)
+            yield Correction(f'"{quote}"', f'the user said: "{said}"', (ref,))
         elif share < FAR_SHARE and evidence.is_whole and not _is_in_thread(quote, evidence):
             yield Correction(f'"{quote}"', "the user did not say that")
 
 
 def _list_quotes(line: SummaryLine) -> Iterator[tuple[str, list[str]]]:
-    """Yield the quotes of some length in a line, with their words."""
     for claim in extract_claims(line.text):
         words = list_words(claim.text)
         if claim.kind == "quote" and len(words) >= MIN_QUOTE_WORDS and claim.text[0] != "[":
@@ -84,17 +81,12 @@ def get_first_words(quote: str) -> str:
 def _find_closest_message(words: list[str], evidence: SummaryEvidence) -> tuple[float, int]:
     """Return the greatest share of some words that one message of the user holds, and its ref."""
     wanted = set(words)
-    best, best_ref = 0.0, 0
-    for ref, words_of_message in evidence.user_words.items():
-        share = len(wanted & words_of_message) / len(wanted)
-        if share > best:
-            best, best_ref = share, ref
-    return best, best_ref
+    shares = ((len(wanted & said) / len(wanted), ref) for ref, said in evidence.user_words.items())
+    return max(shares, key=lambda pair: pair[0], default=(0.0, 0))
 
 
-def _is_turned_round(quote: str, ref: int, evidence: SummaryEvidence) -> bool:
+def _is_turned_round(quote: str, message: str) -> bool:
     """Return whether a quote says the opposite of the sentence of a message that it is like."""
-    message = next((w for r, w in evidence.list_user_messages() if r == ref), "")
     wanted = list_words(quote)
     sentences = [list_words(s) for s in re.split(r"(?<=[.!?;])\s+|\n", message) if s]
     closest = max(sentences, key=lambda words: len(set(wanted) & set(words)), default=[])
@@ -102,13 +94,10 @@ def _is_turned_round(quote: str, ref: int, evidence: SummaryEvidence) -> bool:
     if len(set(wanted) & set(closest)) < CLOSE_SHARE * len(set(wanted)) or not places:
         return False
     span = " ".join(closest[max(0, places[0] - 1) : places[-1] + 1])
-    told = ", ".join(p for p in _PART_END.split(quote) if _shares_telling_word(p, closest))
+    about = extract_telling_words(" ".join(closest))
+    parts = ((part, extract_telling_words(part)) for part in _PART_END.split(quote))
+    told = ", ".join(part for part, telling in parts if not telling or telling & about)
     return denies(told) not in (denies(span), denies(" ".join(closest)))
-
-
-def _shares_telling_word(part: str, words: list[str]) -> bool:
-    telling = extract_telling_words(part)
-    return not telling or bool(telling & extract_telling_words(" ".join(words)))
 
 
 _PART_END = compile_pattern(r"[,;.!?]\s")
@@ -145,7 +134,7 @@ def _is_allowed_later(text: str, rule: UserRule, evidence: SummaryEvidence) -> b
     shared = extract_telling_words(text) & extract_telling_words(rule.text)
     return any(
         ref > rule.ref and shared & extract_telling_words(words) and not denies(words)
-        for ref, words in evidence.list_user_messages()
+        for ref, words in evidence.user_messages.items()
     )
 
 
@@ -158,7 +147,11 @@ def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvide
     units = {unit for _, unit in own}
     for figure in find_figures(text if own else ""):
         is_other = (figure.number, figure.unit) not in own
-        if figure.unit in units and is_other and not evidence.has_figure(figure):
+        if (
+            figure.unit in units
+            and is_other
+            and (figure.number, figure.unit) not in evidence.figures
+        ):
             return figure.text
     return ""
 

@@ -14,8 +14,8 @@ from tasuki.compaction.checks.run_results import (
     tells_of_all,
 )
 from tasuki.compaction.checks.summary_lines import SummaryLine
-from tasuki.draft.checks.claims import extract_claims
-from tasuki.draft.checks.lookup import contains_command, matches_shortened
+from tasuki.draft.claims.literals import extract_claims
+from tasuki.draft.claims.lookup import contains_command, matches_shortened
 from tasuki.draft.facts.commands import find_change_since, shorten_check
 from tasuki.draft.repository.lines import name_paths
 from tasuki.draft.text.entries import contains_verbatim
@@ -125,7 +125,7 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
                 truth = f"{n} is in no result; {_describe_last(last)}"
                 yield Correction(line.text, truth, last.refs[-1:])
         elif last and not line.is_past:
-            says_failing = _FAILS_NOW.search(line.words) and _says_only_failure(line.text)
+            says_failing = _FAILS_NOW.search(line.words) and not _EXPLAINS.search(line.text)
             says_failing = says_failing and tells_of_all(last, evidence)
             wrong_count = kind == "test" and _has_wrong_failures(line, last)
             if (last.ok and says_failing) or wrong_count:
@@ -135,7 +135,6 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
 def _check_passing(
     kind: str, last: CommandFact | None, line: SummaryLine, evidence: SummaryEvidence
 ) -> Iterator[Correction]:
-    """Check a line that says a kind of check passes now."""
     if last is None:
         if not evidence.may_have_passed(kind) and evidence.has_all_work:
             yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
@@ -169,23 +168,9 @@ _PASSES_BEHIND = compile_pattern(
 MIN_TEST_NAME = 6
 
 
+_EXPLAINS = compile_pattern(r"(?i)pass|fixed|pre-existing|unrelated|flaky|because|when|if ")
+"""What says that not everything fails, or why."""
 _KIND_WORDS = {"test": "test run", "lint": "lint or type check", "build": "build"}
-
-
-def _says_only_failure(text: str) -> bool:
-    return not any(
-        word in text.lower()
-        for word in (
-            "pass",
-            "fixed",
-            "pre-existing",
-            "unrelated",
-            "flaky",
-            "because",
-            "when",
-            "if ",
-        )
-    )
 
 
 def _describe_last(check: CommandFact) -> str:
@@ -252,21 +237,17 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
         known = known and find_change_since(evidence.thread.entries, live[-1].ref) == ""
         if done and known and len(done) == len(named) and not line.is_past:
             paths = ", ".join(f"`{f.path}`" for f in done)
-            yield Correction(
-                text, f"a commit after the last edit includes {paths}", (live[-1].ref,)
-            )
+            truth = f"a commit after the last edit includes {paths}"
+            yield Correction(text, truth, (live[-1].ref,))
     elif _NONE_COMMITTED.search(line.words):
         if live and not line.is_past:
-            yield Correction(
-                text, f"the thread committed {_name_commits(evidence)}", (live[-1].ref,)
-            )
+            subjects = (f"`{c.hash}` {shorten(c.subject, 60)}".strip() for c in live[:-4:-1])
+            yield Correction(text, f"the thread committed {', '.join(subjects)}", (live[-1].ref,))
     elif _COMMITTED.search(line.words) and not _NEGATED.search(line.words) and not line.is_past:
         left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
         if left and len(left) == len(named):
-            yield Correction(
-                text,
-                f"edited since the last commit that includes it: {name_paths(left, MOST_NAMED)}",
-            )
+            names = name_paths(left, MOST_NAMED)
+            yield Correction(text, f"edited since the last commit that includes it: {names}")
     yield from _check_push(line, evidence)
     yield from _check_merge(line, evidence)
 
@@ -292,11 +273,6 @@ _KNOWN_PULL = compile_pattern(r"\bprs?\b|\bmrs?\b|pull|merge request|#\d")
 _NO_UNCOMMITTED = compile_pattern(r"(?i)\b(?:no|nothing (?:is )?(?:left )?)\W*un-?committed\b")
 
 
-def _name_commits(evidence: SummaryEvidence) -> str:
-    live = [c for c in evidence.facts.repository.commits if not c.gone][-3:]
-    return ", ".join(f"`{c.hash}` {shorten(c.subject, 60)}".strip() for c in reversed(live))
-
-
 def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
     live = [c for c in evidence.facts.repository.commits if not c.gone]
     if _NONE_PUSHED.search(line.words) and live and not line.is_past:
@@ -305,14 +281,11 @@ def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
         return
     if _NOT_PUSHED.search(line.words) or not _PUSHED.search(line.words):
         return
-    commits = evidence.facts.repository.commits
-    if commits and not evidence.has_pushed and evidence.has_all_work and not _said_push(evidence):
+    runs = evidence.derived.runs
+    has_pushed = any("git push" in run.command and not run.went_wrong for run in runs)
+    has_pushed = has_pushed or "pushed" in evidence.lookup.user_text
+    if evidence.facts.repository.commits and not has_pushed and evidence.has_all_work:
         yield Correction(line.text, "no push is in the thread")
-
-
-def _said_push(evidence: SummaryEvidence) -> bool:
-    """Return whether the user says that they pushed."""
-    return "pushed" in evidence.lookup.user_text
 
 
 # -- files and commands -----------------------------------------------------------------
@@ -323,22 +296,19 @@ def _check_changes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     if not _CHANGED.search(line.words) or _NOT_CHANGED.search(line.words):
         return
     paths = [c.text for c in extract_claims(line.text) if c.kind == "path"]
-    if len(paths) != 1 or not _is_object_of_change(line.text, paths[0]):
+    if len(paths) != 1:
+        return
+    text, at = line.text, line.text.find(paths[0])
+    before, after = text[max(0, at - 24) : at], text[at + len(paths[0]) :][:24]
+    if not (_VERB_BEFORE.search(before) or _NOTE_AFTER.match(after)):
         return
     file = evidence.find_file(paths[0])
     if file is None or file.edits or file.created or file.deleted or not file.reads:
         return
     name = file.path.rpartition("/")[2]
-    if name in evidence.shell_text or not evidence.has_all_work:
+    if any(name in run.command for run in evidence.derived.runs) or not evidence.has_all_work:
         return
     yield Correction(line.text, f"`{file.path}` was only read, not changed", file.reads[-1:])
-
-
-def _is_object_of_change(text: str, path: str) -> bool:
-    """Return whether a path directly follows a verb of change, or such a note follows it."""
-    at = text.find(path)
-    before, after = text[max(0, at - 24) : at], text[at + len(path) : at + len(path) + 24]
-    return bool(_VERB_BEFORE.search(before) or _NOTE_AFTER.match(after))
 
 
 _VERB_BEFORE = compile_pattern(
@@ -350,25 +320,23 @@ _NOTE_AFTER = compile_pattern(
 
 
 def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    """Check that a command which a line says was run was run."""
     if not _RAN.search(line.words) or _NEGATED.search(line.words):
         return
     for claim in extract_claims(line.text):
         command = fold_whitespace(claim.text)
         if claim.kind != "command" or f"`{claim.text}`" not in line.text:
             continue
-        known = all(_was_run(part, evidence) for part in command.split(" && "))
+        known = all(
+            any(
+                contains_command(run, part, is_cut=True)
+                or matches_shortened(part, run)
+                or part in run
+                for run in evidence.command_words
+            )
+            for part in command.split(" && ")
+        )
         if not known and not evidence.lookup.has_claim(claim, ()) and evidence.has_all_work:
             yield Correction(line.text, f"`{command}` was not run in the thread")
-
-
-def _was_run(command: str, evidence: SummaryEvidence) -> bool:
-    return any(
-        contains_command(run, command, is_cut=True)
-        or matches_shortened(command, run)
-        or command in run
-        for run in evidence.command_words
-    )
 
 
 # -- todos and background ---------------------------------------------------------------

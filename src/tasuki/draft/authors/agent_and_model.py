@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile, mkdtemp
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Literal
 
 from msgspec.structs import replace
@@ -63,7 +63,12 @@ def ask_agent(
     question was interrupted. A KeyboardInterrupt ends the program and is raised again.
     """
     _check_can_ask(harness, thread)
-    with _create_scratch() as scratch, TemporaryFile() as out, TemporaryFile() as err:
+    with (
+        TemporaryDirectory(prefix="tasuki-ask-", ignore_cleanup_errors=True) as folder,
+        TemporaryFile() as out,
+        TemporaryFile() as err,
+    ):
+        scratch = os.path.realpath(folder)
         request = AskRequest(thread=thread, question=question, scratch=scratch, schema=schema)
         try:
             plan = harness.ask(request)
@@ -73,46 +78,29 @@ def ask_agent(
             _write_plan_files(plan, Path(scratch))
             run = _AskProcess(plan, out, err)
         except OSError as exc:
-            why = exc.strerror or str(exc)
-            raise AuthorFailed(
-                f"{harness.title} could not be asked: {why}. {_WITHOUT_AGENT}"
-            ) from exc
-        answer = AskAnswer()
+            why = f"could not be asked: {exc.strerror or str(exc)}."
+            raise AuthorFailed(f"{harness.title} {why} {_WITHOUT_AGENT}") from exc
         try:
             run.wait_for_end(time.monotonic() + seconds)
         finally:
             run.end_program()
-            answer = harness.parse_answer(run.read_output(), request)
-            answer = _remove_leftovers(answer, plan)
+            answer = _remove_leftovers(harness.parse_answer(run.read_output(), request), plan)
         return _check_answer(harness, answer, run, seconds)
 
 
 def _check_can_ask(harness: Harness, thread: Thread) -> None:
-    """Check that there is a program to ask, and a thread to ask about."""
     title = harness.title
     if not harness.can_ask:
         raise AuthorFailed(explain_no_questions(title))
     if not shutil.which(harness.program):
-        raise AuthorFailed(
-            f"{title} is not installed here: no program `{harness.program}` on the PATH. {_WITHOUT_AGENT}"
-        )
+        why = f"is not installed here: no program `{harness.program}` on the PATH."
+        raise AuthorFailed(f"{title} {why} {_WITHOUT_AGENT}")
     path = Path(thread.path)
     if not path.is_file() and not path.parent.is_file():
         raise AuthorFailed(f"{path} is gone: {title} cannot be asked about it. {_WITHOUT_AGENT}")
 
 
-@contextmanager
-def _create_scratch() -> Iterator[str]:
-    """Create a folder that only the user may read; it is removed in any case."""
-    folder = os.path.realpath(mkdtemp(prefix="tasuki-ask-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _write_plan_files(plan: AskPlan, scratch: Path) -> None:
-    """Write the copies, links and files of a plan."""
     for source, target in plan.copies:
         shutil.copyfile(source, _create_place(target, scratch))
     for existing, link in plan.links:
@@ -206,9 +194,8 @@ def _build_environment(plan: AskPlan) -> dict[str, str]:
 
 
 def _send_signal(group: int, number: int) -> None:
-    with suppress(
-        ProcessLookupError, PermissionError
-    ):  # macOS raises the latter for ended processes
+    # macOS raises the latter for ended processes.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
@@ -239,24 +226,20 @@ def _check_answer(
     if run.stopped == "time":
         limit = f"did not answer within {seconds:.0f} s, and was ended. Give it more time, or draft"
         raise AuthorFailed(f"{title} {limit} without it: --author offline.{leftover_note}")
+    why = ""
     if run.stopped == "size":
-        why = f"wrote more than {MAX_OUTPUT >> 20} MB, and was ended"
-        raise AuthorFailed(f"{title} {why}. {_WITHOUT_AGENT}{leftover_note}")
-    if answer.aborted or code in _STOP_CODES:
+        why = f"wrote more than {MAX_OUTPUT >> 20} MB, and was ended."
+    elif answer.aborted or code in _STOP_CODES:
         raise Cancelled(f"The question to {title} was interrupted.{leftover_note}")
-    if answer.error:
-        raise AuthorFailed(
-            f"{title} gave no answer: {_shorten_words(answer.error)} {_WITHOUT_AGENT}{leftover_note}"
-        )
-    if code:
+    elif answer.error:
+        why = f"gave no answer: {_shorten_words(answer.error)}"
+    elif code:
         complaint = _shorten_words(_TRACE.sub("", run.read_error_tail())) or "it printed nothing."
-        raise AuthorFailed(
-            f"{title} ended with exit code {code}: {complaint} {_WITHOUT_AGENT}{leftover_note}"
-        )
-    if not answer.text.strip():
-        raise AuthorFailed(
-            f"{title} gave no answer: there is no text in it. {_WITHOUT_AGENT}{leftover_note}"
-        )
+        why = f"ended with exit code {code}: {complaint}"
+    elif not answer.text.strip():
+        why = "gave no answer: there is no text in it."
+    if why:
+        raise AuthorFailed(f"{title} {why} {_WITHOUT_AGENT}{leftover_note}")
     return answer
 
 
@@ -303,28 +286,16 @@ class AgentAsker:
         return render_prompt("agent", **variables, **parts)
 
     def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
-        """Return the answer to the last turn.
-
-        A fork does not know the turn before it, so the question repeats that.
-        """
+        """Return the answer to the last turn. A fork does not know the turn before it, so the question repeats that."""
         question = turns[0].text
         if len(turns) > 1:
-            previous_answer, request = turns[-2].text, turns[-1].text
-            question = render_prompt(
-                "again", question=question, answer=previous_answer, request=request
-            )
+            words = {"answer": turns[-2].text, "request": turns[-1].text}
+            question = render_prompt("again", question=question, **words)
+        thread = self.task.thread
         schema = json.dumps(answer.build_schema()) if self.shape == "structured" else ""
-        agent_answer = ask_agent(
-            self.harness, self.task.thread, question, schema=schema, seconds=self.seconds
-        )
-        return AuthorReply(
-            text=agent_answer.text,
-            model=agent_answer.model or self.task.thread.model,
-            input_tokens=agent_answer.input_tokens,
-            output_tokens=agent_answer.output_tokens,
-            price=agent_answer.price,
-            note=agent_answer.note,
-        )
+        said = ask_agent(self.harness, thread, question, schema=schema, seconds=self.seconds)
+        model, counts = said.model or thread.model, (said.input_tokens, said.output_tokens)
+        return AuthorReply(said.text, model, *counts, said.price, said.note)
 
     def close(self) -> None:
         """Do nothing: no resource is held."""
@@ -354,36 +325,23 @@ class ModelAsker:
         self.client = ModelClient(endpoint, seconds)
         self.view: RequestView | None = None
         self._room_share = 1.0
-        self.system = render_prompt(
-            "system",
-            rules=render_prompt("rules"),
-            form=render_prompt("form", **task.get_prompt_limits()),
-        )
+        form = render_prompt("form", **task.get_prompt_limits())
+        self.system = render_prompt("system", rules=render_prompt("rules"), form=form)
 
     def build_opening(self) -> str:
         """Return the goal, and the facts and the thread in a fence, as far as the window allows."""
         task = self.task
         room = (self.client.endpoint.window - self.client.output) * CHARACTERS_PER_TOKEN
-        room = int(
-            (room - len(self.system) - len(task.goal.text) - FRAME_CHARACTERS) * self._room_share
-        )
+        room -= len(self.system) + len(task.goal.text) + FRAME_CHARACTERS
+        room = int(room * self._room_share)
         inventory = task.inventory.render_list(task.clean, max(600, min(16_000, room // 4)))
-        left = max(400, room - len(inventory))
-        seen = build_view(task, left)
-        self.view = seen
-        coverage = (
-            render_prompt("coverage_whole")
-            if seen.whole
-            else render_prompt("coverage_part", first=seen.first)
-        )
-        return render_prompt(
-            "extract",
-            goal=task.clean(task.goal.text),
-            inventory=inventory,
-            thread=seen.text,
-            coverage=coverage,
-            fence=create_fence(seen.text, inventory),
-        )
+        self.view = seen = build_view(task, max(400, room - len(inventory)))
+        coverage = render_prompt("coverage_whole")
+        if not seen.whole:
+            coverage = render_prompt("coverage_part", first=seen.first)
+        variables = {"goal": task.clean(task.goal.text), "inventory": inventory, "thread": seen.text,
+                     "coverage": coverage, "fence": create_fence(seen.text, inventory)}  # fmt: skip
+        return render_prompt("extract", **variables)
 
     def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
         """The answer to the last turn; retry with less of the thread while that was too long."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask, FactInventory
-from tasuki.draft.checks.checker import CONSTRAINT, DONE, NEXT_STEP
+from tasuki.draft.claims.checker import CONSTRAINT, DONE, NEXT_STEP
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.text.entries import strip_hidden
 from tasuki.draft.text.split import shorten
@@ -99,22 +99,20 @@ def build_schema() -> dict[str, Any]:
     All fields are required, and the root is inlined.
     """
     (_, components) = msgspec.json.schema_components([Answer], ref_template="#/$defs/{name}")
-    definitions = {name: _make_strict(found) for name, found in components.items()}
+    definitions = {}
+    for name, component in components.items():
+        properties = {
+            field: {key: value for key, value in about.items() if key != "default"}
+            for field, about in component["properties"].items()
+        }
+        definitions[name] = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
     root = definitions.pop("Answer")
     return {**root, "$defs": definitions}
-
-
-def _make_strict(component: dict[str, Any]) -> dict[str, Any]:
-    properties = {
-        name: {k: v for k, v in about.items() if k != "default"}
-        for name, about in component["properties"].items()
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def check_length(text: str) -> None:
@@ -130,7 +128,12 @@ def parse_answer(text: str) -> ParsedAnswer:
     check_length(text)
     found, error = find_last_object(text, {field.encode_name for field in KEYS})
     if found is None:
-        raise UnusableAnswer(_explain_no_object(text, error))
+        if "{" not in text:
+            raise UnusableAnswer("it holds no JSON object.")
+        if not error:
+            raise UnusableAnswer("its JSON object has none of the keys that were asked for.")
+        cut = " It ends in the middle." if text.rstrip()[-1:] not in "}`" else ""
+        raise UnusableAnswer(f"it is not valid JSON ({error}).{cut}")
     state = found.get("state")
     state = state if isinstance(state, dict) else {}
     answer = Answer(
@@ -181,28 +184,16 @@ def find_last_object(text: str, keys: Collection[str]) -> tuple[dict[str, Any] |
     return best, error
 
 
-def _explain_no_object(text: str, error: str) -> str:
-    if "{" not in text:
-        return "it holds no JSON object."
-    if not error:
-        return "its JSON object has none of the keys that were asked for."
-    cut = " It ends in the middle." if text.rstrip()[-1:] not in "}`" else ""
-    return f"it is not valid JSON ({error}).{cut}"
-
-
 def _parse_sentences(value: object) -> tuple[CitedSentence, ...]:
-    items = value if isinstance(value, list) else []
-    return tuple(item for item in map(_parse_sentence, items[:MAX_ITEMS]) if item)
-
-
-def _parse_sentence(item: object) -> CitedSentence | None:
-    if isinstance(item, str):
-        text, refs = cut_refs(item)
-        return CitedSentence(text, refs)
-    if isinstance(item, dict):
-        text, more = cut_refs(_get_text(item.get("text")))
-        return CitedSentence(text, tuple(dict.fromkeys((*_parse_refs(item.get("refs")), *more))))
-    return None
+    sentences = []
+    for item in (value if isinstance(value, list) else [])[:MAX_ITEMS]:
+        if isinstance(item, str):
+            sentences.append(CitedSentence(*cut_refs(item)))
+        elif isinstance(item, dict):
+            text, more = cut_refs(_get_text(item.get("text")))
+            refs = tuple(dict.fromkeys((*_parse_refs(item.get("refs")), *more)))
+            sentences.append(CitedSentence(text, refs))
+    return tuple(sentences)
 
 
 def _parse_choices(value: object, *names: str, reason: str = "reason") -> Iterator[ChosenFile]:
@@ -266,8 +257,19 @@ MAX_TEXT = 2_000
 def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
     """Return a draft with what an author said; nothing is checked yet."""
     answer, inventory = parsed.answer, task.inventory
-    asked, limits = _split_constraints(answer.constraints, inventory)
     state = answer.state
+    asked: list[Item] = []  # Words of the user, verbatim.
+    limits: list[Item] = []
+    for constraint in answer.constraints:
+        chosen = _select_sentences(constraint, inventory)
+        asked += chosen
+        limits += () if chosen else (_build_item(constraint, inventory, CONSTRAINT),)
+    corrections = []  # What holds instead of lines of the derived state.
+    for one in answer.corrections:
+        if (known := inventory.find_state(one.fact)) and one.text.strip():
+            line = shorten(f"{known.label}: {known.text}" if known.label else known.text, MAX_FACT)
+            label = f"Instead of “{line}”"
+            corrections.append(Item(text=strip_hidden(one.text), refs=one.refs, label=label))
     return Draft(
         goal=task.goal,
         context=(
@@ -280,7 +282,7 @@ def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
             *_build_items(state.done, inventory, DONE),
         ),
         asked=tuple(asked),
-        state=tuple(_build_corrections(answer.corrections, inventory)),
+        state=tuple(corrections),
         decisions=tuple(_build_items(answer.decisions, inventory)),
         questions=tuple(_build_items(answer.open_questions, inventory)),
         files=tuple(_build_files(answer.relevant_files, inventory)),
@@ -288,24 +290,12 @@ def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
     )
 
 
-def _build_corrections(
-    corrections: Iterable[CorrectedFact], inventory: FactInventory
-) -> Iterator[Item]:
-    """Yield what holds instead of lines of the derived state; the label quotes the line."""
-    for one in corrections:
-        if (known := inventory.find_state(one.fact)) and one.text.strip():
-            line = shorten(f"{known.label}: {known.text}" if known.label else known.text, MAX_FACT)
-            yield Item(text=strip_hidden(one.text), refs=one.refs, label=f"Instead of “{line}”")
-
-
 def _build_files(chosen: Iterable[ChosenFile], inventory: FactInventory) -> Iterator[FileItem]:
     for item in chosen:
         name = _LINE.sub("", strip_hidden(item.file[:MAX_TEXT]))
         known = inventory.find_file(name)
         reason, refs = _spell_out(item.reason, inventory)
-        refs = (*item.refs, *refs)
-        if known:
-            refs = (*known.shown_in, *refs)
+        refs = (*(known.shown_in if known else ()), *item.refs, *refs)
         path = known.path if known else name
         yield FileItem(path=path, reason=reason, refs=tuple(dict.fromkeys(refs)))
 
@@ -317,23 +307,9 @@ def _build_commands(
         name = strip_hidden(item.command[:MAX_TEXT]).strip("` ")
         known = inventory.find_command(name)
         reason, _ = _spell_out(item.reason, inventory)
-        if known is None:
-            yield CommandItem(command=name, note=reason, refs=item.refs)
-            continue
-        yield CommandItem(command=shorten_command(known.command), note=reason, refs=known.refs[-2:])
-
-
-def _split_constraints(
-    sentences: Sequence[CitedSentence], inventory: FactInventory
-) -> tuple[list[Item], list[Item]]:
-    """Return words of the user, verbatim, and limits without a quote."""
-    asked, limits = [], []
-    for item in sentences:
-        chosen = _select_sentences(item, inventory)
-        asked += chosen
-        if not chosen:
-            limits.append(_build_item(item, inventory, CONSTRAINT))
-    return asked, limits
+        command = shorten_command(known.command) if known else name
+        refs = known.refs[-2:] if known else item.refs
+        yield CommandItem(command=command, note=reason, refs=refs)
 
 
 def _select_sentences(item: CitedSentence, inventory: FactInventory) -> list[Item]:
@@ -387,6 +363,5 @@ def _spell_out(text: str, inventory: FactInventory) -> tuple[str, tuple[int, ...
             return f"“{sentence.text}”"
         return match[0]
 
-    return _INSIDE.sub(
-        replace_number, _BESIDE.sub(replace_citation, strip_hidden(shorten(text, MAX_TEXT)))
-    ), tuple(refs)
+    text = _BESIDE.sub(replace_citation, strip_hidden(shorten(text, MAX_TEXT)))
+    return _INSIDE.sub(replace_number, text), tuple(refs)

@@ -6,8 +6,9 @@ sentence chosen by number cannot be invented.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from tasuki.draft.facts.commands import is_runnable, normalize_command, shorten_
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.rank.relevance import Relevance, build_relevance, select_best
+from tasuki.draft.rank.relevance import Relevance, select_best
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import fold_whitespace
@@ -57,11 +58,8 @@ class FactInventory(Struct, frozen=True):
         path = name.strip("` ")
         by_path = next((f for f in self.files if f.path == path), None)
         ends = [f for f in self.files if path and f.path.endswith(f"/{path}")]
-        return (
-            by_path
-            or _find_numbered("F", name, self.files)
-            or (ends[0] if len(ends) == 1 else None)
-        )
+        by_number = by_path or _find_numbered("F", name, self.files)
+        return by_number or (ends[0] if len(ends) == 1 else None)
 
     def find_command(self, name: str) -> CommandFact | None:
         """Return the command that a number or its exact words mean."""
@@ -87,27 +85,25 @@ class FactInventory(Struct, frozen=True):
 
     def render_list(self, clean: Callable[[str], str], characters: int = MAX_CHARACTERS) -> str:
         """Return the list for a request; what does not fit is left out at the end of each part."""
+        said = (f'"{s.text}"{format_refs((s.ref,))}' for s in self.user)
+        state = (
+            f"{i.label}: {i.text}{format_refs(i.refs)}" if i.label else i.text for i in self.state
+        )
         parts = (
-            (
-                "What the user said (U)",
-                [_format_user_line(n, s) for n, s in enumerate(self.user, 1)],
-                0.35,
-            ),
-            ("Files (F)", [_format_file_line(n, f) for n, f in enumerate(self.files, 1)], 0.3),
-            (
-                "Commands (C)",
-                [_format_command_line(n, c) for n, c in enumerate(self.commands, 1)],
-                0.2,
-            ),
-            (
-                "State, as derived (S)",
-                [f"S{n} {_format_labelled(i)}" for n, i in enumerate(self.state, 1)],
-                0.15,
-            ),
+            ("What the user said (U)", said, 0.35),
+            ("Files (F)", map(_format_file, self.files), 0.3),
+            ("Commands (C)", map(_format_command, self.commands), 0.2),
+            ("State, as derived (S)", state, 0.15),
         )
         blocks = []
         for title, lines, share in parts:
-            fitting = list(_fit_lines(lines, int(characters * share)))
+            numbered = [f"{title[-2]}{n} {line}" for n, line in enumerate(lines, 1)]
+            ends = accumulate(len(line) + 1 for line in numbered)
+            fitting = [
+                line
+                for line, end in zip(numbered, ends, strict=True)
+                if end <= int(characters * share)
+            ]
             if fitting:
                 blocks.append(f"### {title}\n" + "\n".join(fitting))
         return clean("\n\n".join(blocks)) or "(none)"
@@ -116,20 +112,19 @@ class FactInventory(Struct, frozen=True):
 def build_inventory(
     thread: Thread, facts: Facts, stated: Sequence[Statement], relevance: Relevance
 ) -> FactInventory:
-    """Return the facts worth choosing from, ranked for a goal.
-
-    Files that are only mentioned in words come last.
-    """
+    """Return the facts worth choosing from, ranked for a goal. Files that are only mentioned in words come last."""
     known = relevance.files
     files = sorted((f for _, f in known.rank_files()), key=known.is_only_mentioned)
     shapes: dict[str, CommandFact] = {}
     for command in sorted(facts.commands, key=lambda c: -relevance.score_command(c)):
         if is_runnable(command.command) or command.check:
             shapes.setdefault(normalize_command(command.command), command)
+    own = [s for s in stated if s.by_user and s.weight > -0.5 and len(s.text) > 6]
+    chosen = select_best(((relevance.score_statement(s), s) for s in own), MAX_SENTENCES)
     return FactInventory(
         files=tuple(files[:MAX_FILES]),
         commands=tuple(list(shapes.values())[:MAX_COMMANDS]),
-        user=tuple(_select_user_sentences(stated, relevance)),
+        user=tuple(sorted(chosen, key=lambda s: s.ref)),
         state=(
             *state.list_state_items(thread, facts),
             *list(state.list_lessons(facts, relevance.score_lesson))[:4],
@@ -143,13 +138,6 @@ def build_inventory(
     )
 
 
-def _select_user_sentences(stated: Iterable[Statement], relevance: Relevance) -> list[Statement]:
-    """Return what the user wished and ruled, in the order it was said."""
-    own = [s for s in stated if s.by_user and s.weight > -0.5 and len(s.text) > 6]
-    chosen = select_best(((relevance.score_statement(s), s) for s in own), MAX_SENTENCES)
-    return sorted(chosen, key=lambda s: s.ref)
-
-
 def _find_numbered(letter: str, name: str, items: Sequence[_T]) -> _T | None:
     match = _NUMBER.match(name)
     if not match or match[1].upper() != letter:
@@ -158,42 +146,22 @@ def _find_numbered(letter: str, name: str, items: Sequence[_T]) -> _T | None:
     return items[index] if 0 <= index < len(items) else None
 
 
-def _format_user_line(number: int, statement: Statement) -> str:
-    return f'U{number} "{statement.text}"{format_refs((statement.ref,))}'
-
-
-def _format_file_line(number: int, file: FileFact) -> str:
-    actions = []
-    if file.deleted:
-        actions.append("deleted")
-    elif file.edits:
-        actions.append(f"edited {len(file.edits)}×")
+def _format_file(file: FileFact) -> str:
+    actions = ["deleted"] if file.deleted else [f"edited {len(file.edits)}×"] if file.edits else []
     if file.reads:
         actions.append(f"read {len(file.reads)}×")
     names = f": {', '.join(file.symbols[:4])}" if file.symbols else ""
     refs = format_refs(file.shown_in)
-    return f"F{number} {file.path} ({', '.join(actions) or 'named'}{names}){refs}"
+    return f"{file.path} ({', '.join(actions) or 'named'}{names}){refs}"
 
 
-def _format_command_line(number: int, command: CommandFact) -> str:
+def _format_command(command: CommandFact) -> str:
     words = {"passed": "ok", "failed": "FAILED", "not shown": "how it ended is not recorded"}
     ending = words.get(command.result, command.result)
     note = command.outcome or command.error
     if note and command.result != "not shown":
         ending = f"{ending}: {note}"
-    return f"C{number} {shorten_command(command.command, 200)} ({ending}){format_refs(command.refs, 2)}"
-
-
-def _format_labelled(item: Item) -> str:
-    return f"{item.label}: {item.text}{format_refs(item.refs)}" if item.label else item.text
-
-
-def _fit_lines(lines: Sequence[str], room: int) -> Iterator[str]:
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return
-        yield line
+    return f"{shorten_command(command.command, 200)} ({ending}){format_refs(command.refs, 2)}"
 
 
 MAX_REPEATED = 24_000
@@ -330,7 +298,7 @@ class AuthorTask:
         self.derived = derived
         self.goal = goal
         self.limits = limits
-        self.relevance = build_relevance(thread, derived, goal)
+        self.relevance = Relevance(thread, derived, goal.text)
         redactor = QuoteRedactor(thread)
         self.clean: Callable[[str], str] = lambda text: redactor.redact_cited(
             remove_invisible(text)

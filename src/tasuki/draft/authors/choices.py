@@ -4,13 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.facts.commands import (
-    is_bookkeeping,
-    normalize_command,
-    split_steps,
-)
-from tasuki.draft.rank.relevance import FileRanks, Relevance
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.facts.commands import is_bookkeeping, normalize_command, split_steps
+from tasuki.draft.rank.relevance import Relevance
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
@@ -29,34 +25,35 @@ def choose_files(task: AuthorTask, limit: int) -> Iterator[FileItem]:
     known = task.relevance.files
     ranked = rank_existing_files(task)
     touched = [file for file in ranked if not known.is_only_mentioned(file)]
-    mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)
+    mentioned = sorted(  # Those last that were only printed once.
+        filter(known.is_only_mentioned, ranked),
+        key=lambda file: (
+            not (file.named.assistant or file.named.user or file.named.input)
+            and len(file.named.output) < 2
+        ),
+    )
     for place, file in enumerate([*touched, *mentioned[:MAX_MENTIONED]][:limit]):
         yield FileItem(path=file.path, minor=place >= min(MAX_MAJOR, len(touched)))
 
 
-def _is_only_printed(file: FileFact) -> bool:
-    """Return whether a file was only printed once, and neither named in messages nor in inputs."""
-    named = file.named
-    return not (named.assistant or named.user or named.input) and len(named.output) < 2
-
-
 def rank_existing_files(task: AuthorTask) -> list[FileFact]:
-    """Return the existing files of a thread, the most likely to be opened next first."""
-    return [file for _, file in _rank_goal_files_first(task.relevance.files) if not file.deleted]
+    """Return the existing files of a thread, the most likely to be opened next first.
 
-
-def _rank_goal_files_first(files: FileRanks) -> list[tuple[float, FileFact]]:
-    """Return files by worth, with those that match the goal's own words best moved up."""
-    ranked = files.rank_files()
-    ranked = [p for p in ranked if not (files.is_only_mentioned(p[1]) and is_outside(p[1].path))]
-    ranked.sort(key=lambda pair: files.is_only_mentioned(pair[1]))
-    matching = sorted(
-        ranked, key=lambda pair: (-files.match_goal(pair[1].path), not pair[1].edits)
-    )[:MAX_GOAL_FILES]
-    named = [pair for pair in matching if files.match_goal(pair[1].path) >= MIN_GOAL_MATCH]
-    late = [pair for pair in named if pair in ranked[GOAL_FILE_PLACE:]]
-    rest = [pair for pair in ranked if pair not in late]
-    return [*rest[:GOAL_FILE_PLACE], *late, *rest[GOAL_FILE_PLACE:]]
+    Those that match the goal's own words best are moved up.
+    """
+    files = task.relevance.files
+    ranked = [
+        file
+        for _, file in files.rank_files()
+        if not (files.is_only_mentioned(file) and is_outside(file.path))
+    ]
+    ranked.sort(key=files.is_only_mentioned)
+    matching = sorted(ranked, key=lambda file: (-files.match_goal(file.path), not file.edits))
+    named = [f for f in matching[:MAX_GOAL_FILES] if files.match_goal(f.path) >= MIN_GOAL_MATCH]
+    late = [file for file in named if file in ranked[GOAL_FILE_PLACE:]]
+    rest = [file for file in ranked if file not in late]
+    order = [*rest[:GOAL_FILE_PLACE], *late, *rest[GOAL_FILE_PLACE:]]
+    return [file for file in order if not file.deleted]
 
 
 def choose_commands(
@@ -72,7 +69,11 @@ def choose_commands(
     for command in facts:
         for step in split_steps(command.command):
             bare = strip_assignments(step)
-            if len(step) <= SHORT_COMMAND and bare not in seen and _is_lasting(bare):
+            if (
+                len(step) <= SHORT_COMMAND
+                and bare not in seen
+                and not (is_bookkeeping(bare) or _LEAVES_NOTHING.match(bare))
+            ):
                 worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
     for step in sorted(worth, key=lambda s: -worth[s]):
         if (bare := strip_assignments(step)) not in seen and limit > -MAX_MINOR:
@@ -93,11 +94,6 @@ def list_closed_failures(facts: Facts) -> set[int]:
         if c.result == "failed"
         and (c.refs[-1] not in still if c.check else find_change(c.command) == "")
     }
-
-
-def _is_lasting(step: str) -> bool:
-    """Return whether a step may be needed again: no bookkeeping of git, no stream edit, nothing that ends or waits."""
-    return not (is_bookkeeping(step) or _LEAVES_NOTHING.match(step))
 
 
 _LEAVES_NOTHING = compile_pattern(

@@ -1,6 +1,7 @@
 """The Markdown shape: the seed's document, read section by section."""
 
 import re
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -59,10 +60,8 @@ def parse_document(text: str) -> ParsedAnswer:
     items = found[: 6 * MAX_ITEMS]
     if not seen & set(SECTIONS):
         raise UnusableAnswer(f"it has none of the sections {', '.join(SECTIONS)}.")
-    return ParsedAnswer(
-        _build_answer(items),
-        tuple(name for name in SECTIONS if name not in seen),
-    )
+    missing = tuple(name for name in SECTIONS if name not in seen)
+    return ParsedAnswer(_build_answer(items), missing)
 
 
 class _DocumentReader:
@@ -86,7 +85,12 @@ class _DocumentReader:
         heading = _HEADING.match(line) if short else None
         title = (heading[2] or heading[3] or "") if heading else ""
         if self._code is not None and not find_section(title):
-            self._read_code_line(line)
+            if not _FENCE.match(line):
+                self._code.append(line.strip())
+                return
+            if self._open and self._code:
+                self._open.lines.append(f"`{' '.join(self._code)}`")
+            self._code = None
         elif heading:
             self._code, self._open = None, None
             self._read_heading(title, len(heading[1] or "######"))
@@ -94,15 +98,6 @@ class _DocumentReader:
             self._code = [] if self._open else None
         elif not (short and "---" in line and set(line) <= _RULED):
             self._read_text(line)
-
-    def _read_code_line(self, line: str) -> None:
-        if not _FENCE.match(line):
-            assert self._code is not None
-            self._code.append(line.strip())
-            return
-        if self._open and self._code:
-            self._open.lines.append(f"`{' '.join(self._code)}`")
-        self._code = None
 
     def _read_heading(self, title: str, depth: int) -> None:
         section = find_section(title)
@@ -128,6 +123,10 @@ class _DocumentReader:
         self.items.append(self._open)
 
 
+def _build_sentences(items: Iterable[_DocumentItem]) -> tuple[CitedSentence, ...]:
+    return tuple(CitedSentence(*cut_refs(item.text)) for item in items)
+
+
 def find_section(title: str) -> str:
     """Return the section that a heading means, also as `## 2. Key decisions:`."""
     bare = re.sub(r"[^a-z]+", " ", title.lower().replace("&", "and")).strip()
@@ -138,11 +137,6 @@ def find_section(title: str) -> str:
     return ""
 
 
-def _build_sentence(item: _DocumentItem) -> CitedSentence:
-    text, refs = cut_refs(item.text)
-    return CitedSentence(text, refs)
-
-
 def _build_answer(items: list[_DocumentItem]) -> Answer:
     def select_section(section: str) -> list[_DocumentItem]:
         return [i for i in items if i.section == section]
@@ -150,53 +144,36 @@ def _build_answer(items: list[_DocumentItem]) -> Answer:
     progress = select_section("Progress")
     done = [i for i in progress if i.mark == "x" or (i.under and _DONE.search(i.under))]
     blocked = [i for i in progress if i not in done and _BLOCKED.search(i.under)]
+    under_way = [i for i in progress if i not in done and i not in blocked]
+    files = [i for i in items if "file" in _join_headings(i)]
+    commands = [i for i in items if "command" in _join_headings(i)]
     context = select_section("Critical Context")
     failed = [i for i in context if _FAILED.search(i.under)]
+    rest = [i for i in context if i not in failed and i not in files and i not in commands]
+    chosen = map(_build_file, commands)
     return Answer(
-        relevant_files=tuple(_build_file(i) for i in items if "file" in _join_headings(i)),
-        relevant_commands=tuple(_build_command(i) for i in items if "command" in _join_headings(i)),
-        relevant_information=tuple(
-            _build_sentence(i) for i in context if i not in failed and not _is_list(i)
-        ),
-        decisions=tuple(map(_build_sentence, select_section("Key Decisions"))),
-        open_questions=tuple(map(_build_sentence, blocked)),
-        failed_approaches=tuple(map(_build_sentence, failed)),
-        constraints=tuple(map(_build_sentence, select_section("Constraints & Preferences"))),
+        relevant_files=tuple(map(_build_file, files)),
+        relevant_commands=tuple(ChosenCommand(c.file, c.reason, c.refs) for c in chosen),
+        relevant_information=_build_sentences(rest),
+        decisions=_build_sentences(select_section("Key Decisions")),
+        open_questions=_build_sentences(blocked),
+        failed_approaches=_build_sentences(failed),
+        constraints=_build_sentences(select_section("Constraints & Preferences")),
         state=StateOfWork(
-            done=tuple(map(_build_sentence, done)),
-            in_progress=tuple(
-                _build_sentence(i) for i in progress if i not in done and i not in blocked
-            ),
-            not_wanted=(),
+            done=_build_sentences(done), in_progress=_build_sentences(under_way), not_wanted=()
         ),
-        next_steps=tuple(map(_build_sentence, select_section("Next Steps"))),
+        next_steps=_build_sentences(select_section("Next Steps")),
     )
 
 
 def _join_headings(item: _DocumentItem) -> str:
-    """Return the heading that makes an item a file or a command.
-
-    It is empty under the seed's sections.
-    """
+    """Return the heading that makes an item a file or a command. It is empty under the seed's sections."""
     return f"{item.under if item.section in SECTIONS else item.section} {item.under}".lower()
-
-
-def _is_list(item: _DocumentItem) -> bool:
-    return "file" in _join_headings(item) or "command" in _join_headings(item)
 
 
 def _build_file(item: _DocumentItem) -> ChosenFile:
     text, refs = cut_refs(item.text)
-    match = _FILE.match(text)
-    path, reason = (match[1], match[2] or "") if match else _split_reason(text)
-    return ChosenFile(path, reason, refs)
-
-
-def _build_command(item: _DocumentItem) -> ChosenCommand:
-    found = _build_file(item)
-    return ChosenCommand(found.file, found.reason, found.refs)
-
-
-def _split_reason(text: str) -> tuple[str, str]:
     head, _, tail = text.partition(" — ")
-    return head.strip("`"), tail
+    match = _FILE.match(text)
+    path, reason = (match[1], match[2] or "") if match else (head.strip("`"), tail)
+    return ChosenFile(path, reason, refs)

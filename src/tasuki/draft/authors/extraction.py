@@ -6,7 +6,7 @@ The steps are the same for every author and every shape of answer.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from tasuki.draft.authors.answer import ParsedAnswer, UnusableAnswer, build_prop
 from tasuki.draft.authors.author import Asker, AuthorDialogue, AuthorTask
 from tasuki.draft.authors.thread_view import create_fence
 from tasuki.draft.brief import format_refs
-from tasuki.draft.checks.checker import DraftCheck
+from tasuki.draft.claims.checker import DraftCheck
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import format_entry
 from tasuki.errors import AuthorFailed
@@ -57,17 +57,13 @@ class AuthorConversation(AuthorDialogue):
         except UnusableAnswer as problem:
             reason = str(problem)
         try:
-            return self.request_answer(self._render_stricter(reason))
+            if self.asker.shape == "markdown":
+                return self.request_answer(render_prompt("stricter_markdown", problem=reason))
+            stricter = render_prompt("stricter", problem=reason, items=RETRY_ITEMS)
+            return self.request_answer(stricter)
         except UnusableAnswer as problem:
-            author = f"The {self.asker.name}'s answer"
-            raise AuthorFailed(
-                f"{author} could not be read, nor the one to a stricter request: {problem}"
-            ) from problem
-
-    def _render_stricter(self, problem: str) -> str:
-        if self.asker.shape == "markdown":
-            return render_prompt("stricter_markdown", problem=problem)
-        return render_prompt("stricter", problem=problem, items=RETRY_ITEMS)
+            words = f"could not be read, nor the one to a stricter request: {problem}"
+            raise AuthorFailed(f"The {self.asker.name}'s answer {words}") from problem
 
     def request_repair(self, dropped: Sequence[Dropped], task: AuthorTask) -> ParsedAnswer | None:
         """Ask to put dropped items right, from the entries that they cite; None if that failed.
@@ -122,35 +118,21 @@ def extract_draft(talk: AuthorConversation, task: AuthorTask, check: DraftCheck)
         offered.update({s: len(getattr(addition, s)) for s in SECTIONS})
         draft = check(join_drafts(draft, addition))
     if not any(getattr(draft, section) for section in SECTIONS):
-        raise AuthorFailed(_describe_failure(asker, draft))
+        reasons = Counter(d.reason for d in draft.dropped).most_common(3)
+        why = "; ".join(f"{n}× {reason}" for reason, n in reasons) or "it was empty"
+        raise AuthorFailed(f"Nothing in the {asker.name}'s answer passed the checks: {why}.")
     authorship = talk.build_authorship(
         asker.name,
         whole_from=asker.first_whole,
         proposed={s: n for s, n in offered.items() if n},
         dropped=dict(Counter(d.kind for d in draft.dropped)),
     )
-    return AuthoredDraft(
-        replace(draft, authorship=authorship, dropped=_list_dropped_once(draft.dropped)),
-        notes=[r.note for r in talk.replies if r.note],
-    )
+    # For people to read, each once; what a second answer merely repeated is left out.
+    dropped = {(d.section, d.text): d for d in draft.dropped if d.kind != "repeated"}
+    draft = replace(draft, authorship=authorship, dropped=tuple(dropped.values()))
+    return AuthoredDraft(draft, notes=[r.note for r in talk.replies if r.note])
 
 
 def join_drafts(draft: Draft, addition: Draft) -> Draft:
     """Return a checked draft with a repair's items added after its own."""
-    both = {s: (*getattr(draft, s), *getattr(addition, s)) for s in SECTIONS}
-    return replace(draft, **both)
-
-
-def _list_dropped_once(dropped: Iterable[Dropped]) -> tuple[Dropped, ...]:
-    """Return what was dropped, once each, for people to read.
-
-    What a second answer merely repeated is left out.
-    """
-    by_text = {(d.section, d.text): d for d in dropped if d.kind != "repeated"}
-    return tuple(by_text.values())
-
-
-def _describe_failure(asker: Asker, draft: Draft) -> str:
-    reasons = Counter(d.reason for d in draft.dropped).most_common(3)
-    why = "; ".join(f"{n}× {reason}" for reason, n in reasons) or "it was empty"
-    return f"Nothing in the {asker.name}'s answer passed the checks: {why}."
+    return replace(draft, **{s: (*getattr(draft, s), *getattr(addition, s)) for s in SECTIONS})

@@ -4,7 +4,7 @@ If an author fails, the next one takes over with the reason, so no handoff is lo
 facts are the same for every author: they are derived from the thread.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief
 from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import NEXT_STEP, DraftCheck, DraftChecker
+from tasuki.draft.claims.checker import NEXT_STEP, DraftCheck, DraftChecker
 from tasuki.draft.text.polarity import says_opposite
 from tasuki.draft.text.split import shorten
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
@@ -108,13 +108,11 @@ def _ask_author(
 def _create_agent_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
     from tasuki.draft.authors.agent_and_model import AgentAsker
 
-    settings = loaded.settings
-    name = task.thread.harness
-    if name not in harnesses.list_names():
-        raise AuthorFailed(f"No harness {name!r} is known, so no agent can be asked.")
-    return AgentAsker(
-        task, harnesses.get_harness(name), settings.agent_format, settings.author_seconds
-    ), []
+    settings, harness = loaded.settings, task.thread.harness
+    if harness not in harnesses.list_names():
+        raise AuthorFailed(f"No harness {harness!r} is known, so no agent can be asked.")
+    asked = harnesses.get_harness(harness)
+    return AgentAsker(task, asked, settings.agent_format, settings.author_seconds), []
 
 
 def _create_model_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
@@ -122,8 +120,7 @@ def _create_model_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Aske
     from tasuki.draft.models import providers
 
     endpoint = providers.resolve_endpoint(loaded, task.thread.model, task.thread.harness)
-    notes = list(endpoint.notes)
-    return ModelAsker(task, endpoint, loaded.settings.author_seconds), notes
+    return ModelAsker(task, endpoint, loaded.settings.author_seconds), list(endpoint.notes)
 
 
 ASKERS: "dict[str, Callable[[AuthorTask, LoadedSettings], tuple[Asker, list[str]]]]" = {
@@ -165,13 +162,17 @@ def complete_draft(
     remaining room goes to excerpts. The facts are checked here, the author's items were checked
     before.
     """
-    authorship = authored_draft.draft.authorship
-    commands = tuple(_add_outcome(c, task) for c in authored_draft.draft.commands)
-    files = authored_draft.draft.files
+    authored = authored_draft.draft
+    authorship, files = authored.authorship, authored.files
     if not settings.include_file_reasons:
         files = tuple(replace(f, reason="") for f in files)
-    authored = replace(authored_draft.draft, files=files, commands=commands)
-    empty = replace(base, metadata=(*base.metadata, _format_byline(authorship)))
+    commands = tuple(_add_outcome(c, task) for c in authored.commands)
+    authored = replace(authored, files=files, commands=commands)
+    # Who wrote it, and which part of the thread they did not get whole.
+    model = f", {authorship.model}" if authorship.model else ""
+    part = f"; entries before #{authorship.whole_from} were given as facts and excerpts"
+    byline = f"Written by: {authorship.author}{model}{part if authorship.whole_from > 1 else ''}"
+    empty = replace(base, metadata=(*base.metadata, byline))
     draft = _build_draft(task, empty, settings, handoff_id, authored)
     facts = {s: _exclude_items(getattr(draft, s), getattr(authored, s)) for s in SECTIONS}
     passed = check(replace(draft, **facts, dropped=(), authorship=Authorship()))
@@ -180,7 +181,14 @@ def complete_draft(
         for s in SECTIONS
     }
     filled = sum(len(getattr(passed, s)) for s in SECTIONS)
-    dropped = (*authored_draft.draft.dropped, *_list_without_room(authored, sections))
+    kept = {get_item_key(item) for items in sections.values() for item in items}
+    without_room = [
+        Dropped(section, get_item_key(item), "the budget had no room for it", ROOM, item.refs)
+        for section in ("state", "context", "decisions", "questions", "files", "commands")
+        for item in getattr(authored, section)
+        if get_item_key(item) not in kept
+    ]
+    dropped = (*authored.dropped, *without_room)
     return replace(
         draft,
         **sections,
@@ -190,21 +198,7 @@ def complete_draft(
     )
 
 
-def _list_without_room(
-    authored: Draft, sections: Mapping[str, Sequence[Item | FileItem | CommandItem]]
-) -> Iterator[Dropped]:
-    """Yield what an author wrote and the budget left out."""
-    kept = {get_item_key(item) for items in sections.values() for item in items}
-    for section in ("state", "context", "decisions", "questions", "files", "commands"):
-        for item in getattr(authored, section):
-            if get_item_key(item) not in kept:
-                yield Dropped(
-                    section, get_item_key(item), "the budget had no room for it", ROOM, item.refs
-                )
-
-
 def _exclude_items(items: Sequence[_T], others: Collection[_T]) -> tuple[_T, ...]:
-    """Return the items that are not among others, in their order."""
     return tuple(item for item in items if item not in others)
 
 
@@ -213,13 +207,6 @@ def get_item_key(item: Item | FileItem | CommandItem) -> str:
     if isinstance(item, Item):
         return item.text
     return item.command if isinstance(item, CommandItem) else item.path
-
-
-def _format_byline(authorship: Authorship) -> str:
-    """Who wrote the draft, and which part of the thread they did not get whole, for the brief."""
-    model = f", {authorship.model}" if authorship.model else ""
-    part = f"; entries before #{authorship.whole_from} were given as facts and excerpts"
-    return f"Written by: {authorship.author}{model}{part if authorship.whole_from > 1 else ''}"
 
 
 def _add_outcome(item: CommandItem, task: AuthorTask) -> CommandItem:

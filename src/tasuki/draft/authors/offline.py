@@ -38,8 +38,7 @@ from tasuki.draft.rank.excerpts import (
 )
 from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
-from tasuki.draft.rank.names import rank_names
-from tasuki.draft.rank.printed import list_printed
+from tasuki.draft.rank.printed import list_printed, rank_names
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import (
     extract_user_words,
@@ -47,43 +46,29 @@ from tasuki.draft.text.entries import (
     find_said_after_abort,
     split_turns,
 )
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
-from tasuki.draft.text.tokens import CHARACTERS_PER_TOKEN, measure_text
+from tasuki.draft.text.split import (
+    CHARACTERS_PER_TOKEN,
+    fold_whitespace,
+    measure_text,
+    shorten,
+    split_sentences,
+)
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 from tasuki.patterns import compile_pattern
 
 ORDER = (
-    "stopped",
-    "state",
-    "files",
-    "commands",
-    "asked",
-    "about",
-    "rules",
-    "previous",
-    "steps",
-    "context",
-    "printed",
-)
+    "stopped", "state", "files", "commands", "asked", "about", "rules", "previous", "steps",
+    "context", "printed",
+)  # fmt: skip
 """Sections in the order in which they get their room."""
 AUTHORED = ("said", "decisions", "questions")
 """What an author wrote, which gets its room before all others; `said` is its part of the context."""
 MAX_STOPPED = 4_800
 """Maximum characters of the last messages that are quoted: 1,200 tokens."""
 MAX_SHARES = {
-    "stopped": 0.42,
-    "state": 0.15,
-    "asked": 0.32,
-    "about": 0.18,
-    "rules": 0.15,
-    "steps": 0.07,
-    "files": 0.14,
-    "commands": 0.14,
-    "previous": 0.12,
-    "said": 0.5,
-    "decisions": 0.2,
-    "questions": 0.1,
-}
+    "stopped": 0.42, "state": 0.15, "asked": 0.32, "about": 0.18, "rules": 0.15, "steps": 0.07,
+    "files": 0.14, "commands": 0.14, "previous": 0.12, "said": 0.5, "decisions": 0.2, "questions": 0.1,
+}  # fmt: skip
 """The maximum share of the room for each section; the conclusions get the remainder."""
 LEAN_ROOM = 6_000
 """Characters below which a brief is lean: the last message has more room, the goal's words and guides none."""
@@ -129,11 +114,8 @@ def write_offline_draft(
     words of the user that it chose.
     """
     bare = replace(base, metadata=())
-    room = (
-        budget * CHARACTERS_PER_TOKEN
-        - measure_text(render_context(bare, handoff_id, preamble=preamble))
-        - 8
-    )
+    frame = measure_text(render_context(bare, handoff_id, preamble=preamble)) + 8
+    room = budget * CHARACTERS_PER_TOKEN - frame
     composer = DraftComposer(task, room, reasons, authored)
     draft = replace(bare, **composer.fill_sections())
     draft = replace(draft, left_out=tuple(composer.left_out[:MAX_LEFT_OUT]))
@@ -164,9 +146,8 @@ class DraftComposer:
         self.thread, self.facts = task.thread, task.derived.facts
         self.whole = max(room, 0)
         chosen = sum(map(measure_line, self.authored.asked))
-        self.reserved = min(
-            chosen + HEADING_COST * bool(chosen), int(self.whole * MAX_SHARES["asked"])
-        )
+        chosen += HEADING_COST * bool(chosen)
+        self.reserved = min(chosen, int(self.whole * MAX_SHARES["asked"]))
         """Characters that are kept for the words of the user that an author chose."""
         self.room = self.whole - self.reserved
         self.reasons = reasons
@@ -187,10 +168,8 @@ class DraftComposer:
         self._kinds: dict[int, str] = {}
         """Whose words each message is that blocks were cut from."""
         self.blocks = self._collect_blocks()
-        self.picker = ExcerptPicker(
-            self.blocks,
-            [self._find_own_words(t.prompt) for t in self.turns if t.prompt],
-        )
+        own_words = [self._find_own_words(t.prompt) for t in self.turns if t.prompt]
+        self.picker = ExcerptPicker(self.blocks, own_words)
         self.picker.note_text(task.goal.text)
         self._blocks_by_ref: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
@@ -222,15 +201,15 @@ class DraftComposer:
         for section in (*AUTHORED, *ORDER) if self.is_authored else ORDER:
             if section == "asked":
                 self.room += self.reserved
-            if self._compute_share(section) > HEADING_COST:
-                items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
+            room = self._compute_share(section) - HEADING_COST
+            if room > 0:
+                items = getattr(self, f"_{section}")(room)
                 name = "context" if section == "said" else section
                 filled[name] = (*filled.get(name, ()), *self._fit_items(section, items))
                 self.quoted += [getattr(item, "text", "") for item in filled[name]]
         return filled
 
     def _compute_share(self, section: str) -> int:
-        """Return the characters a section may take."""
         shares = LEAN_SHARES if self.whole < LEAN_ROOM else MAX_SHARES
         share = shares.get(section, 1.0)
         if section == "previous":  # What the thread itself has to say needs no more than it has.
@@ -249,10 +228,7 @@ class DraftComposer:
     # -- sections ----------------------------------------------------------------------
 
     def _decisions(self, room: int) -> list[Item]:
-        """Return what an author wrote.
-
-        Without an author only a decision's own words prove it, and those are quoted.
-        """
+        """Return what an author wrote. Without an author only a decision's own words prove it, and those are quoted."""
         return list(self.authored.decisions)
 
     def _questions(self, room: int) -> list[Item]:
@@ -264,17 +240,14 @@ class DraftComposer:
         room = min(room, MAX_STOPPED) - sum(map(measure_line, items))
         enough = room * ENOUGH_ROOM
         chosen: list[int] = []
-        spoken = [
-            r
-            for r in dict.fromkeys(b.ref for b in reversed(self.blocks))
-            if self._kinds[r] == "assistant"
-        ]
-        for number, ref in enumerate(spoken):
+        measure = self.task.relevance.measure_overlap
+        refs = dict.fromkeys(b.ref for b in reversed(self.blocks))
+        for number, ref in enumerate(r for r in refs if self._kinds[r] == "assistant"):
             own = self._blocks_by_ref[ref]
-            if number and (
-                (ref not in self.concluding and number > MAX_MID_TURN)
-                or self._is_only_announcement(own)
-            ):
+            first = self.blocks[own[0]].text
+            announces = len(own) == 1 and len(first) < SHORT and language_cues.is_narration(first)
+            is_passing = ref not in self.concluding and number > MAX_MID_TURN
+            if number and (is_passing or announces):
                 continue
             if number and self.last - ref > STOPPED_REACH:
                 break
@@ -284,11 +257,10 @@ class DraftComposer:
                 chosen += own
                 room -= size
             else:
-                ends, room = self.picker.pick_blocks(
-                    own[:1] + own[-1:], room - MESSAGE_COST, lambda block: 1.0
-                )
-                picked, room = self.picker.pick_blocks(own, room, self._weigh_end)
-                chosen += ends + picked
+                pick = self.picker.pick_blocks
+                ends, room = pick(own[:1] + own[-1:], room - MESSAGE_COST, lambda block: 1.0)
+                rest, room = pick(own, room, lambda b: weigh_cue(b.text) * (1 + measure(b.text)))
+                chosen += ends + rest
                 break
             if room < enough:
                 break
@@ -324,28 +296,11 @@ class DraftComposer:
     def _list_unanswered(self, limit: int) -> Iterator[Item]:
         """Yield the user's last message if the agent did not answer it, whole if it fits `limit`."""
         turn = self.turns[-1] if self.turns else None
-        if (
-            turn
-            and turn.prompt
-            and not turn.messages
-            and (words := self._find_own_words(turn.prompt))
-        ):
+        asked = turn.prompt if turn and not turn.messages else None
+        if asked and (words := self._find_own_words(asked)):
             text = f'"{shorten(" ".join(words.split()), limit)}"'
-            yield Item(
-                text=text,
-                refs=(turn.prompt.ref,),
-                label="The user's last message, not yet answered",
-            )
-
-    def _is_only_announcement(self, own: Sequence[int]) -> bool:
-        return (
-            len(own) == 1
-            and len(self.blocks[own[0]].text) < SHORT
-            and language_cues.is_narration(self.blocks[own[0]].text)
-        )
-
-    def _weigh_end(self, block: MessageBlock) -> float:
-        return weigh_cue(block.text) * (1 + self.task.relevance.measure_overlap(block.text))
+            label = "The user's last message, not yet answered"
+            yield Item(text=text, refs=(asked.ref,), label=label)
 
     def _state(self, room: int) -> list[Item]:
         items = [*self.authored.state, *state.list_state_items(self.thread, self.facts)]
@@ -355,21 +310,16 @@ class DraftComposer:
 
     def _asked(self, room: int) -> list[Item]:
         task = self.task
+        rules = list_rules(self.thread, task.derived.statements)
+        left = room - self.reserved
         items, rest = quote_rulings(
-            self.turns,
-            task.open_statements,
-            task.relevance,
-            room - self.reserved,
-            task.goal.text,
-            list_rules(self.thread, task.derived.statements),
+            self.turns, task.open_statements, task.relevance, left, task.goal.text, rules
         )
         quoted = {item.refs[0]: item.text for item in items if item.refs}
-        chosen = [
-            i
-            for i in self.authored.asked
-            if i.text.strip('"')[:80] not in quoted.get(next(iter(i.refs), 0), "")
-        ]
-        items = sorted([*items, *chosen], key=lambda item: item.refs[:1])
+        for one in self.authored.asked:
+            if one.text.strip('"')[:80] not in quoted.get(next(iter(one.refs), 0), ""):
+                items.append(one)
+        items.sort(key=lambda item: item.refs[:1])
         for item in items:
             self.picker.note_text(item.text)
         self.left_out += rest
@@ -377,78 +327,62 @@ class DraftComposer:
 
     def _about(self, room: int) -> list[Item]:
         goal = self.task.goal.text
-        seen = [
-            *state.find_goal_errors(self.thread, self.facts, goal),
-            *state.find_goal_quotes(self.thread, goal),
-        ]
+        errors = state.find_goal_errors(self.thread, self.facts, goal)
+        seen = [*errors, *state.find_goal_quotes(self.thread, goal)]
         found = fit_room(seen, room, self.left_out)
         room -= sum(map(measure_line, found))
-        found += find_goal_object(
-            self.thread, self.task.relevance, goal, "\n".join(self.quoted), room
-        )
+        quoted = "\n".join(self.quoted)
+        found += find_goal_object(self.thread, self.task.relevance, goal, quoted, room)
         for item in found:
             self.picker.note_text(item.text)
         return found
 
     def _rules(self, room: int) -> list[Item]:
         """Return the lines of guides that bind hardest and are nearest to the goal, by guide."""
-        scored = sorted(
-            guides.list_binding_lines(self.thread, max(guides.MAX_LINE, room // 8)),
-            key=self._score_binding_line,
-            reverse=True,
-        )
+
+        def score_line(line: guides.BindingLine) -> float:
+            near = self.task.relevance.measure_overlap(f"{line.heading} {line.text}")
+            return line.weight * (1 + near) - len(line.text) / RULE_LENGTH
+
+        lines = guides.list_binding_lines(self.thread, max(guides.MAX_LINE, room // 8))
         chosen: dict[str, list[guides.BindingLine]] = {}
-        for line in scored:
-            cost = (
-                measure_text(line.shown) + 3 + (0 if line.path in chosen else len(line.path) + 12)
-            )
+        for line in sorted(lines, key=score_line, reverse=True):
+            cost = measure_text(line.shown) + 3
+            cost += 0 if line.path in chosen else len(line.path) + 12
             if cost <= room:
                 room -= cost
                 chosen.setdefault(line.path, []).append(line)
-        return [
-            Item(
-                text="\n".join(line.shown for line in sorted(lines, key=attrgetter("place"))),
-                refs=(lines[0].ref,),
-                label=f"`{path}`",
-            )
-            for path, lines in chosen.items()
-        ]
-
-    def _score_binding_line(self, line: guides.BindingLine) -> float:
-        near = self.task.relevance.measure_overlap(f"{line.heading} {line.text}")
-        return line.weight * (1 + near) - len(line.text) / RULE_LENGTH
+        items = []
+        for path, own in chosen.items():
+            text = "\n".join(line.shown for line in sorted(own, key=attrgetter("place")))
+            items.append(Item(text=text, refs=(own[0].ref,), label=f"`{path}`"))
+        return items
 
     def _previous(self, room: int) -> list[Item]:
         items = [Item(text=q.text, refs=(q.ref,)) for q in self.facts.previous]
         return fit_room(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
-        """Return what was done after the agent last described the state.
-
-        Earlier steps are in that description.
-        """
+        """Return what was done after the agent last described the state. Earlier steps are in that description."""
         names = find_short_names(f.path for f in self.facts.files)
         check_refs = {check.refs[-1] for check in self.facts.last_check}
         steps = list_last_steps(self.thread, self.task.derived.runs, names, MAX_STEPS, check_refs)
-        since = max((r for r in self.concluding if self._measure_message(r) >= SHORT), default=0)
+        sizes = {
+            r: sum(len(self.blocks[i].text) for i in n) for r, n in self._blocks_by_ref.items()
+        }
+        since = max((r for r in self.concluding if sizes.get(r, 0) >= SHORT), default=0)
         return fit_room([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
 
     def _files(self, room: int) -> list[FileItem]:
         """The files that an author chose, with its reasons, then those that are ranked best."""
         chosen = [f if self.reasons else replace(f, reason="") for f in self.authored.files]
         named = {f.path for f in chosen}
-        limit = max(self.task.limits["files"] - len(chosen), 0)
-        ranked = (
-            f
-            for f in choices.choose_files(self.task, self.task.limits["files"])
-            if f.path not in named
-        )
-        fitting = fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
-        return (
-            self._add_names(fitting, int((self.whole - NAMES_FROM) * NAMES_SHARE))
-            if self.reasons
-            else fitting
-        )
+        limit = self.task.limits["files"]
+        ranked = (f for f in choices.choose_files(self.task, limit) if f.path not in named)
+        files = [*chosen, *islice(ranked, max(limit - len(chosen), 0))]
+        fitting = fit_room(files, room, self.left_out)
+        room_of_names = int((self.whole - NAMES_FROM) * NAMES_SHARE)
+        return self._add_names(fitting, room_of_names) if self.reasons else fitting
 
     def _add_names(self, files: Sequence[FileItem], room: int) -> list[FileItem]:
         """Return files with the names that the last calls used in them."""
@@ -462,14 +396,10 @@ class DraftComposer:
         ]
 
     def _commands(self, room: int) -> list[CommandItem]:
-        limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
-        found = choices.choose_commands(
-            self.facts.commands,
-            self.task.relevance,
-            max(limit - len(chosen), 0),
-            [c.command for c in chosen],
-        )
+        limit = max(self.task.limits["commands"] - len(chosen), 0)
+        lines = [c.command for c in chosen]
+        found = choices.choose_commands(self.facts.commands, self.task.relevance, limit, lines)
         return fit_room([*chosen, *found], room, self.left_out)
 
     def _said(self, room: int) -> list[Item]:
@@ -488,7 +418,3 @@ class DraftComposer:
     def _printed(self, room: int) -> list[Item]:
         names = find_short_names(f.path for f in self.facts.files)
         return list_printed(self.thread, self.task.relevance, names, room)
-
-    def _measure_message(self, ref: int) -> int:
-        """Return the characters of a message."""
-        return sum(len(self.blocks[i].text) for i in self._blocks_by_ref.get(ref, ()))

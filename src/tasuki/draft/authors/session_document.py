@@ -30,8 +30,8 @@ from tasuki.draft.authors.answer import (
 )
 from tasuki.draft.authors.author import AuthorDialogue, AuthorReply, AuthorTask
 from tasuki.draft.authors.extraction import SECTIONS, AuthoredDraft, join_drafts
-from tasuki.draft.checks.checker import CAPS, DraftChecker
-from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.claims.checker import CAPS, DraftChecker
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.errors import AuthorFailed
@@ -40,16 +40,12 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 AskSession = Callable[[str], AuthorReply]
-"""Asks the running session a question. Raises AuthorFailed, or Cancelled if it was
-interrupted.
-"""
+"""Asks the running session a question. Raises AuthorFailed, or Cancelled if it was interrupted."""
 
 MIN_ADDED_TOKENS = 600
 """Tokens for facts after a document that alone fills the budget."""
 UNLIMITED_ITEMS = 6 * MAX_ITEMS
-"""Items of a section that are checked. The document still contains what exceeds the caps
-of a draft.
-"""
+"""Items of a section that are checked. The document still contains what exceeds the caps of a draft."""
 MAX_ADDED_TOKENS = 1_000
 """Tokens for facts after a document that has all its sections: the document is what counts."""
 MAX_FAULTS = 12
@@ -133,7 +129,16 @@ def request_document(
     whole = fallback.complete_draft(written, base, task, settings, handoff_id, checked)
     most = settings.budget if parsed.missing else MAX_ADDED_TOKENS
     room = max(min(settings.budget - briefs.count_context_tokens(document), most), MIN_ADDED_TOKENS)
-    new_facts = _exclude_stated_facts(exclude_own_items(whole, draft), document)
+    said = fold_quote(document)
+
+    def is_left_out(item: Any) -> bool:
+        key = fallback.get_item_key(item).partition(" — answering: ")[0].removesuffix(" …")
+        words = fold_quote(key)
+        return not words or not contains_verbatim(words, said)
+
+    own_facts = exclude_own_items(whole, draft)
+    kept = {s: tuple(filter(is_left_out, getattr(own_facts, s))) for s in fallback.SECTIONS}
+    new_facts = replace(own_facts, **kept)
     added = briefs.trim_to_budget(new_facts, handoff_id, room, preamble=False)
     marked = replace(whole, dropped=tuple(_list_faults(draft, parsed)))
     return SessionDocument(document, marked, added, parsed.missing)
@@ -208,31 +213,21 @@ def append_repair(document: str, repair: str) -> str:
 
     Not a character of the document changes.
     """
-    lacks, known = (
-        _parse_document(document).missing,
-        {line.strip() for line in document.splitlines()},
-    )
-    whole, corrections = [], []
-    for title, body in split_sections(_strip_fence(repair)):
+    lacks = _parse_document(document).missing
+    known = {line.strip() for line in document.splitlines()}
+    whole, corrections = [], list[str]()
+    fenced = _FENCED.fullmatch(repair.strip())  # An agent may put one around all of it.
+    for title, body in split_sections(fenced[1] if fenced else repair):
         if all(_NONE.match(line) for line in body.splitlines()):
             continue
         if (name := (documents.find_section(title) or title)) in lacks:
             whole.append(f"## {name}\n{body}")
         else:
-            corrections += [
-                line
-                for line in body.splitlines()
-                if not _NONE.match(line) and line.strip() not in known
-            ]
+            lines = (line for line in body.splitlines() if line.strip() not in known)
+            corrections += [line for line in lines if not _NONE.match(line)]
     if corrections:
         whole.append(f"## {CORRECTIONS}\n" + "\n".join(corrections))
     return "\n\n".join([document, *whole])
-
-
-def _strip_fence(text: str) -> str:
-    """Return a text without the fence that an agent may put around all of it."""
-    match = _FENCED.fullmatch(text.strip())
-    return match[1] if match else text
 
 
 def split_sections(text: str) -> list[tuple[str, str]]:
@@ -257,30 +252,11 @@ def exclude_own_items(whole: Draft, own_draft: Draft) -> Draft:
 
     The successor of a session gets the document in place of the transcript.
     """
-    said = {
-        s: {fallback.get_item_key(item) for item in getattr(own_draft, s)}
-        for s in fallback.SECTIONS
-    }
-    left = {
-        s: tuple(i for i in getattr(whole, s) if fallback.get_item_key(i) not in said[s])
-        for s in fallback.SECTIONS
-    }
+    left = {}
+    for s in fallback.SECTIONS:
+        said = {fallback.get_item_key(item) for item in getattr(own_draft, s)}
+        left[s] = tuple(i for i in getattr(whole, s) if fallback.get_item_key(i) not in said)
     return replace(whole, **{**left, "stopped": (), "context": ()}, metadata=())
-
-
-def _exclude_stated_facts(facts: Draft, document: str) -> Draft:
-    """The facts without those in a document: files and commands it names, words it quotes."""
-    said = fold_quote(document)
-
-    def is_left_out(item: Any) -> bool:
-        words = fold_quote(
-            fallback.get_item_key(item).partition(" — answering: ")[0].removesuffix(" …")
-        )
-        return not words or not contains_verbatim(words, said)
-
-    return replace(
-        facts, **{s: tuple(filter(is_left_out, getattr(facts, s))) for s in fallback.SECTIONS}
-    )
 
 
 def render_body(
@@ -291,26 +267,20 @@ def render_body(
     `artifacts` are lines on what the session made apart from the conversation. Record marks in
     the text are neutralised, so that it cannot close the record around it.
     """
-    parts = [session_document.document, *_format_findings(session_document, handoff_id)]
+    reference = briefs.format_reference(handoff_id)
+    parts = [session_document.document, "", "## Checked against the thread",
+             f"[#n] names an entry of the previous thread; open one with `{reference}`."]  # fmt: skip
+    if session_document.missing:
+        parts.append(f"The document above has no section {', '.join(session_document.missing)}.")
+    if wrong := session_document.draft.dropped[:MAX_FAULTS]:
+        parts.append(
+            "\nWhat it says and the thread does not bear out; check it before you build on it:"
+        )
+        parts += [f"- {briefs.clean_line(d.text[:300])} — {d.reason}" for d in wrong]
+    if added := briefs.list_sections(session_document.added):
+        parts.append("\nWhat it leaves out, from the thread itself:")
+        for title, items in added:
+            parts += ["", f"### {title}", *items]
     if artifacts:
         parts += ["", "## Made by the previous session", *map(briefs.clean_line, artifacts)]
     return briefs.disarm_fences("\n".join(parts))
-
-
-def _format_findings(session_document: SessionDocument, handoff_id: str) -> list[str]:
-    reference = briefs.format_reference(handoff_id)
-    lines = ["", "## Checked against the thread",
-             f"[#n] names an entry of the previous thread; open one with `{reference}`."]  # fmt: skip
-    if session_document.missing:
-        lines.append(f"The document above has no section {', '.join(session_document.missing)}.")
-    if wrong := session_document.draft.dropped[:MAX_FAULTS]:
-        lines += [
-            "",
-            "What it says and the thread does not bear out; check it before you build on it:",
-        ]
-        lines += [f"- {briefs.clean_line(d.text[:300])} — {d.reason}" for d in wrong]
-    if added := briefs.list_sections(session_document.added):
-        lines += ["", "What it leaves out, from the thread itself:"]
-        for title, items in added:
-            lines += ["", f"### {title}", *items]
-    return lines

@@ -45,12 +45,12 @@ class RequestView(Struct, frozen=True):
 
 
 def build_view(task: AuthorTask, room: int) -> RequestView:
-    """Return as much of a thread as fits into `room` characters.
-
-    Secrets and control characters are removed.
-    """
+    """Return as much of a thread as fits into `room` characters. Secrets and control characters are removed."""
     entries = task.thread.entries
-    since = _select_in_view(entries)
+    # What the agent had in view at the end, with what the last compaction kept.
+    last = next((e for e in reversed(entries) if e.kind == "compaction"), None)
+    kept_from = last.kept_from if last else 0
+    since = [e for e in entries if not e.compacted or (kept_from and e.ref >= kept_from)]
     for limit in RESULT_LIMITS:
         newest, size = _collect_newest(since, room, limit, task.clean)
         if len(newest) == len(since):
@@ -63,16 +63,6 @@ def build_view(task: AuthorTask, room: int) -> RequestView:
     older = [] if whole else list(_list_older(task, first, room - size))
     text = "\n".join([*older, *(text for _, text in reversed(newest))])
     return RequestView(text=text, first=first, whole=whole)
-
-
-def _select_in_view(entries: Sequence[Entry]) -> list[Entry]:
-    """Return what the agent had in view at the end: entries since the last compaction.
-
-    Entries that the compaction kept are included.
-    """
-    last = next((e for e in reversed(entries) if e.kind == "compaction"), None)
-    kept_from = last.kept_from if last else 0
-    return [e for e in entries if not e.compacted or (kept_from and e.ref >= kept_from)]
 
 
 def _collect_newest(
@@ -93,13 +83,11 @@ def _collect_newest(
 
 
 def _format_entry(entry: Entry, result_limit: int) -> str:
-    """Return one entry as a request shows it."""
     if entry.kind == "tool":
         body = clip(_REMINDER.sub("", format_entry(entry)), result_limit)
         return f"[#{entry.ref} tool] {clean_text(body)}"
-    speaker = (
-        entry.kind if entry.kind != "user" or entry.origin == "typed" else f"user, {entry.origin}"
-    )
+    is_typed = entry.kind != "user" or entry.origin == "typed"
+    speaker = entry.kind if is_typed else f"user, {entry.origin}"
     limit = MAX_SUMMARY if entry.kind == "compaction" else MAX_MESSAGE
     return f"[#{entry.ref} {speaker}] {clean_text(clip(entry.text, limit))}"
 
@@ -121,22 +109,20 @@ def _list_older(task: AuthorTask, first: int, room: int) -> Iterator[str]:
 
 def format_entry_list(entries: Sequence[Entry], clean: Callable[[str], str]) -> str:
     """Return a line for each entry with words, or with a call that did something, so that an agent can cite it."""
-    heads = [(e, head) for e in entries if (head := _find_head(e))]
+    heads: list[tuple[Entry, str]] = []
+    for entry in entries:
+        call, head = entry.tool, ""
+        if call and call.changes:
+            head = f"edited {', '.join(dict.fromkeys(c.path for c in call.changes))}"
+        elif call and call.kind == "shell":
+            head = call.command
+        elif call is None and entry.kind in ("user", "assistant") and len(entry.text.strip()) > 20:
+            head = entry.text
+        heads += [(entry, head)] if head else []
     lines = [
         f"#{e.ref} {e.kind}: {shorten(on_one_line(h[:400]), 90)}" for e, h in heads[-MAX_LISTED:]
     ]
     return clean("\n".join(lines)) or "(none)"
-
-
-def _find_head(entry: Entry) -> str:
-    """Return what an entry says first, or what its call did; empty for what nobody cites."""
-    call = entry.tool
-    if call is None:
-        is_telling = entry.kind in ("user", "assistant") and len(entry.text.strip()) > 20
-        return entry.text if is_telling else ""
-    if call.changes:
-        return f"edited {', '.join(dict.fromkeys(c.path for c in call.changes))}"
-    return call.command if call.kind == "shell" else ""
 
 
 def create_fence(*texts: str) -> str:

@@ -20,8 +20,27 @@ _CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"
 def list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the last run of each kind of check; kinds that one command ran share a line."""
     by_run: dict[tuple[int, RunResult, str], list[CommandFact]] = {}
+
+    def is_built(build: CommandFact) -> bool:
+        """Return whether tests passed after a build, which they cannot without it, or by a task that may hold it."""
+        words = LEADING_CD.sub("", shorten_check(build.command, ("build",))).split(None, 1)
+        step = words[0] if words else ""
+        return any(
+            test.check == "test"
+            and test.ok
+            and test.refs[-1] >= build.refs[-1]
+            and (
+                build.ok
+                or (
+                    (step in test.command.split() or runs_project_script(test.command))
+                    and test.folder == build.folder
+                )
+            )
+            for test in facts.last_check
+        )
+
     for check in facts.last_check:
-        if check.check == "build" and any(_was_built_by(c, check) for c in facts.last_check):
+        if check.check == "build" and is_built(check):
             continue  # What was tested later was built.
         by_run.setdefault((check.refs[-1], check.result, check.outcome), []).append(check)
     for checks in by_run.values():
@@ -41,20 +60,8 @@ def list_checks(thread: Thread, facts: Facts) -> Iterator[Item]:
     tests = [c for c in facts.commands if c.suite]
     known = [c.refs[-1] for c in tests if c.known]
     if known and all(c.suite == "selection" for c in tests) and not had_agents(thread):
-        yield Item(
-            text="only selected tests were run in this thread, never the whole suite",
-            refs=(known[0],),
-            label="Not verified",
-        )
-
-
-def _was_built_by(test: CommandFact, build: CommandFact) -> bool:
-    """Return whether tests passed after a build, which they cannot without it, or by a task that may hold it."""
-    if test.check != "test" or not test.ok or test.refs[-1] < build.refs[-1]:
-        return False
-    built = LEADING_CD.sub("", shorten_check(build.command, ("build",))).split(None, 1)[0]
-    by_same = built in test.command.split() or runs_project_script(test.command)
-    return build.ok or (by_same and test.folder == build.folder)
+        text = "only selected tests were run in this thread, never the whole suite"
+        yield Item(text=text, refs=(known[0],), label="Not verified")
 
 
 def _format_check(thread: Thread, facts: Facts, check: CommandFact, shown: str) -> str:
@@ -108,9 +115,8 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
     edits = (f for f in facts.files if f.edits and f.edits[-1] > ref)
     later = [f for f in edits if not (is_noise(f.path) or f.is_scrap)]
     inside = f"{check.folder}/" if is_outside(check.folder) else ""
-    edited = [
-        f.path for f in later if f.path.startswith(inside) and (inside or not is_outside(f.path))
-    ]
+    own = [f.path for f in later if f.path.startswith(inside)]
+    edited = own if inside else [path for path in own if not is_outside(path)]
     elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
     since = []
     if edited:
@@ -119,8 +125,10 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
         since.append(f"written since: `{command[2:]}`")
     elif command and command[0] != ">":
         since.append(f"`{shorten_command(command, 60)}` ran since")
-    if check.ok and (shown := _find_shown_failure(thread, check)):
-        since.append(f"the user showed a failed run since (#{shown})")
+    said = (e for e in thread.entries if e.kind == "user" and e.ref > ref)
+    shown = (e.ref for e in said if check.check in JUDGED and find_marked_line(check.check, e.text))
+    if check.ok and (failed := next(shown, 0)):
+        since.append(f"the user showed a failed run since (#{failed})")
     if had_agents(thread, ref):
         since.append("sub-agents ran since")
     if elsewhere and not since:
@@ -128,15 +136,6 @@ def _describe_changes_since(thread: Thread, facts: Facts, check: CommandFact) ->
         since.append(f"edited since, outside of the folder: {paths}")
     is_unchanged = check.known and check.changed_by is not None
     return "; ".join(since) or ("nothing edited since" if is_unchanged else "")
-
-
-def _find_shown_failure(thread: Thread, check: CommandFact) -> int:
-    """Return the user's message behind a check that shows a failed one of its kind; 0 for none."""
-    kind = check.check
-    if kind not in JUDGED:
-        return 0
-    later = (e for e in thread.entries if e.kind == "user" and e.ref > check.refs[-1])
-    return next((e.ref for e in later if find_marked_line(kind, e.text)), 0)
 
 
 def _describe_unknown_end(check: CommandFact) -> str:

@@ -5,9 +5,9 @@ from functools import lru_cache, reduce
 
 from msgspec.structs import replace
 
-from tasuki.draft.runs.changes import find_change
 from tasuki.draft.runs.command_kinds import (
     NAVIGATION,
+    find_change,
     identify_started,
     list_simple_commands,
     may_hold_tests,
@@ -20,7 +20,7 @@ from tasuki.draft.runs.command_kinds import is_exit_code_hidden as is_exit_code_
 from tasuki.draft.runs.command_kinds import is_help_or_version as is_help_or_version
 from tasuki.draft.runs.command_kinds import is_navigation as is_navigation
 from tasuki.draft.runs.command_kinds import list_check_kinds as list_check_kinds
-from tasuki.draft.runs.ended_line import find_exit_code
+from tasuki.draft.runs.ended_line import find_exit_code, sum_up_suites
 from tasuki.draft.runs.outcomes import (
     NEVER_STARTED,
     NOT_SHOWN,
@@ -30,12 +30,10 @@ from tasuki.draft.runs.outcomes import (
     find_blocker,
     judge_checks,
 )
-from tasuki.draft.runs.own_lines import sum_up_suites
-from tasuki.draft.runs.reasons import find_reason
-from tasuki.draft.runs.run_places import RunPlaces
 from tasuki.draft.runs.runners import JUDGED, CheckKind
 from tasuki.draft.runs.scopes import (
     CheckScope,
+    RunPlaces,
     is_selection,
     is_whole_suite,
     join_folder,
@@ -43,6 +41,7 @@ from tasuki.draft.runs.scopes import (
     may_cover,
 )
 from tasuki.draft.runs.summaries import (
+    find_reason,
     is_good_line,
     list_failed_files,
     list_failed_tests,
@@ -66,21 +65,9 @@ class CommandRun:
     """
 
     __slots__ = (
-        "_call",
-        "_cwd",
-        "_folders",
-        "_judged",
-        "_judgement",
-        "by_user",
-        "check",
-        "command",
-        "folder",
-        "navigation",
-        "of_other_files",
-        "ref",
-        "trees",
-        "without_stashed",
-    )
+        "_call", "_cwd", "_folders", "_judged", "_judgement", "by_user", "check", "command",
+        "folder", "navigation", "of_other_files", "ref", "trees", "without_stashed",
+    )  # fmt: skip
 
     def __init__(
         self, entry: Entry, call: ToolCall, folders: tuple[str | None, str | None], cwd: str
@@ -92,10 +79,8 @@ class CommandRun:
         self.command = command
         self._call, self._cwd = call, cwd
         self._folders = folders
-        folder = folders[0]
-        self.folder = (
-            (folder or "").removeprefix(f"{cwd}/") if call.workdir and folder != cwd else ""
-        )
+        is_elsewhere = call.workdir and folders[0] != cwd
+        self.folder = (folders[0] or "").removeprefix(f"{cwd}/") if is_elsewhere else ""
         """Where it began, by the call and not by the command, if not in the thread's own folder."""
         self.check = find_check_kind(command)
         self.of_other_files = False
@@ -382,15 +367,11 @@ def find_last_checks(
             if kind not in known:
                 by_result = {"not shown": unseen, "did not run": stopped}
                 by_result.get(judged.result, known).setdefault(kind, run)
-    doubted = [
-        kind
-        for kind in unseen
-        if kind in known
-        and known[kind].judged[kind].result == "failed"
-        and makes_up_for(unseen[kind], known[kind], kind, surely=True)
-    ]
-    for kind in doubted:
-        del known[kind]
+    for kind, run in unseen.items():
+        failed = known.get(kind)
+        is_failed = failed and failed.judged[kind].result == "failed"
+        if failed and is_failed and makes_up_for(run, failed, kind, surely=True):
+            del known[kind]
     last = {**stopped, **unseen, **known}
     kinds = sorted(last, key=lambda kind: (-last[kind].ref, JUDGED.index(kind)))
     return tuple(
@@ -467,9 +448,7 @@ def normalize_command(command: str) -> str:
 
 
 MAX_STEP, MOST_STEPS = 400, 60
-"""Characters of a step, and steps from which a command is a script, which people do not
-run line by line.
-"""
+"""Characters of a step, and steps from which a command is a script, which people do not run line by line."""
 _PROGRAM = compile_pattern(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
 _ONE_OFF = compile_pattern(
     r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)"
@@ -477,29 +456,23 @@ _ONE_OFF = compile_pattern(
 
 
 @lru_cache(maxsize=50_000)
-def _split_steps(command: str) -> tuple[str, ...]:
-    found = []
-    for part in list_simple_commands(command):
-        text = part.text
-        bare = strip_variables(text)
-        if part.is_piped or not 4 <= len(text) <= MAX_STEP or not bare or NAVIGATION.match(bare):
-            continue
-        if (
-            _ONE_OFF.match(bare)
-            or text.endswith((" -", " \\"))
-            or not _PROGRAM.match(bare.split(None, 1)[0])
-        ):
-            continue
-        found.append(shorten_command(text, MAX_STEP) if "<<" in text else text)
-    return tuple(found) if len(found) <= MOST_STEPS else ()
-
-
-def split_steps(command: str) -> list[str]:
+def split_steps(command: str) -> tuple[str, ...]:
     """Return the parts of a command line that do something.
 
     Pipe tails and parts that only look around are left out.
     """
-    return list(_split_steps(command))
+    found = []
+    for part in list_simple_commands(command):
+        text = part.text
+        bare = strip_variables(text)
+        if part.is_piped or not 4 <= len(text) <= MAX_STEP or not bare:
+            continue
+        if NAVIGATION.match(bare) or _ONE_OFF.match(bare) or text.endswith((" -", " \\")):
+            continue
+        if not _PROGRAM.match(bare.split(None, 1)[0]):
+            continue
+        found.append(shorten_command(text, MAX_STEP) if "<<" in text else text)
+    return tuple(found) if len(found) <= MOST_STEPS else ()
 
 
 def is_runnable(command: str, limit: int = 260) -> bool:

@@ -1,7 +1,7 @@
 """Facts: what can be derived from a thread without a model, in its own characters, with refs."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,9 +10,7 @@ from tasuki.draft.facts import commands, statements
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
-from tasuki.draft.facts.files import (
-    build_file_facts,
-)
+from tasuki.draft.facts.files import build_file_facts
 from tasuki.draft.facts.mentions import add_mentions
 from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
@@ -27,15 +25,7 @@ from tasuki.draft.text.split import (
     shorten,
     split_sentences,
 )
-from tasuki.model import (
-    Entry,
-    Facts,
-    Lesson,
-    Quote,
-    Revision,
-    Thread,
-    Todo,
-)
+from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread
 from tasuki.paths import is_outside
 
 _MAX_LESSONS = 12
@@ -74,9 +64,11 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
+    names = dict.fromkeys(find_identifiers(goal[:20_000]))
+    focus = [name for name in names if len(name) >= 5][:8]  # Long enough to mean something.
     stated = [
         *statements.extract_user_statements(entries, own_words, left_out),
-        *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
+        *statements.extract_assistant_statements(entries, focus),
     ]
     revision = revision or Revision()
     repository = read_repository(entries, thread.git_branch, thread.cwd)
@@ -84,29 +76,35 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     if revision.repository:
         repository = compare_commits(repository, revision)
     commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
-    todos, todos_ref = _find_todos(entries)
+    lists = (
+        (e.tool.todos, e.ref)
+        for e in reversed(entries)
+        if e.tool and e.tool.todos is not None and e.tool.status != "error"
+    )
+    todos, todos_ref = next(lists, ((), 0))
     last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     subjects = commands.list_commit_subjects(all_runs)
     folded, parent = _earlier_handoffs(entries)
+    pending = {  # A commit may speak of what an earlier brief calls open.
+        q: set(extract_terms(q.text.partition(": ")[2])) for q in folded if is_open(q.text)
+    }
+    done = {q for q, about in pending.items() for s in subjects if has_most_terms(s.text, about)}
     edited = [f for f in files if is_changed(f)]
+    own = [f for f in edited if not (is_outside(f.path) or f.is_scrap)]
     left, unclear = find_uncommitted(thread, edited, repository, revision)
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
         commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
-        unverified=tuple(
-            f.path
-            for f in edited
-            if f.edits[-1] > last_green and not (is_outside(f.path) or f.is_scrap)
-        ),
+        unverified=tuple(f.path for f in own if f.edits[-1] > last_green),
         uncommitted=left,
         maybe_committed=unclear,
         todos=todos,
         todos_ref=todos_ref,
         lessons=_find_lessons(entries, all_runs),
         running=tuple(b for b in thread.background if b.state == "running"),
-        previous=tuple(q for q in folded if not _is_done(q, subjects)),
+        previous=tuple(q for q in folded if q not in done),
         subjects=subjects,
         repository=repository,
         revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
@@ -114,19 +112,6 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     )
     facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
     return DerivedFacts(facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent)
-
-
-def _list_focus_names(goal: str) -> list[str]:
-    """Return identifiers of a goal that are long enough to mean something."""
-    return [name for name in dict.fromkeys(find_identifiers(goal[:20_000])) if len(name) >= 5][:8]
-
-
-def _find_todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
-    """Return the todo list or plan after the last call that set it, and the ref of that call."""
-    for entry in reversed(entries):
-        if entry.tool and entry.tool.todos is not None and entry.tool.status != "error":
-            return entry.tool.todos, entry.ref
-    return (), 0
 
 
 def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:
@@ -163,9 +148,8 @@ def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> t
             is_kept = run.check or counts[key] > 1 or run.ref > last - max(20, last // 7)
             if after is not None and (after or is_kept):
                 error = commands.find_error(run)
-                words = _find_explanation(
-                    texts, run.ref, after or run.ref + 12, f"{run.command} {error}"
-                )
+                failure = f"{run.command} {error}"
+                words = _find_explanation(texts, run.ref, after or run.ref + 12, failure)
                 lessons[key] = Lesson(
                     command=run.command,
                     error=error,
@@ -197,20 +181,16 @@ def _find_pass(run: CommandRun, later: Sequence[CommandRun]) -> int | None:
                 if found:
                     break
         passes.append(found)
-    return (
-        None
-        if None in passes
-        else min((ref or 0 for ref in passes), default=0) and max(ref or 0 for ref in passes)
-    )
+    known = [ref for ref in passes if ref is not None]
+    if len(known) < len(passes):
+        return None
+    return max(known) if known and all(known) else 0
 
 
 def _find_explanation(
     texts: Sequence[Entry], after: int, before: int, failure: str
 ) -> Quote | None:
-    """Return the sentence between two entries that best explains a failure.
-
-    It is near the failure, or names it.
-    """
+    """Return the sentence between two entries that best explains a failure. It is near the failure, or names it."""
     names = set(find_identifiers(failure))
     best: tuple[float, Quote] | None = None
     for entry in texts:
@@ -227,11 +207,3 @@ def _find_explanation(
                 if best is None or weight > best[0]:
                     best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
     return best[1] if best else None
-
-
-def _is_done(quote: Quote, subjects: Iterable[Quote]) -> bool:
-    """Return whether a commit of the thread speaks of what an earlier brief calls open."""
-    if not is_open(quote.text):
-        return False
-    about = set(extract_terms(quote.text.partition(": ")[2]))
-    return any(has_most_terms(subject.text, about) for subject in subjects)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
-
 from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, find_handoff_id
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
@@ -38,9 +36,7 @@ HANDED_ON_HEADING = "Handed on from earlier handoffs"
 ADDED_HEADING = "Added from the thread by tasuki"
 """Heading of what an agent's document lacked."""
 ADDED_NOTE = "These facts are in the thread"
-"""Start of the sentence below that heading; it is not a fact, and neither is its former
-wording.
-"""
+"""Start of the sentence below that heading; it is not a fact, and neither is its former wording."""
 _ADDED_NOTES = (ADDED_NOTE, "These facts stand in the thread")
 FROM_EARLIER = "from earlier handoffs"
 """Label of a line that is older than the thread."""
@@ -203,11 +199,8 @@ def rank_line(text: str) -> int | None:
         return 0 if _weigh_words(text.removeprefix(LABELS["ruled"])) >= _WISH else 1
     if text.startswith(_OPEN):
         return 3
-    return (
-        1
-        if text.startswith(LABELS["decided"]) or language_cues.detect_cues(text) & lexicon.DECISION
-        else 4
-    )
+    decides = language_cues.detect_cues(text) & lexicon.DECISION
+    return 1 if decides or text.startswith(LABELS["decided"]) else 4
 
 
 def _weigh_words(words: str) -> float:
@@ -231,7 +224,10 @@ def _find_documents(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
                 path, left = named, MAX_PARTS
         elif left and entry.tool and _has_printed(entry.tool, path):
             left -= 1
-            yield entry.ref, _strip_line_numbers(entry.tool.output)
+            output = entry.tool.output
+            lines = sum(1 for line in output.split("\n") if line.strip())
+            is_numbered = len(_NUMBERED.findall(output)) * 2 > lines  # By a tool, line by line.
+            yield entry.ref, _NUMBERED.sub("", output) if is_numbered else output
 
 
 def _has_printed(call: ToolCall, path: str) -> bool:
@@ -241,12 +237,6 @@ def _has_printed(call: ToolCall, path: str) -> bool:
         return False
     is_named = name in call.command or any(p.rpartition("/")[2] == name for p in call.paths)
     return is_named and bool(call.output)
-
-
-def _strip_line_numbers(output: str) -> str:
-    """Return a file as it is, if a tool put a number before each of its lines."""
-    lines = sum(1 for line in output.split("\n") if line.strip())
-    return _NUMBERED.sub("", output) if len(_NUMBERED.findall(output)) * 2 > lines else output
 
 
 # -- what they say ---------------------------------------------------------------------
@@ -294,16 +284,10 @@ def _split_ruling(line: str) -> Iterator[str]:
         yield line
 
 
-class _DocumentSection(Struct):
-    """The section of a document that is being read."""
-
-    kind: SectionKind = ""
-    level: int = 9
-
-
 def _list_document_items(text: str) -> Iterator[str]:
     """Yield items of free Markdown: what the user ruled, what was decided, what was open."""
-    section, fenced = _DocumentSection(), False
+    kind: SectionKind = ""
+    level, fenced = 9, False
     item: list[str] = []
     for line in [*text.split("\n"), ""]:
         heading = None if fenced else _HEADING.match(line)
@@ -311,29 +295,22 @@ def _list_document_items(text: str) -> Iterator[str]:
             fenced = not fenced
         ends = heading or fenced or not line.strip() or _BULLET.match(line) or _FENCE.match(line)
         if ends and item:
-            yield from _label_item(section.kind, fold_whitespace(" ".join(item)))
+            yield from _label_item(kind, fold_whitespace(" ".join(item)))
             item = []
-        if heading:
-            section = _choose_section(section, len(heading[1]), heading[2])
-        elif section.kind and line.strip() and not (fenced or _FENCE.match(line) or line[0] == ">"):
+        if heading:  # A section with an unknown title keeps its parent's kind.
+            titles = (kind for kind, pattern in _TITLES.items() if pattern.search(heading[2]))
+            begun = SECTIONS.get(heading[2].lower(), "") or next(titles, "")
+            if begun or len(heading[1]) <= level:
+                kind, level = begun, len(heading[1])
+        elif kind and line.strip() and not (fenced or _FENCE.match(line) or line[0] == ">"):
             item.append(_BULLET.sub("", line, count=1))
-
-
-def _choose_section(before: _DocumentSection, level: int, title: str) -> _DocumentSection:
-    """The section that a heading begins; one with an unknown title keeps its parent's kind."""
-    known = (kind for kind, pattern in _TITLES.items() if pattern.search(title))
-    kind: SectionKind = SECTIONS.get(title.lower(), "") or next(known, "")
-    if kind or level <= before.level:
-        return _DocumentSection(kind, level)
-    return before
 
 
 def _label_item(kind: SectionKind, text: str) -> Iterator[str]:
     """Yield an item as it is handed on, labelled with what the document says it is."""
     text = _REFS.sub("", text).rstrip()
     if kind == "line":
-        added = _ADDED_KIND.match(text)
-        if added:
+        if added := _ADDED_KIND.match(text):
             yield f"{_ADDED_LABEL.get(added[1], '')}{text[added.end() :]}"
         elif not _BLOCK_LEAD.match(text) and not text.startswith(_ADDED_NOTES):
             yield from _split_ruling(text)

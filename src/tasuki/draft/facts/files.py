@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from tasuki.draft.facts.commands import LEADING_CD, CommandRun
 from tasuki.draft.facts.file_commands import list_displaced
-from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.repository.checkouts import expand_home
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.entries import strip_handoff
@@ -55,10 +54,6 @@ class _TouchedFile:
         self.was_there: bool | None = None
         self.undone = 0
         self.changes: deque[FileChange] = deque(maxlen=_SYMBOL_EDITS)
-
-    def find_last_touch(self) -> int:
-        """Return the newest entry that touched the file."""
-        return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)
 
 
 class FileTable:
@@ -184,7 +179,12 @@ class FileTable:
 
     def build_facts(self) -> tuple[FileFact, ...]:
         """Return all files, the most recently touched first."""
-        newest_first = sorted(self.files.items(), key=lambda item: -item[1].find_last_touch())
+
+        def find_last_touch(item: tuple[str, _TouchedFile]) -> int:
+            file = item[1]
+            return max((*file.reads[-1:], *file.edits[-1:], *file.mentioned[-1:]), default=0)
+
+        newest_first = sorted(self.files.items(), key=lambda item: -find_last_touch(item))
         return tuple(
             FileFact(
                 path=path,
@@ -239,7 +239,10 @@ def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFa
             continue
         if call.kind == "read":
             for path in call.paths:
-                if call.status != "error" and not _shows_nothing(call.output):
+                output = call.output  # Perhaps only a failure to read.
+                is_failed = "\n" not in output.strip() and len(output) < 300
+                is_failed = is_failed and bool(_UNREADABLE.search(output))
+                if call.status != "error" and not is_failed:
                     table.record_read(path, entry.ref)
         elif call.changes and call.status != "error":
             for change in call.changes:
@@ -304,24 +307,84 @@ def _list_read(run: CommandRun) -> list[str]:
         return []
     if all(map(_UNREADABLE.search, said)):
         return []
-    return [
-        path
-        for path in paths
-        if not any(
-            path in line and f"{path}:" in f"{line}:" and _UNREADABLE.search(line) for line in said
-        )
-    ]
-
-
-def _shows_nothing(output: str) -> bool:
-    """Return whether what a tool printed is only a failure to read."""
-    return "\n" not in output.strip() and bool(_UNREADABLE.search(output)) and len(output) < 300
+    failed = [line for line in said if _UNREADABLE.search(line)]
+    return [p for p in paths if not any(p in line and f"{p}:" in f"{line}:" for line in failed)]
 
 
 def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
-    """Return the paths in what a pattern captures of a command."""
     return [
         path
         for match in pattern.finditer(command)
         for path in PATH.findall(_SEVERAL.sub(" ", match[1]))
     ]
+
+
+_SYMBOL = compile_pattern(
+    r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
+    r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
+    r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
+    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?(?!(?:static|async|override|virtual|readonly|abstract|required)\b)([A-Za-z_]\w{2,})\s*\("
+)
+_MAX_SYMBOLS = 12
+_SYMBOL_TEXT = 20_000
+
+
+def find_symbols(changes: Iterable[FileChange]) -> tuple[str, ...]:
+    """Return names of definitions that some changes added, or in which they added lines; the last first.
+
+    What a change only leaves in place, what a later one removed, and what is in texts is none.
+    """
+    found: dict[str, None] = {}
+    for change in changes:
+        if _DOCUMENT.search(change.path):
+            continue
+        old, new = (_mark_texts(text[:_SYMBOL_TEXT]) for text in (change.old, change.new))
+        defined = set(_list_definitions(new))
+        for name in set(_list_definitions(old)) - defined if found else ():
+            found.pop(name, None)
+        for name in _list_changed(old, new) if defined else ():
+            found.pop(name, None)
+            found[name] = None
+    return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
+
+
+_DOCUMENT = compile_pattern(
+    r"\.(?:mdx?|rst|txt|adoc|org|html?|jsonl?|ya?ml|toml|csv|svg|lock|log)$"
+)
+_TEXT = compile_pattern(r"`[^`]*\n[^`]*`|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")
+_INSIDE = "\0"
+"""Begins a line inside a text of several lines."""
+
+
+def _mark_texts(code: str) -> str:
+    """Return code with a mark before each line inside a text; all of them where a text is cut."""
+    if not ("`" in code or '"""' in code or "'''" in code):
+        return code
+    if code.count("`") % 2:
+        return code.replace("\n", f"\n{_INSIDE}")
+    return _TEXT.sub(lambda match: match[0].replace("\n", f"\n{_INSIDE}"), code)
+
+
+def _list_definitions(code: str) -> list[str]:
+    return [name for groups in _SYMBOL.findall(code) for name in groups if name]
+
+
+def _list_changed(old: str, new: str) -> Iterator[str]:
+    """Yield the definitions that are in new lines of a text, or around them."""
+    kept = Counter(line.rstrip() for line in old.split("\n"))
+    around: list[tuple[int, str]] = []
+    for line in new.split("\n"):
+        line = line.rstrip()
+        bare = line.lstrip()
+        if not bare:
+            continue
+        if not line.startswith(_INSIDE):
+            indent = len(line) - len(bare)
+            while around and around[-1][0] >= indent:
+                around.pop()
+            if match := _SYMBOL.match(line):
+                around.append((indent, next(g for g in match.groups() if g)))
+        if kept[line]:
+            kept[line] -= 1
+        elif around and len(bare) > 2:
+            yield around[-1][1]

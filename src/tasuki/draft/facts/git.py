@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -168,11 +169,8 @@ def find_thread_drift(thread: Thread, facts: Facts, limit: int = 6) -> list[Item
     if not thread.cwd:
         return []
     if not os.path.isdir(thread.cwd):
-        return [
-            Item(
-                text=f"the folder `{thread.cwd}` is not on this machine; nothing could be compared"
-            )
-        ]
+        text = f"the folder `{thread.cwd}` is not on this machine; nothing could be compared"
+        return [Item(text=text)]
     files = [os.path.join(thread.cwd, f.path) for f in facts.files if f.edits]
     if files and not facts.revision.repository and not any(map(os.path.lexists, files)):
         text = f"none of the files is in the folder `{thread.cwd}`; nothing could be compared"
@@ -190,13 +188,14 @@ def _find_git_drift(thread: Thread, revision: Revision) -> Iterator[Item]:
         count = run_git(thread.cwd, "rev-list", "--count", f"{recorded}..HEAD")
         more = f", {format_plural(int(count), 'commit')} on" if count and int(count) else ""
         refs = (revision.commits[-1].ref,) if revision.commits else ()
-        yield Item(
-            text=f"HEAD: was `{recorded}`, is now `{revision.head_now[:9]}`{more}", refs=refs
-        )
+        text = f"HEAD: was `{recorded}`, is now `{revision.head_now[:9]}`{more}"
+        yield Item(text=text, refs=refs)
 
 
 def _find_file_drift(thread: Thread, files: Sequence[FileFact], limit: int) -> Iterator[Item]:
-    ended = _parse_seconds(thread.updated)
+    ended = 0.0
+    with suppress(ValueError):
+        ended = datetime.fromisoformat(thread.updated.replace("Z", "+00:00")).timestamp()
     edited = [f for f in files if f.edits and not f.deleted]
     for file in edited:
         path = os.path.join(thread.cwd, file.path)
@@ -211,13 +210,6 @@ def _find_file_drift(thread: Thread, files: Sequence[FileFact], limit: int) -> I
         limit -= 1
         if limit <= 0:
             return
-
-
-def _parse_seconds(iso: str) -> float:
-    try:
-        return datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def take_snapshot(cwd: str, files: Sequence[FileItem], revision: Revision) -> dict[str, str]:

@@ -38,7 +38,7 @@ def find_mentions(
     """
     known_paths = set(used_paths)
     hits = [
-        (ref, where, _remove_marks(make_relative(_strip_particle(path), cwd)))
+        (ref, where, _remove_marks(make_relative(_PARTICLE.sub("", path), cwd)))
         for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
         for path in find_paths(text)
     ]
@@ -75,11 +75,6 @@ _PARTICLE = compile_pattern(
     r"|^[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+(?=[A-Za-z0-9.@~/])"
 )
 """Letters of a language without blanks before or after a path."""
-
-
-def _strip_particle(path: str) -> str:
-    """Return a path without what a sentence of another script puts to it: `spec/guide.md도`."""
-    return path if path.isascii() else _PARTICLE.sub("", path)
 
 
 _LISTS = compile_pattern(
@@ -126,16 +121,12 @@ def _list_texts(entries: Iterable[Entry]) -> Iterator[tuple[int, MentionPlace, s
         elif entry.kind == "assistant":
             yield entry.ref, "assistant", entry.text[:MESSAGE_CHARACTERS]
         elif call is not None:
-            yield (
-                entry.ref,
-                "input",
-                f"{call.command[:INPUT_CHARACTERS]}\n{call.detail[:INPUT_CHARACTERS]}",
-            )
+            texts = (call.command[:INPUT_CHARACTERS], call.detail[:INPUT_CHARACTERS])
+            yield entry.ref, "input", "\n".join(texts)
             yield entry.ref, "output", call.output[:OUTPUT_CHARACTERS]
 
 
 def _remove_marks(path: str) -> str:
-    """Return a path without the marks of a diff."""
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 

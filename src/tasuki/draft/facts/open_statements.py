@@ -56,10 +56,9 @@ def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry])
     done: set[Statement] = set()
     seen, text = (0, 0), ""
     for statement in statements:
-        small = (
-            statement.by_user and statement.kind == "request" and statement.weight < SMALL_WEIGHT
-        )
-        if not (small and users and statement.ref < users[-LAST_MESSAGES:][0]):
+        is_request = statement.by_user and statement.kind == "request"
+        is_small = is_request and statement.weight < SMALL_WEIGHT
+        if not (is_small and users and statement.ref < users[-LAST_MESSAGES:][0]):
             continue
         words = _extract_telling_words(statement.text)
         if len(words) < 2:
@@ -94,7 +93,9 @@ def find_superseded(statements: Sequence[Statement]) -> set[int]:
             gone.update(islice(taken, 1))
         if later.figures:
             gone.update(e.position for e, shared in others if later.has_replaced(e, shared))
-            gone.update(e.position for e, _ in others if later.has_ruled_out(e))
+            if later.is_refusal:  # By its own figure: "not after 90 days".
+                ruled = (e for e, _ in others if not e.is_refusal)
+                gone.update(e.position for e in ruled if later.measures & e.measures)
     whole = {n for n in gone if len(split_sentences(statements[n].text)) > 1}
     return (gone - whole) | _find_refused_proposals(statements, own)
 
@@ -135,18 +136,8 @@ class _UserStatement:
             return False
         if shared >= 2 and shared * 2 >= max(len(earlier.words), 4):
             return True
-        if shared >= 2 and self.statement.kind == "constraint" and self.units & earlier.units:
-            return True
-        return bool(self.units & earlier.units) and self.says_instead
-
-    def has_ruled_out(self, earlier: "_UserStatement") -> bool:
-        """Return whether this rules out what an earlier statement set, by its own figure.
-
-        For example "not after 90 days".
-        """
-        if not self.is_refusal or earlier.is_refusal:
-            return False
-        return bool(self.measures & earlier.measures)
+        binds = shared >= 2 and self.statement.kind == "constraint"
+        return bool(self.units & earlier.units) and (binds or self.says_instead)
 
 
 def _list_related(

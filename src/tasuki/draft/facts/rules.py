@@ -145,16 +145,17 @@ def list_rules(thread: Thread, statements: Iterable[Statement]) -> list[UserRule
             del rules[key]
         weight = _weigh_rule(sentence, is_refusal=ref in refusing)
         key = fold_for_comparison(sentence).lower()
-        if weight and not _is_taken_back(sentence, gone):
+        is_gone = any(sentence in text and len(sentence) > 0.6 * len(text) for text in gone)
+        if weight and not is_gone:
             rules.pop(key, None)
             rules[key] = UserRule(shorten(sentence, MAX_RULE), ref, weight, refusing.get(ref, ""))
-    return _drop_replaced(_select_most_binding(list(rules.values())))
-
-
-def _select_most_binding(rules: list[UserRule]) -> list[UserRule]:
-    """Return at most `MOST_RULES` rules, the newest of those that bind alike, oldest first."""
-    chosen = sorted(rules, key=lambda rule: (-rule.weight, -rule.ref))[:MOST_RULES]
-    return [rule for rule in rules if rule in chosen] if len(rules) > MOST_RULES else rules
+    found = list(rules.values())
+    if len(found) > MOST_RULES:  # The most binding, the newest of those that bind alike.
+        best = sorted(found, key=lambda rule: (-rule.weight, -rule.ref))[:MOST_RULES]
+        found = [rule for rule in found if rule in best]
+    as_stated = [Statement(r.text, r.ref, "constraint", r.weight, by_user=True) for r in found]
+    replaced = open_statements.find_superseded(as_stated)  # By a rule with another figure.
+    return [rule for n, rule in enumerate(found) if n not in replaced]
 
 
 def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
@@ -168,7 +169,10 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
         own = extract_own_words(words)
         if own.is_pasted:
             continue
-        for sentence in split_sentences(_drop_quoted(_keep_ends(own.text))):
+        lines = _keep_ends(own.text).split("\n")
+        text = "\n".join(line for line in lines if not line.lstrip().startswith("> "))
+        parts = (part for part in text.split("\n\n") if not _PAGE_SPEAKS.search(part))
+        for sentence in split_sentences("\n\n".join(parts)):
             is_repeated = len(sentence) >= 40 and sentence in printed
             if not is_repeated and not _is_pasted(sentence, words):
                 yield entry.ref, sentence
@@ -180,12 +184,6 @@ def _keep_ends(message: str) -> str:
         return message
     paragraphs = message.split("\n\n")
     return "\n\n".join((paragraphs[0][:PASTED_MESSAGE], paragraphs[-1][-PASTED_MESSAGE:]))
-
-
-def _drop_quoted(text: str) -> str:
-    """Return a message without quoted lines, and without paragraphs that speak as a page does."""
-    lines = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("> "))
-    return "\n\n".join(p for p in lines.split("\n\n") if not _PAGE_SPEAKS.search(p))
 
 
 def _is_pasted(sentence: str, message: str) -> bool:
@@ -200,7 +198,12 @@ def _is_pasted(sentence: str, message: str) -> bool:
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     """Return how much a sentence is a rule, 0 where it is none."""
-    if _is_fragment(sentence) or _reports(sentence) or sentence.endswith(("?", "？")):
+    if sentence.isascii():  # Cut out of something, or too short to say anything.
+        is_cut = sentence.endswith(":") or sentence.count('"') % 2 == 1
+        is_fragment = is_cut or len(sentence.split()) < MIN_WORDS
+    else:
+        is_fragment = len(sentence) < MIN_WORDS
+    if is_fragment or _reports(sentence) or sentence.endswith(("?", "？")):
         return 0.0
     if language_cues.is_small_talk(sentence):
         return 0.0
@@ -217,23 +220,10 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
 
 
 def _reports(sentence: str) -> bool:
-    """Return whether a sentence only tells how something is."""
     if _REPORTS.match(sentence):
         return True
     is_bug = _SUBJECT.match(sentence) and _PROBLEM.search(sentence)
     return bool(is_bug) and not _DIRECTIVE.search(sentence)
-
-
-def _is_fragment(sentence: str) -> bool:
-    """Return whether a sentence was cut out of something, or is too short to say anything."""
-    if not sentence.isascii():
-        return len(sentence) < MIN_WORDS
-    is_cut = sentence.endswith(":") or sentence.count('"') % 2 == 1
-    return is_cut or len(sentence.split()) < MIN_WORDS
-
-
-def _is_taken_back(sentence: str, gone: Iterable[str]) -> bool:
-    return any(sentence in text and len(sentence) > 0.6 * len(text) for text in gone)
 
 
 def _list_permitted(rules: dict[str, UserRule], sentence: str) -> list[str]:
@@ -251,10 +241,3 @@ def _list_permitted(rules: dict[str, UserRule], sentence: str) -> list[str]:
         if is_same and (match["free"] or len(telling) > 1) and denies(rules[key].text):
             found.append(key)
     return found
-
-
-def _drop_replaced(rules: list[UserRule]) -> list[UserRule]:
-    """Return rules without those whose figures a later one about the same replaces."""
-    statements = [Statement(r.text, r.ref, "constraint", r.weight, by_user=True) for r in rules]
-    gone = open_statements.find_superseded(statements)
-    return [rule for n, rule in enumerate(rules) if n not in gone]

@@ -4,7 +4,7 @@ It is derived mechanically. Each function yields lines ready for a draft. The wo
 the thread's own characters are fixed; only rules judge.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from tasuki.draft.facts.check_lines import find_whole_run, list_checks
 from tasuki.draft.facts.commands import (
@@ -14,28 +14,12 @@ from tasuki.draft.facts.commands import (
     shorten_check,
     shorten_command,
 )
-from tasuki.draft.repository.lines import (
-    list_repository_items,
-    name_paths,
-    shorten_paths,
-)
-from tasuki.draft.runs.command_kinds import (
-    drop_here_documents,
-    is_navigation,
-    list_simple_commands,
-)
+from tasuki.draft.repository.lines import list_repository_items, name_paths, shorten_paths
+from tasuki.draft.runs.command_kinds import drop_here_documents, is_navigation, list_simple_commands
 from tasuki.draft.runs.runners import JUDGED
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.harness.tool_table.calls import SERVER
-from tasuki.model import (
-    Background,
-    Entry,
-    Facts,
-    Item,
-    Lesson,
-    Thread,
-    ToolCall,
-)
+from tasuki.model import Facts, Item, Lesson, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
@@ -45,13 +29,18 @@ _ERROR_IN_GOAL = compile_pattern(
 
 
 def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """Yield state lines in the order of use.
-
-    Each is proved by a program's output or an exit code.
-    """
-    yield from _list_interrupted(thread)
+    """Yield state lines in the order of use. Each is proved by a program's output or an exit code."""
+    if thread.aborted and thread.entries:
+        told = (e for e in reversed(thread.entries) if e.origin != "harness")
+        last = next(told, thread.entries[-1])
+        command = last.tool.command if last.tool else ""
+        doing = f" during `{shorten_command(command, 160)}`" if command else ""
+        yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
     yield from _list_unanswered(thread)
-    yield from _list_limit(thread)
+    if thread.limit and thread.entries:  # What was asked last was not done.
+        said = thread.limit.text.rstrip(".")
+        text = f'The last turn stopped at a usage limit of {thread.harness}: "{said}"'
+        yield Item(text=text, refs=(thread.entries[-1].ref,))
     yield from list_repository_items(thread, facts)
     yield from list_checks(thread, facts)
     yield from _list_plan(thread)
@@ -62,39 +51,23 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_failing(thread, facts)
 
 
-def _list_interrupted(thread: Thread) -> Iterator[Item]:
-    if not (thread.aborted and thread.entries):
-        return
-    told = (e for e in reversed(thread.entries) if e.origin != "harness")
-    last = next(told, thread.entries[-1])
-    call = last.tool
-    doing = f" during `{shorten_command(call.command, 160)}`" if call and call.command else ""
-    yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
-
-
 def _list_unanswered(thread: Thread) -> Iterator[Item]:
     """Yield the last commands and edits that have no result, and are not in the background."""
-    last: list[Entry] = []
+    calls: list[tuple[int, str]] = []
     for entry in reversed(thread.entries):
         call = entry.tool
         if call is None or call.status != "running" or call.background:
             break
-        last.append(entry)
-    named = ((e.ref, _name_call(e.tool, thread.cwd)) for e in reversed(last) if e.tool)
-    calls = [(ref, name) for ref, name in named if name]
+        if call.changes:
+            paths = [make_relative(change.path, thread.cwd) for change in call.changes]
+            calls.insert(0, (entry.ref, f"an edit of {name_paths(paths, 2)}"))
+        elif call.command and not is_navigation(call.command):  # It does more than look around.
+            calls.insert(0, (entry.ref, f"`{_name_steps(call.command)}`"))
     if calls and not thread.aborted:
         more = f"{len(calls) - 2} more, " if len(calls) > 2 else ""
         told = more + " and ".join(name for _, name in calls[-2:])
         refs = tuple(ref for ref, _ in calls[-3:])
         yield Item(text=f"{told}; no result is recorded", refs=refs, label="Called last")
-
-
-def _name_call(call: ToolCall, cwd: str) -> str:
-    """Return a command or an edit in short; empty for what only looks around."""
-    if call.changes:
-        return f"an edit of {name_paths([make_relative(c.path, cwd) for c in call.changes], 2)}"
-    shown = call.command and not is_navigation(call.command)
-    return f"`{_name_steps(call.command)}`" if shown else ""
 
 
 def _name_steps(command: str) -> str:
@@ -104,14 +77,6 @@ def _name_steps(command: str) -> str:
         return "git " + ", ".join(words[-1] for words in steps)
     line = " ".join(drop_here_documents(LEADING_CD.sub("", command)).split())
     return shorten(line.replace('"$(cat )"', "…"), 160)
-
-
-def _list_limit(thread: Thread) -> Iterator[Item]:
-    """Yield the usage limit at which the last turn stopped: what was asked last was not done."""
-    if thread.limit and thread.entries:
-        said = thread.limit.text.rstrip(".")
-        text = f'The last turn stopped at a usage limit of {thread.harness}: "{said}"'
-        yield Item(text=text, refs=(thread.entries[-1].ref,))
 
 
 # -- plans ----------------------------------------------------------------------------
@@ -133,7 +98,15 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
     if _is_old(thread, facts.todos_ref):
         later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref[0]]
         later += [e.text for e in thread.entries if e.kind == "assistant" and e.ref > ref[0]]
-        todos = tuple(t for t in todos if not _is_spoken_of(t.text, later))
+        low = [text.lower() for text in later]
+
+        def is_spoken_of(text: str) -> bool:
+            """Return whether a later text holds half of the telling words, or there are too few to know."""
+            terms = set(extract_terms(text))
+            held = (sum(term in one for term in terms) for one in low)
+            return len(terms) < 3 or any(2 * count >= len(terms) for count in held)
+
+        todos = tuple(t for t in todos if not is_spoken_of(t.text))
         age = f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago"
         shown = [parts[1]]
     elif thread.entries[-1].ref - facts.todos_ref > _FEW_ENTRIES:
@@ -144,14 +117,6 @@ def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
         if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
             label = f"Todo list, {word}{age}"
             yield Item(text=shorten("; ".join(texts), limit), refs=ref, label=label)
-
-
-def _is_spoken_of(text: str, later: Sequence[str]) -> bool:
-    """Return whether a later text holds half of the telling words of a todo, or there are too few to know."""
-    terms = set(extract_terms(text))
-    return len(terms) < 3 or any(
-        2 * sum(t in low for t in terms) >= len(terms) for low in map(str.lower, later)
-    )
 
 
 MAX_PLAN = 500
@@ -178,9 +143,7 @@ def _list_plan(thread: Thread) -> Iterator[Item]:
 _FEW_ENTRIES = 10
 """Entries after which a todo list is told with its age."""
 _OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
-"""Entries, or messages and some entries, after which a todo list or a started task belongs
-to the past.
-"""
+"""Entries, or messages and some entries, after which a todo list or a started task belongs to the past."""
 
 
 def _is_old(thread: Thread, ref: int) -> bool:
@@ -192,29 +155,24 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield what was started and is not known to have ended; what is old only if it is a server."""
-    running = [
-        item
-        for item in facts.running
-        if not item.label.startswith("gh ")  # What it watches is told as last seen.
-        if _is_server(item) or not (_is_old(thread, item.ref) or _was_run_again(item, facts))
-    ]
+    running = []
+    for item in facts.running:
+        kind = find_check_kind(item.label) if item.kind == "command" else ""
+        shows_address = any("://" in place or "port" in place.lower() for place in item.places)
+        is_server = shows_address or bool(SERVER.search(item.label))
+        was_run_again = any(c.check == kind and c.refs[-1] > item.ref for c in facts.commands)
+        is_past = _is_old(thread, item.ref) or (bool(kind) and was_run_again)
+        # What `gh` watches is told as last seen.
+        if not item.label.startswith("gh ") and (
+            (item.kind == "command" and is_server) or not is_past
+        ):
+            running.append(item)
     for item in running[-4:]:
         label = shorten(fold_whitespace(item.label), 140)
         where = f" ({', '.join(item.places)})" if item.places else ""
         kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
         text = f"{kind_name} `{label}` was started{where}; no end or report of it is recorded"
         yield Item(text=f"{text} since #{item.ref}", refs=(item.ref,))
-
-
-def _is_server(item: Background) -> bool:
-    shows_address = any("://" in place or "port" in place.lower() for place in item.places)
-    return item.kind == "command" and (shows_address or bool(SERVER.search(item.label)))
-
-
-def _was_run_again(item: Background, facts: Facts) -> bool:
-    """Return whether a check like the one in the background was run since."""
-    kind = find_check_kind(item.label) if item.kind == "command" else ""
-    return bool(kind) and any(c.check == kind and c.refs[-1] > item.ref for c in facts.commands)
 
 
 def _list_undone(facts: Facts) -> Iterator[Item]:
@@ -227,11 +185,9 @@ def _list_undone(facts: Facts) -> Iterator[Item]:
         if not any(f.edits[-1] < ref < f.undone for ref in settled)
     ]
     if undone:
-        yield Item(
-            text=name_paths(shorten_paths(facts, [f.path for f in undone])),
-            refs=tuple(sorted({f.undone for f in undone})),
-            label="Put back as git has it",
-        )
+        text = name_paths(shorten_paths(facts, [f.path for f in undone]))
+        refs = tuple(sorted({f.undone for f in undone}))
+        yield Item(text=text, refs=refs, label="Put back as git has it")
 
 
 REFUSED_WITHIN = 40
@@ -255,16 +211,11 @@ def _list_refused(thread: Thread) -> Iterator[Item]:
         assert call is not None
         paths = " ".join(make_relative(p, thread.cwd) for p in call.paths)
         target = shorten_command(call.command, 140) if call.command else paths
+        text = f"{call.name} `{target}`" if target else ""
         if call.kind == "plan" and (heading := _HEADING.search(call.detail)):
-            yield Item(
-                text=f"the plan “{shorten(heading[1], 140)}”",
-                refs=(entry.ref,),
-                label="Refused by the user",
-            )
-        elif target:
-            yield Item(
-                text=f"{call.name} `{target}`", refs=(entry.ref,), label="Refused by the user"
-            )
+            text = f"the plan “{shorten(heading[1], 140)}”"
+        if text:
+            yield Item(text=text, refs=(entry.ref,), label="Refused by the user")
 
 
 def _went_through(refused: ToolCall, later: ToolCall) -> bool:
@@ -338,10 +289,7 @@ def is_done_since(text: str, ref: int, facts: Facts) -> bool:
 
 
 def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
-    """Yield error lines of the goal that the thread has seen before.
-
-    What was tried since did not help.
-    """
+    """Yield error lines of the goal that the thread has seen before. What was tried since did not help."""
     for line in goal.split("\n")[:60]:
         line = line.strip()[:600]
         if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
@@ -353,11 +301,8 @@ def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
             continue
         edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
         tried = f"; edited since it was first seen: {name_paths(edited)}" if edited else ""
-        yield Item(
-            text=f"`{shorten(fold_whitespace(line), 220)}` was seen before, word for word{tried}",
-            refs=tuple(refs[:1] + refs[-3:]),
-            label="The error in the goal",
-        )
+        text = f"`{shorten(fold_whitespace(line), 220)}` was seen before, word for word{tried}"
+        yield Item(text=text, refs=tuple(refs[:1] + refs[-3:]), label="The error in the goal")
         return
 
 
@@ -371,27 +316,16 @@ def find_goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
     for span in spans:
         for entry in reversed(thread.entries):
             call = entry.tool
-            if call is None or not call.paths or span not in _extract_code(entry):
+            if call is None or not call.paths or call.status in ("error", "refused"):
+                continue
+            shows = call.kind == "read" or (call.kind == "shell" and _SHOWS.match(call.command))
+            code = call.output if shows and not call.changes else ""
+            if span not in code and not any(span in change.new for change in call.changes):
                 continue
             path = next((c.path for c in call.changes if span in c.new), call.paths[0])
-            yield Item(
-                text=f"`{shorten(span, 120)}` is in `{make_relative(path, thread.cwd)}`",
-                refs=(entry.ref,),
-                label="Quoted in the goal",
-            )
+            text = f"`{shorten(span, 120)}` is in `{make_relative(path, thread.cwd)}`"
+            yield Item(text=text, refs=(entry.ref,), label="Quoted in the goal")
             break
-
-
-def _extract_code(entry: Entry) -> str:
-    """Return code that an entry shows or writes, or an empty string."""
-    call = entry.tool
-    if call is None or call.status in ("error", "refused"):
-        return ""
-    if call.changes:
-        return "\n".join(c.new for c in call.changes)
-    if call.kind == "read" or (call.kind == "shell" and _SHOWS.match(call.command)):
-        return call.output
-    return ""
 
 
 _SHOWS = compile_pattern(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from tasuki.draft.text.split import (
 )
 from tasuki.harness.reading.answers import parse_answers
 from tasuki.harness.reading.jsonl import clip
-from tasuki.model import Entry, Quote, ToolCall
+from tasuki.model import Entry, Quote
 from tasuki.patterns import compile_pattern
 
 StatementKind = Literal[
@@ -60,9 +60,7 @@ _OPTION = compile_pattern(
 )
 MAX_ANSWERED = 160
 CHOSEN_WEIGHT, REFUSAL_WEIGHT = 1.0, 1.4
-"""Weight of an option that the user chose, and the least weight of words that refuse a
-tool call.
-"""
+"""Weight of an option that the user chose, and the least weight of words that refuse a tool call."""
 RULING_WEIGHT = 0.9
 """Weight of a short reply whose question or option is known."""
 PASTED_WEIGHT = 0.2
@@ -119,10 +117,8 @@ def extract_user_statements(
     What is left of each message goes into `own_words`, by its ref, and what is not into `left_out`.
     """
     result: list[Statement] = []
-    own_words, left_out = (
-        {} if own_words is None else own_words,
-        [] if left_out is None else left_out,
-    )
+    own_words = {} if own_words is None else own_words
+    left_out = [] if left_out is None else left_out
     printed: deque[str] = deque(maxlen=COPY_WINDOW)
     refused, asked = "", ""
     last = next((e.ref for e in reversed(entries) if extract_user_words(e)), 0)
@@ -133,9 +129,17 @@ def extract_user_statements(
             printed.append(entry.text)
             asked = entry.text
         elif call is not None:
-            refused = _describe_call(call) if call.status == "refused" else ""
-        elif entry.origin == "answer" and (chosen := list(_extract_choices(entry))):
-            result += chosen
+            target = call.command or " ".join(path.rpartition("/")[2] for path in call.paths)
+            words = fold_whitespace(f"{call.name} {target}".replace("`", ""))
+            refused = shorten(words, MAX_REFUSED_CALL) if call.status == "refused" else ""
+        elif entry.origin == "answer" and (given := parse_answers(entry.text)):
+            result += (
+                Statement(
+                    text=one.answer, ref=entry.ref, kind="decision", weight=CHOSEN_WEIGHT,
+                    by_user=True, answers=shorten(one.question, MAX_ANSWERED), is_chosen=one.is_chosen,
+                )
+                for one in given
+            )  # fmt: skip
         elif words := extract_user_words(entry):
             own, pieces = _split_own_words(entry, words, printed, left_out, entry.ref == last)
             own_words[entry.ref] = own.text
@@ -146,16 +150,14 @@ def extract_user_statements(
                 if number := numbers.take_number(piece):
                     statement = replace(statement, number=number)
                 if own.is_pasted:
-                    statement = replace(
-                        statement,
-                        is_pasted=True,
-                        kind="request",
-                        answers="",
-                        weight=min(statement.weight, PASTED_WEIGHT),
-                    )
-                result.append(
-                    _mark_refusal(statement, refused_before) if refused_before else statement
-                )
+                    weight = min(statement.weight, PASTED_WEIGHT)
+                    pasted = {"is_pasted": True, "kind": "request", "answers": ""}
+                    statement = replace(statement, weight=weight, **pasted)
+                if refused_before:  # These words say what is not wanted.
+                    weight = max(statement.weight, REFUSAL_WEIGHT)
+                    decides = {"refuses": refused_before, "answers": "", "kind": "decision"}
+                    statement = replace(statement, weight=weight, **decides)
+                result.append(statement)
     return result
 
 
@@ -177,7 +179,7 @@ def _split_own_words(
         pieces = split_sentences(own.text, whole=True)
     before, kept = "" if is_last else "\n".join(printed), list[str]()
     for piece in pieces:
-        if len(pieces) > 1 and _is_printed(piece, before):
+        if len(pieces) > 1 and len(piece) >= 40 and piece in before:
             left_out.append(LeftOut(entry.ref, piece, "the agent had printed it before"))
         elif piece:
             kept.append(piece)
@@ -211,33 +213,6 @@ MAX_REFUSED_CALL = 100
 """Characters of a refused call that are quoted with the refusing words of the user."""
 
 
-def _extract_choices(entry: Entry) -> Iterator[Statement]:
-    """Yield the answers to what a tool of the agent asked."""
-    for given in parse_answers(entry.text):
-        yield Statement(
-            text=given.answer, ref=entry.ref, kind="decision",
-            weight=CHOSEN_WEIGHT, by_user=True, answers=shorten(given.question, MAX_ANSWERED),
-            is_chosen=given.is_chosen,
-        )  # fmt: skip
-
-
-def _describe_call(call: ToolCall) -> str:
-    """Return a refused tool call in a few words."""
-    target = call.command or " ".join(path.rpartition("/")[2] for path in call.paths)
-    return shorten(fold_whitespace(f"{call.name} {target}".replace("`", "")), MAX_REFUSED_CALL)
-
-
-def _mark_refusal(statement: Statement, refused: str) -> Statement:
-    """Words with which the user refused a tool call as a decision: they say what is not wanted."""
-    weight = max(statement.weight, REFUSAL_WEIGHT)
-    return replace(statement, refuses=refused, answers="", kind="decision", weight=weight)
-
-
-def _is_printed(sentence: str, before: str) -> bool:
-    """Return whether a sentence was copied from what the agent had said."""
-    return len(sentence) >= 40 and sentence in before
-
-
 def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement:
     whole, sentence = sentence, sentence[:MAX_SENTENCE]
     found, weight = _find_most_binding(sentence)
@@ -251,33 +226,21 @@ def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement
     elif language_cues.is_fact_question(sentence, found):
         kind, weight = "question", max(weight, 0.8)
     answers = ""
-    if (
-        kind in ("request", "decision")
-        and not language_cues.is_order(sentence)
-        and (len(sentence) <= SHORT_REPLY or PICK.match(sentence))
-    ):
+    is_reply = len(sentence) <= SHORT_REPLY or PICK.match(sentence)
+    may_answer = kind in ("request", "decision") and not language_cues.is_order(sentence)
+    if may_answer and is_reply:
         answers = shorten(find_answered(sentence, before), MAX_ANSWERED)
     if answers and kind == "request" and not weight > RULING_WEIGHT:
         kind, weight = "decision", RULING_WEIGHT
-    return Statement(
-        text=whole,
-        ref=entry.ref,
-        kind=kind,
-        weight=weight,
-        by_user=True,
-        answers=answers,
-    )
+    return Statement(whole, entry.ref, kind, weight, by_user=True, answers=answers)
 
 
 def _find_most_binding(message: str) -> tuple[int, float]:
-    """Return flags and weight of the most binding sentence of a message.
-
-    The sum of all sentences would favour long messages.
-    """
+    """Return flags and weight of the most binding sentence of a message. The sum of all sentences would favour long messages."""
     parts = [s for s in split_sentences(message) if len(s) >= 12] or [message]
+    cues = map(language_cues.detect_cues, parts)
     marked = (
-        (found := language_cues.detect_cues(s), language_cues.weigh_user_sentence(s, found))
-        for s in parts
+        (c, language_cues.weigh_user_sentence(s, c)) for s, c in zip(parts, cues, strict=True)
     )
     return max(marked, key=lambda pair: pair[1])
 
@@ -297,11 +260,8 @@ def find_answered(reply: str, before: str) -> str:
     takes_up = bool(_telling_words(reply) & _telling_words(last))
     takes_up = takes_up or (last.endswith(("?", "？")) and bool(_YES_OR_NO.match(reply)))
     is_figure = _FIGURE.search(reply) and _ASKS_FOR_FIGURE.match(last)
-    return (
-        last
-        if (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower())
-        else ""
-    )
+    answers = (takes_up or is_figure) and not language_cues.RHETORICAL.search(last.lower())
+    return last if answers else ""
 
 
 LAST_SENTENCES, MAX_ASKED = 3, 4_000
@@ -371,12 +331,15 @@ def _extract_from_entry(entry: Entry) -> Iterable[Statement]:
         weight = language_cues.weigh_assistant_sentence(sentence)
         if weight < MIN_WEIGHT:
             continue
-        kind = _choose_assistant_kind(sentence, found, section)
-        if kind is not None:
-            text = _add_context(sentence, previous, whole, sentence.endswith("?"))
-            yield Statement(
-                text=shorten(text), ref=entry.ref, kind=kind, weight=weight, by_user=False
-            )
+        if found & lexicon.OPEN and language_cues.RHETORICAL.search(sentence.lower()):
+            continue
+        signs: tuple[tuple[int, StatementKind], ...] = (
+            (found & lexicon.OPEN, "question"), (found & lexicon.FAILED, "rejected"),
+            ((found | section) & lexicon.NEXT, "next"), (found & lexicon.DECISION, "decision"),
+        )  # fmt: skip
+        kind: StatementKind = next((kind for flag, kind in signs if flag), "finding")
+        text = shorten(_add_context(sentence, previous, whole, sentence.endswith("?")))
+        yield Statement(text, entry.ref, kind, weight, by_user=False)
 
 
 _POINTS_BACK = compile_pattern(
@@ -385,25 +348,10 @@ _POINTS_BACK = compile_pattern(
 
 
 def _add_context(sentence: str, before: str, whole: str, asks: bool) -> str:
-    """Return a question, or a sentence that points back, with the sentence before it.
-
-    Only if both fit.
-    """
+    """Return a question, or a sentence that points back, with the sentence before it. Only if both fit."""
     if not before.endswith((".", "!", "…", ")", '"', "。")) or language_cues.is_narration(before):
         return sentence
     if not asks and not _POINTS_BACK.match(sentence):
         return sentence
     both = f"{before} {sentence}"
     return both if len(both) <= MAX_QUOTE and both in whole else sentence
-
-
-def _choose_assistant_kind(sentence: str, cues: int, section: int) -> StatementKind | None:
-    if cues & lexicon.OPEN:
-        return None if language_cues.RHETORICAL.search(sentence.lower()) else "question"
-    if cues & lexicon.FAILED:
-        return "rejected"
-    if (cues | section) & lexicon.NEXT:
-        return "next"
-    if cues & lexicon.DECISION:
-        return "decision"
-    return "finding"

@@ -6,7 +6,7 @@ endpoint needs no special abilities; one that supports a JSON schema is asked to
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.usage import RequestUsage
 
-    from tasuki.draft.models.known_providers import ProviderApi
 
 MAX_OUTPUT_TOKENS = 8_000
 """Tokens of an answer, including those of thinking."""
@@ -143,27 +142,23 @@ class ModelClient:
                 )
         except TimeoutError as error:
             seconds = f"{self.seconds:g} s (author_seconds)"
-            raise AuthorFailed(
-                f"{self._describe_model()} did not answer within {seconds}."
-            ) from error
+            message = f"{self._describe_model()} did not answer within {seconds}."
+            raise AuthorFailed(message) from error
         except exceptions.ModelHTTPError as error:
-            message = _extract_message(error.body) or error.message
-            is_quota_spent = isinstance(
-                error, exceptions.ModelQuotaExceededError
-            )  # Waiting does not help.
-            if (
-                error.status_code in BUSY_STATUSES
-                and not is_quota_spent
-                and not _is_too_long(message)
-            ):
-                raise _EndpointBusy(
-                    self._describe_status(error.status_code, message), error.retry_after
-                ) from error
-            raise self._build_declined_error(error.status_code, message) from error
-        except exceptions.ContentFilterError as error:
-            raise AuthorFailed(
-                f"{self._describe_model()} refused to answer: {self._redact_message(error)}"
+            is_quota_spent = isinstance(error, exceptions.ModelQuotaExceededError)
+            after = None if is_quota_spent else error.retry_after  # Waiting does not help.
+            body: Any = error.body
+            if isinstance(body, dict):  # An error of any shape.
+                inner = body.get("error", body)
+                body = (inner.get("message") if isinstance(inner, dict) else inner) or body
+            message = str(body or "") or error.message
+            may_wait = error.status_code in BUSY_STATUSES and not is_quota_spent
+            raise self._build_declined_error(
+                error.status_code, message, after=after, may_wait=may_wait
             ) from error
+        except exceptions.ContentFilterError as error:
+            words = f"refused to answer: {self._redact_message(error)}"
+            raise AuthorFailed(f"{self._describe_model()} {words}") from error
         except exceptions.UserError as error:
             if self._supports_schema and "output" in str(error).lower():
                 raise _SchemaUnsupported from error
@@ -174,18 +169,20 @@ class ModelClient:
             raise self._build_failure(f"{type(error).__name__}: {error}") from error
 
     def _build_failure(self, problem: object) -> AuthorFailed:
-        return AuthorFailed(
-            f"{self._describe_model()} could not be asked: {self._redact_message(problem)}"
-        )
+        words = f"could not be asked: {self._redact_message(problem)}"
+        return AuthorFailed(f"{self._describe_model()} {words}")
 
-    def _describe_status(self, status: int, message: str) -> str:
-        return f"{self._describe_model()} answered with status {status}: {self._redact_message(message)}"
-
-    def _build_declined_error(self, status: int, message: str) -> Exception:
-        """Return an error that another form of the request may avoid, or a failure."""
-        reason = self._describe_status(status, message)
+    def _build_declined_error(
+        self, status: int, message: str, *, after: float | None, may_wait: bool
+    ) -> Exception:
+        """Return an error that waiting or another form of the request may avoid, or a failure."""
+        said = self._redact_message(message)
+        reason = f"{self._describe_model()} answered with status {status}: {said}"
+        is_too_long = any(mark in message.lower() for mark in _TOO_LONG)
+        if may_wait and not is_too_long:
+            return _EndpointBusy(reason, after)
         if status in (400, 413, 422, 500):
-            if _is_too_long(message):
+            if is_too_long:
                 return RequestTooLong(reason)
             if self._supports_schema and any(mark in message.lower() for mark in _NO_SCHEMA):
                 return _SchemaUnsupported()
@@ -199,13 +196,11 @@ class ModelClient:
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
         if response.finish_reason == "content_filter":
             why = text or (response.provider_details or {}).get("refusal") or ""
-            raise AuthorFailed(
-                f"{self._describe_model()} refused to answer. {self._redact_message(why)}".rstrip()
-            )
+            words = f"refused to answer. {self._redact_message(why)}".rstrip()
+            raise AuthorFailed(f"{self._describe_model()} {words}")
         if not text.strip() and response.finish_reason == "length":
-            raise AuthorFailed(
-                f"{self._describe_model()} used up {self.output} tokens and returned no text."
-            )
+            words = f"used up {self.output} tokens and returned no text."
+            raise AuthorFailed(f"{self._describe_model()} {words}")
         return AuthorReply(
             text=text,
             model=f"{self.endpoint.provider}/{response.model_name or self.endpoint.model}",
@@ -221,10 +216,6 @@ class ModelClient:
     def _describe_model(self) -> str:
         address = f" at {self.endpoint.base_url}" if self.endpoint.base_url else ""
         return f"The model {self.endpoint.provider}/{self.endpoint.model}{address}"
-
-
-def _is_too_long(message: str) -> bool:
-    return any(mark in message.lower() for mark in _TOO_LONG)
 
 
 class _EndpointBusy(Exception):
@@ -254,7 +245,7 @@ def _create_model(endpoint: ModelEndpoint) -> "Model":
     try:
         if endpoint.api == "pydantic":
             return infer_model(f"{endpoint.provider}:{endpoint.model}")
-        return _MODEL_FACTORIES[endpoint.api](endpoint)
+        return _build_model(endpoint)
     except (UserError, ImportError, ValueError) as error:
         name = f"{endpoint.provider}/{endpoint.model}"
         raise AuthorFailed(
@@ -262,50 +253,29 @@ def _create_model(endpoint: ModelEndpoint) -> "Model":
         ) from error
 
 
-def _create_openai_model(endpoint: ModelEndpoint) -> "Model":
-    from pydantic_ai.models.openai import OpenAIChatModel
+def _build_model(endpoint: ModelEndpoint) -> "Model":
+    key, base_url = endpoint.key or "none", endpoint.base_url or None
+    if endpoint.api == "anthropic":
+        from anthropic import AsyncAnthropic
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        api_key, token = (None, endpoint.key) if endpoint.bearer else (key, None)
+        client = AsyncAnthropic(base_url=base_url, api_key=api_key, auth_token=token)
+        return AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
+    if endpoint.api == "google":
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+
+        google = GoogleProvider(api_key=key, base_url=base_url)
+        return GoogleModel(endpoint.model, provider=google)
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    key = endpoint.key or "none"  # The library requires a key even if the endpoint does not.
-    provider = OpenAIProvider(base_url=endpoint.base_url or None, api_key=key)
-    return OpenAIChatModel(endpoint.model, provider=provider)
-
-
-def _create_responses_model(endpoint: ModelEndpoint) -> "Model":
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    provider = OpenAIProvider(base_url=endpoint.base_url or None, api_key=endpoint.key or "none")
-    return OpenAIResponsesModel(endpoint.model, provider=provider)
-
-
-def _create_anthropic_model(endpoint: ModelEndpoint) -> "Model":
-    from anthropic import AsyncAnthropic
-    from pydantic_ai.models.anthropic import AnthropicModel
-    from pydantic_ai.providers.anthropic import AnthropicProvider
-
-    client = AsyncAnthropic(
-        base_url=endpoint.base_url or None,
-        api_key=None if endpoint.bearer else endpoint.key or "none",
-        auth_token=endpoint.key if endpoint.bearer else None,
-    )
-    return AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
-
-
-def _create_google_model(endpoint: ModelEndpoint) -> "Model":
-    from pydantic_ai.models.google import GoogleModel
-    from pydantic_ai.providers.google import GoogleProvider
-
-    provider = GoogleProvider(api_key=endpoint.key or "none", base_url=endpoint.base_url or None)
-    return GoogleModel(endpoint.model, provider=provider)
-
-
-_MODEL_FACTORIES: "dict[ProviderApi, Callable[[ModelEndpoint], Model]]" = {
-    "openai": _create_openai_model,
-    "responses": _create_responses_model,
-    "anthropic": _create_anthropic_model,
-    "google": _create_google_model,
-}
+    # The library requires a key even if the endpoint does not.
+    provider = OpenAIProvider(base_url=base_url, api_key=key)
+    kind = OpenAIResponsesModel if endpoint.api == "responses" else OpenAIChatModel
+    return kind(endpoint.model, provider=provider)
 
 
 class _ConversationLoop:
@@ -343,15 +313,6 @@ def _compute_price(usage: "RequestUsage", endpoint: ModelEndpoint) -> float | No
     except (LookupError, ValueError):
         return None
     return float(price.total_price)
-
-
-def _extract_message(body: object) -> str:
-    """Return the message in an error's body, of any shape."""
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        message = inner.get("message") if isinstance(inner, dict) else inner
-        return str(message or body)
-    return str(body or "")
 
 
 def _shorten_message(message: object, key: str = "") -> str:

@@ -74,10 +74,7 @@ def explain_no_key(name: str) -> str:
 
 
 def _clean_key(text: str) -> str:
-    """Return a key without surrounding blanks.
-
-    Return nothing if it does not look like a key, or is one of a subscription.
-    """
+    """Return a key without surrounding blanks. Return nothing if it does not look like a key, or is one of a subscription."""
     text = text.strip()
     return text if re.fullmatch(r"[!-~]+", text) and not text.startswith("sk-ant-oat") else ""
 
@@ -98,14 +95,10 @@ def read_pi(provider: str, model: str) -> ProviderPlace | None:
     about = _ensure_dict(providers.get(provider))
     entries = about.get("models")
     entries = [_ensure_dict(m) for m in entries] if isinstance(entries, list) else []
-    model_entry: Mapping[str, Any] = next((m for m in entries if m.get("id") == model), {})
-    model_entry = {
-        **_ensure_dict(_ensure_dict(about.get("modelOverrides")).get(model)),
-        **model_entry,
-    }
-    key, key_from, missing = _read_pi_key(
-        about, stored, where, settings.format_path(folder / "auth.json")
-    )
+    overrides = _ensure_dict(_ensure_dict(about.get("modelOverrides")).get(model))
+    model_entry = {**overrides, **next((m for m in entries if m.get("id") == model), {})}
+    auth = settings.format_path(folder / "auth.json")
+    key, key_from, missing = _read_pi_key(about, stored, where, auth)
     url = _get_text(model_entry, "baseUrl") or _get_text(about, "baseUrl")
     api = _APIS.get(_get_text(model_entry, "api") or _get_text(about, "api"))
     window = model_entry.get("contextWindow")
@@ -144,11 +137,8 @@ def _read_pi_value(written: str, where: str) -> tuple[str, str, str]:
     name = written.removeprefix("$").removeprefix("{").removesuffix("}")
     named = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
     if named and (written.startswith("$") or name in os.environ):
-        return (
-            read_key_variable(name),
-            f"{name}, which {where} names",
-            f"{where}: {explain_no_key(name)}",
-        )
+        why = f"{where}: {explain_no_key(name)}"
+        return read_key_variable(name), f"{name}, which {where} names", why
     if named and re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", name):
         return "", "", f"{where}: {explain_no_key(name)}"
     if "$" in written:
@@ -202,18 +192,14 @@ def _read_codex_config() -> tuple[str, Mapping[str, Any]]:
 
 
 def _find_folder(name: str, below_home: str) -> Path | None:
-    configured = os.environ.get(name)
-    if configured:
+    if configured := os.environ.get(name):
         return expand_user(configured, name)
     own = settings.find_home()
     return own / below_home if own else None
 
 
 def _read_content(path: Path) -> bytes:
-    """Return the content of a file; nothing if it cannot be read or is too long.
-
-    Also nothing if the path is not a file.
-    """
+    """Return the content of a file; nothing if it cannot be read or is too long. Also nothing if the path is not a file."""
     try:
         if not path.is_file():
             return b""
@@ -323,11 +309,8 @@ def list_places(provider: str, model: str, table: Provider | None) -> Iterator[P
         yield _read_environment(known)
     pi_place = read_pi(provider, model)
     if pi_place and (pi_place.base_url or (known and known.base_url)):
-        yield (
-            pi_place
-            if pi_place.base_url
-            else replace(pi_place, base_url=known.base_url if known else "")
-        )
+        own_url = known.base_url if known else ""
+        yield pi_place if pi_place.base_url else replace(pi_place, base_url=own_url)
     if codex_place := read_codex(provider):
         yield codex_place
     if known and known.local:
@@ -353,13 +336,10 @@ def _read_environment(known: KnownProvider) -> ProviderPlace:
         missing="" if name else ", ".join(map(explain_no_key, known.keys)),
         keyless=bool(address_variable) and not name and (known.local or is_local(url)),
     )
-    return found.with_usable_url(_add_version(url) if known.local else url)
-
-
-def _add_version(url: str) -> str:
-    """Return an address with `/v1`: programs write that of a local server with or without it."""
-    url = url.rstrip("/")
-    return url if url.count("/") > 2 else f"{url}/v1"
+    if known.local:  # Programs write that of a local server with `/v1` or without it.
+        url = url.rstrip("/")
+        url = url if url.count("/") > 2 else f"{url}/v1"
+    return found.with_usable_url(url)
 
 
 def _read_table(provider: str, table: Provider, known: KnownProvider | None) -> ProviderPlace:
@@ -371,9 +351,11 @@ def _read_table(provider: str, table: Provider, known: KnownProvider | None) -> 
     missing = "" if name else ", ".join(map(explain_no_key, names))
     if not url and not (known and known.api == "pydantic"):
         name, missing = "", f"{where} has no base_url"
+    # At a custom address it is OpenAI's, unless its name says otherwise.
+    is_own = known and (not table.base_url or known.api in ("anthropic", "google"))
     return ProviderPlace(
         where=where,
-        api=table.api or _choose_api(table, known),
+        api=table.api or (known.api if known and is_own else "openai"),
         base_url=url,
         key=read_key_variable(name),
         key_from=name,
@@ -381,10 +363,3 @@ def _read_table(provider: str, table: Provider, known: KnownProvider | None) -> 
         missing=missing,
         keyless=bool(url) and not table.key_env,
     )
-
-
-def _choose_api(table: Provider, known: KnownProvider | None) -> ProviderApi:
-    """Return the API of a custom address: OpenAI's, unless its name says otherwise."""
-    if known and (not table.base_url or known.api in ("anthropic", "google")):
-        return known.api
-    return "openai"

@@ -7,7 +7,7 @@ only if the user allows it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -103,13 +103,25 @@ def choose_model(
 
     The name has no provider if that is not known, and no model if none is meant.
     """
-    thread_model = _find_thread_model(current, harness, loaded)
-    may_use = _list_allowed(loaded, thread_model)
+    named = current.removesuffix("[1m]").removeprefix("models/")
+    thread_model = split_model_name(named, THREAD_MODEL, loaded)
+    provider = read_codex_provider() if harness == "codex" and current else ""
+    if provider and provider != "openai":  # Codex records none: the one in its settings counts.
+        thread_model = ModelName(provider, current, THREAD_MODEL)
+    settings = loaded.settings
+    only = ModelChoice("settings", current=settings.use_current_model)
+    if settings.model:
+        only = ModelChoice("settings", model=settings.model)
+    choices = [
+        (choice, split_model_name(choice.model, f"the model ({choice.source})", loaded))
+        for choice in loaded.choices or (only,)
+    ]
+    may_use = _list_allowed(loaded, choices, thread_model)
     notes: list[str] = []
     not_current = False
-    for choice in _list_choices(loaded):
+    for choice, name in choices:
         takes_current = bool(choice.current) and not not_current
-        name = thread_model if takes_current else _parse_choice(choice, loaded)
+        name = thread_model if takes_current else name
         if not choice.own and name.model and name.provider not in may_use:
             notes.append(_describe_refusal(choice, name))
             continue
@@ -119,19 +131,15 @@ def choose_model(
     return ModelName() if not_current else thread_model, tuple(notes)
 
 
-def _list_choices(loaded: LoadedSettings) -> tuple[ModelChoice, ...]:
-    settings = loaded.settings
-    if loaded.choices or not settings.model:
-        return loaded.choices or (ModelChoice("settings", current=settings.use_current_model),)
-    return (ModelChoice("settings", model=settings.model),)
-
-
-def _list_allowed(loaded: LoadedSettings, thread_model: ModelName) -> set[str]:
+def _list_allowed(
+    loaded: LoadedSettings,
+    choices: Sequence[tuple[ModelChoice, ModelName]],
+    thread_model: ModelName,
+) -> set[str]:
     """Providers of which a repository may choose a model: those that the user uses anyway."""
-    allowed = set(loaded.settings.providers)
-    own = [choice for choice in _list_choices(loaded) if choice.own]
-    allowed |= {_parse_choice(choice, loaded).provider for choice in own if choice.model}
-    if not any(choice.current is False for choice in own):
+    own = [(choice, name) for choice, name in choices if choice.own]
+    allowed = {*loaded.settings.providers, *(name.provider for choice, name in own if choice.model)}
+    if not any(choice.current is False for choice, _ in own):
         allowed.add(thread_model.provider)
     return allowed - {""}
 
@@ -144,23 +152,6 @@ def _describe_refusal(choice: ModelChoice, name: ModelName) -> str:
         f"{choice.source} asks for {wish} of {name.provider}, which is not used: a repository may only choose "
         "among the providers that you use, the thread's own and those in your file. "
         f"To allow it, write [providers.{name.provider}] in {_describe_own_file()}."
-    )
-
-
-def _parse_choice(choice: ModelChoice, loaded: LoadedSettings) -> ModelName:
-    return split_model_name(choice.model, f"the model ({choice.source})", loaded)
-
-
-def _find_thread_model(current: str, harness: str, loaded: LoadedSettings) -> ModelName:
-    """Return the thread's own model.
-
-    Codex records no provider, so the one in its settings counts.
-    """
-    provider = read_codex_provider() if harness == "codex" and current else ""
-    if provider and provider != "openai":
-        return ModelName(provider, current, THREAD_MODEL)
-    return split_model_name(
-        current.removesuffix("[1m]").removeprefix("models/"), THREAD_MODEL, loaded
     )
 
 

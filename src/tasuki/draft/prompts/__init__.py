@@ -33,10 +33,7 @@ def render_prompt_in(folder: Path, name: str, values: Mapping[str, object]) -> s
 
 @cache
 def list_examples() -> frozenset[str]:
-    """Return the texts and reasons that prompts show as examples, in lower case.
-
-    No answer may contain them.
-    """
+    """Return the texts and reasons that prompts show as examples, in lower case. No answer may contain them."""
     shown = (m for m in _EXAMPLE.finditer(read_prompt_text(HERE, "form")))
     return frozenset(match[1].lower() for match in shown)
 

@@ -166,8 +166,9 @@ class _HandoffReader:
         if hashes := _HASHES.match(line):
             self._begin_section(find_section_kinds(hashes[2]), len(hashes[1]))
             return True
-        title = _find_title(line)
-        if not title or not (kinds := find_section_kinds(title)):
+        named = _BOLD.match(line) or _COLON.match(line) or _CAPITALS.match(line)
+        title = (named[2] if named.re is _BOLD else named[1]) if named else ""
+        if not title or not _is_short(title) or not (kinds := find_section_kinds(title)):
             return False
         before = self._kinds
         self._begin_section(kinds, 7)
@@ -186,7 +187,9 @@ class _HandoffReader:
 
     def _read_text(self, number: int, line: str) -> None:
         bullet = _BULLET.match(line)
-        if bullet or not self._open or _is_section_start(line):
+        label = None if line[0].isspace() else _LABEL.match(line[: MAX_TITLE * 2])
+        is_title = label and _is_short(label[2]) and find_section_kinds(label[2])
+        if bullet or not self._open or is_title:  # `Status: done` behind another line.
             self.close_paragraph()
             self._first_number, self._bullet = number, bool(bullet)
             self._mark = (bullet[1] or "").lower() if bullet else ""
@@ -221,20 +224,6 @@ class _HandoffReader:
             self._lone_todo = None
             self.lines.append(line)
             self.seen |= line.kinds
-
-
-def _find_title(line: str) -> str:
-    """Return the title in a line, by bold marks, a colon or capitals, or an empty string."""
-    if bold := _BOLD.match(line):
-        return bold[2] if _is_short(bold[2]) else ""
-    other = _COLON.match(line) or _CAPITALS.match(line)
-    return other[1] if other and _is_short(other[1]) else ""
-
-
-def _is_section_start(line: str) -> bool:
-    """Return whether a line after another begins with a title and its text: `Status: done`."""
-    label = None if line[0].isspace() else _LABEL.match(line[: MAX_TITLE * 2])
-    return bool(label and _is_short(label[2]) and find_section_kinds(label[2]))
 
 
 def _is_short(title: str) -> bool:

@@ -7,25 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.authors.author import LASTING_WEIGHT, AuthorTask
-from tasuki.draft.checks.support import weigh_stems
+from tasuki.draft.claims.support import weigh_stems
 from tasuki.draft.facts.commands import normalize_command, shorten_command
 from tasuki.draft.facts.files import is_noise
-from tasuki.draft.facts.statements import Statement
 from tasuki.draft.quality.document_reader import HandoffDocument
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace, shorten
 from tasuki.model import CommandFact, Facts, FileFact
 from tasuki.patterns import compile_pattern
 
-MAX_FILES, MAX_COMMITTED_FILES, MAX_WISHES, MAX_TODOS, MAX_FAILURES, MAX_COMMITS, MAX_RUNNING = (
-    8,
-    4,
-    6,
-    8,
-    4,
-    3,
-    3,
-)
+MAX_FILES, MAX_COMMITTED_FILES, MAX_WISHES, MAX_TODOS = 8, 4, 6, 8
+MAX_FAILURES, MAX_COMMITS, MAX_RUNNING = 4, 3, 3
 """Facts of each kind that are required: the newest, or the most important. Files committed
 since count only if they are among the last edited.
 """
@@ -102,12 +94,12 @@ class DocumentLookup:
         """Return the line with most telling words of a sentence and all its numbers, or None."""
         weights = weigh_stems(words)
         whole = sum(weights.values())
-        figures = [
-            re.compile(rf"(?<![\d.]){re.escape(n)}(?!\.?\d)") for n in _FIGURE.findall(words)
-        ]
+        forms = (rf"(?<![\d.]){re.escape(n)}(?!\.?\d)" for n in _FIGURE.findall(words))
+        figures = list(map(re.compile, forms))
         best, best_line = 0.0, None
         for number, text in self.lower_rows:
-            for part in _split_windows(text):
+            starts = range(0, max(len(text), 1), LONG_LINE)
+            for part in (text[max(0, start - 100) : start + LONG_LINE] for start in starts):
                 if not all(figure.search(part) for figure in figures):
                     continue  # "never use port 80" says nothing about port 23
                 share = sum(w for stem, w in weights.items() if stem in part) / (whole or 1.0)
@@ -133,11 +125,10 @@ class DocumentLookup:
         """Return the line that gives a check's result, or what is wrong if none is right."""
         base = normalize_command(check.command)
         kind = _CHECK_WORDS.get(check.check)
-        about = [
-            (n, t) for n, t in self.rows if _is_command_named(base, t) or (kind and kind.search(t))
-        ]
         wrong = 0
-        for number, text in about:
+        for number, text in self.rows:
+            if not (_is_command_named(base, text) or (kind and kind.search(text))):
+                continue
             good, bad = _judge_line(text)
             if (good if check.ok else bad) or (check.outcome and check.outcome in text):
                 return number, ""
@@ -184,32 +175,16 @@ def _list_checks(facts: Facts, lookup: DocumentLookup) -> Iterator[NeededFact]:
 
 
 def _list_wishes(task: AuthorTask, lookup: DocumentLookup) -> Iterator[NeededFact]:
-    """Yield the most important lasting wishes, and the newest reversal.
-
-    The reversal outweighs what was said before.
-    """
-    standing = [
-        s
-        for _, s in task.inventory.list_lasting_wishes()
-        if not s.text.rstrip("\"')").endswith("?")
-    ]
-    taken_back = [
-        s for s in task.open_statements if s.by_user and s.kind == "reversal" and s.weight > 0
-    ]
-    newest = taken_back[-1:]
-    rest = sorted(
-        (s for s in standing if s not in newest), key=lambda s: -task.relevance.score_statement(s)
-    )
-    for statement in newest:
-        yield _build_wish("reversal", statement, lookup)
-    for statement in sorted(rest[:MAX_WISHES], key=lambda s: (s.weight < LASTING_WEIGHT, -s.ref)):
-        yield _build_wish("wish", statement, lookup)
-
-
-def _build_wish(kind: str, statement: Statement, lookup: DocumentLookup) -> NeededFact:
-    return _build_fact(
-        kind, f'"{statement.text}"', (statement.ref,), lookup.find_said(statement.text)
-    )
+    """Yield the most important lasting wishes, and the newest reversal. The reversal outweighs what was said before."""
+    lasting = [s for _, s in task.inventory.list_lasting_wishes()]
+    own = (s for s in task.open_statements if s.by_user and s.kind == "reversal" and s.weight > 0)
+    newest = list(own)[-1:]
+    standing = [s for s in lasting if s not in newest and not s.text.rstrip("\"')").endswith("?")]
+    rest = sorted(standing, key=lambda s: -task.relevance.score_statement(s))[:MAX_WISHES]
+    rest.sort(key=lambda s: (s.weight < LASTING_WEIGHT, -s.ref))
+    for kind, stated in (("reversal", newest), ("wish", rest)):
+        for s in stated:
+            yield _build_fact(kind, f'"{s.text}"', (s.ref,), lookup.find_said(s.text))
 
 
 def _list_failures(facts: Facts, lookup: DocumentLookup) -> Iterator[NeededFact]:
@@ -218,9 +193,8 @@ def _list_failures(facts: Facts, lookup: DocumentLookup) -> Iterator[NeededFact]
     still = [x for x in facts.lessons if not x.passed and x.error and x.failed not in checks]
     for lesson in still[:MAX_FAILURES]:
         base = normalize_command(lesson.command)
-        line = next(
-            (n for n, t in lookup.rows if _is_command_named(base, t) and _judge_line(t)[1]), None
-        )
+        named = (n for n, t in lookup.rows if _is_command_named(base, t) and _judge_line(t)[1])
+        line = next(named, None)
         line = lookup.find_said(lesson.error) if line is None else line
         text = f"`{shorten_command(lesson.command, 100)}`: {shorten(lesson.error, 120)}"
         yield _build_fact("failure", text, (lesson.failed,), line)
@@ -292,8 +266,3 @@ def _judge_line(text: str) -> tuple[bool, bool]:
     """Return whether a line reports success, and whether it reports failure."""
     good, bad = _NOT_GOOD.sub(" ", text), _NONE_FAILED.sub(" ", text)
     return bool(_GOOD.search(good)), bool(_BAD.search(bad) or _NOT_GOOD.search(text))
-
-
-def _split_windows(text: str) -> Iterator[str]:
-    for start in range(0, max(len(text), 1), LONG_LINE):
-        yield text[max(0, start - 100) : start + LONG_LINE]

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import PLACEHOLDERS
-from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
-from tasuki.draft.checks.lookup import ThreadLookup, contains_command, is_unique_tail
-from tasuki.draft.checks.support import SupportFinder, weigh_stems
+from tasuki.draft.claims.checker import PLACEHOLDERS
+from tasuki.draft.claims.evidence import ThreadEvidence
+from tasuki.draft.claims.literals import extract_claims, is_attributed_to_user
+from tasuki.draft.claims.support import SupportFinder, weigh_stems
 from tasuki.draft.facts import state
 from tasuki.draft.prompts import list_examples
 from tasuki.draft.quality import needed_facts
@@ -28,23 +28,14 @@ from tasuki.draft.quality.document_reader import (
     parse_handoff_document,
 )
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.draft.redact.redactor import SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
-from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.draft.text.tokens import count_tokens
+from tasuki.draft.text.split import count_tokens, fold_whitespace, shorten
 from tasuki.model import Goal, Thread
 from tasuki.patterns import compile_pattern
 
 EXPECTED_SECTIONS = (
-    "goal",
-    "context",
-    "state",
-    "wishes",
-    "decisions",
-    "questions",
-    "files",
-    "commands",
-)
+    "goal", "context", "state", "wishes", "decisions", "questions", "files", "commands",
+)  # fmt: skip
 """Sections of a handoff; one for which the thread has nothing is not required."""
 SECRET_POINTS, FINISHED_POINTS, LEFTOVER_POINTS = 20, 5, 5
 """Points deducted: once if there is any secret, for each finished item, for each leftover."""
@@ -114,14 +105,13 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
     redactor.redact_document(document.text)
     hidden = {document.text[span.start : span.end] for span in spans}
     lookup = needed_facts.DocumentLookup(document, goal)
-    sections = (
-        _build_share(_check_sections(document, task, goal)) if document.lines else _build_share(())
-    )
+    sections = _build_share(_check_sections(document, task, goal) if document.lines else ())
     facts = _build_share(
         QualityPoint(f.kind, f.text, not f.why, f.line, f.refs, f.why)
         for f in needed_facts.list_needed_facts(task, lookup)
     )
-    claim_share = _build_share(_ClaimChecker(thread, task, goal, hidden).check_claims(document))
+    evidence = ThreadEvidence(thread, task.derived, Goal(text=goal))
+    claim_share = _build_share(_check_claims(document, evidence, hidden))
     finished = tuple(_find_finished(document, task, thread))
     leftovers = tuple(_find_leftovers(document))
     deducted = SECRET_POINTS * bool(spans) + sum(
@@ -137,7 +127,11 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
             facts=facts,
             claims=claim_share,
             deducted=deducted,
-            secrets=tuple(_list_secrets(document.text, spans)),
+            secrets=tuple(  # Kind and line of each, never the secret.
+                QualityPoint("secret", span.kind, False, n, why="a successor would be shown it")
+                for span in spans
+                for n in [document.text.count("\n", 0, span.start) + 1]
+            ),
             finished=finished,
             leftovers=leftovers,
         ),
@@ -159,19 +153,12 @@ def _build_share(points: Iterable[QualityPoint]) -> QualityShare:
 
 
 def _redact_quality(quality: DocumentQuality, redactor: QuoteRedactor) -> DocumentQuality:
-    """Return the same without secrets in what is shown.
-
-    A secret seen whole in the document is also recognised elsewhere.
-    """
+    """Return the same without secrets in what is shown. A secret seen whole in the document is also recognised elsewhere."""
 
     def redact_points(shown_points: tuple[QualityPoint, ...]) -> tuple[QualityPoint, ...]:
+        clean = redactor.redact_quote
         return tuple(
-            replace(
-                p,
-                text=redactor.redact_quote(p.text, p.refs),
-                why=redactor.redact_quote(p.why, p.refs),
-            )
-            for p in shown_points
+            replace(p, text=clean(p.text, p.refs), why=clean(p.why, p.refs)) for p in shown_points
         )
 
     def redact_share(shown_share: QualityShare) -> QualityShare:
@@ -191,24 +178,20 @@ def _check_sections(
     document: HandoffDocument, task: AuthorTask, goal: str
 ) -> Iterator[QualityPoint]:
     has = set(document.kinds) | ({"goal"} if goal.strip() or "next" in document.kinds else set())
+    facts, kinds = task.derived.facts, {s.kind for s in task.derived.statements}
+    required = {
+        "state": bool(facts.uncommitted or facts.todos or facts.last_check or facts.revision.commits),
+        "wishes": bool(task.inventory.list_lasting_wishes()),
+        "decisions": "decision" in kinds,
+        "questions": "question" in kinds,
+        "files": any(f.edits or f.reads for f in facts.files),
+        "commands": bool(facts.commands),
+    }  # fmt: skip
     for kind in EXPECTED_SECTIONS:
-        if kind in has or _is_required(kind, task):
+        if kind in has or required.get(kind, True):
             why = "" if kind in has else "no section of this kind"
             first = next((x.number for x in document.lines if kind in x.kinds), 0)
             yield QualityPoint("section", kind, kind in has, first, why=why)
-
-
-def _is_required(kind: str, task: AuthorTask) -> bool:
-    """Return whether a thread has something that belongs into a section."""
-    facts = task.derived.facts
-    return {
-        "state": bool(facts.uncommitted or facts.todos or facts.last_check or facts.revision.commits),
-        "wishes": bool(task.inventory.list_lasting_wishes()),
-        "decisions": any(s.kind == "decision" for s in task.derived.statements),
-        "questions": any(s.kind == "question" for s in task.derived.statements),
-        "files": any(f.edits or f.reads for f in facts.files),
-        "commands": bool(facts.commands),
-    }.get(kind, True)  # fmt: skip
 
 
 # -- claims ----------------------------------------------------------------------------
@@ -222,71 +205,47 @@ _PROMPT = compile_pattern(r"^\s*[$❯>]\s+|^[+-](?=\s)|[├└│─]+")
 _COMMENT = compile_pattern(r"(?:^|\s)(?://|#|←|→|<--|--|/\*)(?:\s.*)?$")
 
 
-class _ClaimChecker:
-    """Looks up the literal claims of a document."""
+def _check_claims(
+    document: HandoffDocument, evidence: ThreadEvidence, hidden: Set[str]
+) -> Iterator[QualityPoint]:
+    """Yield every claim once, with the first line that makes it.
 
-    def __init__(self, thread: Thread, task: AuthorTask, goal: str, hidden: Set[str]) -> None:
-        self.facts = task.derived.facts
-        self.hidden = hidden
-        self.lookup = ThreadLookup(thread, Goal(text=goal))
-        self.paths = [f.path for f in self.facts.files]
-        self.commands = {fold_whitespace(run.command) for run in task.derived.runs}
-        self.about = "\n".join(map(fold_whitespace, _list_thread_texts(thread)))
-        self.hashes = {q.text.split()[0] for q in self.facts.revision.commits}
+    The goal claims nothing about the thread. Claims with a part of a secret, `hidden`, are
+    reported by kind elsewhere.
+    """
+    lines: dict[TextClaim, DocumentLine] = {}
+    for line in document.lines:
+        if not line.kinds & {"goal", "disk"}:
+            for claim in _extract_line_claims(line):
+                if not any(value in claim.text or claim.text in value for value in hidden):
+                    lines.setdefault(claim, line)
+    selected = list(lines.items())[:MAX_CLAIMS]
+    evidence.lookup.look_up_claims([c] for c, _ in selected if not _is_known(c, evidence))
+    for claim, line in selected:
+        why = _explain_absence(claim, line, evidence)
+        text = shorten(claim.text, 200)
+        yield QualityPoint(claim.kind, text, not why, line.number, why=why)
+    for line in document.lines:
+        for ref in line.refs:
+            if ref not in evidence.lookup.entries:
+                why = "no such entry"
+                yield QualityPoint("reference", f"#{ref}", False, line.number, why=why)
 
-    def check_claims(self, document: HandoffDocument) -> list[QualityPoint]:
-        """Return every claim once, with the first line that makes it.
 
-        The goal claims nothing about the thread.
-        """
-        pairs: dict[TextClaim, DocumentLine] = {}
-        for line in document.lines:
-            if not line.kinds & {"goal", "disk"}:
-                for claim in filter(self._may_be_shown, _extract_line_claims(line)):
-                    pairs.setdefault(claim, line)
-        selected = list(pairs.items())[:MAX_CLAIMS]
-        self.lookup.look_up_claims([claim] for claim, _ in selected if not self._is_known(claim))
-        return [*(self._build_point(c, x) for c, x in selected), *self._check_references(document)]
+def _is_known(claim: TextClaim, evidence: ThreadEvidence) -> bool:
+    """Return whether a claim is among the facts, or in what is known of the thread itself."""
+    return evidence.is_fact(claim) or contains_verbatim(claim.text, evidence.about)
 
-    def _may_be_shown(self, claim: TextClaim) -> bool:
-        """Return whether a claim contains no part of a secret: those are reported by kind."""
-        return not any(value in claim.text or claim.text in value for value in self.hidden)
 
-    def _build_point(self, claim: TextClaim, line: DocumentLine) -> QualityPoint:
-        why = self._explain_absence(claim, line)
-        return QualityPoint(claim.kind, shorten(claim.text, 200), not why, line.number, why=why)
-
-    def _explain_absence(self, claim: TextClaim, line: DocumentLine) -> str:
-        if claim.kind == "quote" and _is_user_quote(claim, line):
-            return "" if self.lookup.is_user_quote(claim.text) else "the user did not write this"
-        if self._is_known(claim) or self.lookup.has_claim(claim, line.refs):
-            return ""
-        if claim.text.isalpha() and not line.code and self.lookup.has_name(claim.text):
-            return ""
-        if "next" in line.kinds and claim.kind != "quote" and _MAKES.search(line.text):
-            return ""
-        return "not in the thread"
-
-    def _is_known(self, claim: TextClaim) -> bool:
-        """Return whether a claim is among the facts, or in what is known of the thread itself."""
-        text = claim.text
-        if text in self.paths or text in self.hashes or is_unique_tail(text, self.paths):
-            return True
-        if claim.kind == "command" and any(
-            contains_command(command, fold_whitespace(text), is_cut=True)
-            for command in self.commands
-        ):
-            return True
-        return contains_verbatim(text, self.about)
-
-    def _check_references(self, document: HandoffDocument) -> Iterator[QualityPoint]:
-        """Yield references to entries that the thread does not have."""
-        for line in document.lines:
-            for ref in line.refs:
-                if ref not in self.lookup.entries:
-                    yield QualityPoint(
-                        "reference", f"#{ref}", False, line.number, why="no such entry"
-                    )
+def _explain_absence(claim: TextClaim, line: DocumentLine, evidence: ThreadEvidence) -> str:
+    by_user = claim.kind == "quote" and _is_user_quote(claim, line)
+    if not by_user and _is_known(claim, evidence):
+        return ""
+    verdict = evidence.judge(claim, line.refs, by_user=by_user, is_plain=not line.code)
+    if verdict == "false":
+        return "the user did not write this"
+    is_made = "next" in line.kinds and claim.kind != "quote" and _MAKES.search(line.text)
+    return "" if verdict == "true" or is_made else "not in the thread"
 
 
 def _extract_line_claims(line: DocumentLine) -> Iterator[TextClaim]:
@@ -312,15 +271,6 @@ def _is_user_quote(claim: TextClaim, line: DocumentLine) -> bool:
     return "wishes" in line.kinds and head.startswith(claim.text) and head != line.text
 
 
-def _list_thread_texts(thread: Thread) -> Iterator[str]:
-    """Yield what is known of a thread apart from its entries."""
-    yield from (thread.id, thread.path, thread.cwd, thread.name, thread.harness, thread.version)
-    yield from (thread.model, thread.thinking, thread.git_branch, thread.git_head, thread.parent)
-    yield from (thread.started, thread.updated, *thread.tools, *thread.skills, *thread.artifacts)
-    yield from (f"/skill:{name}" for name in thread.skills)
-    yield from (item.label for item in thread.background)
-
-
 # -- pending and done items ------------------------------------------------------------
 
 _PENDING = compile_pattern(
@@ -341,42 +291,31 @@ def _find_finished(
     done += [(q.text.partition(" ")[2], q.ref) for q in facts.revision.commits]
     left = [t.text for t in facts.todos if t.status in ("pending", "in_progress")]
     support = SupportFinder(thread.entries)
-    pending = (line for line in document.lines if _is_pending(line))
+    pending = (
+        line
+        for line in document.lines
+        if not (line.code or line.mark == "x" or _SAYS_DONE.search(line.text))
+        and (
+            line.mark == " " or "next" in line.kinds or (line.label and _PENDING.match(line.label))
+        )
+    )
     for line in islice(pending, MAX_PENDING):
         body = line.text.partition(":")[2] if _PENDING.match(line.label) else line.text
         for text in body.split("; "):
             if near := _find_finished_match(text, done, left):
                 why = f"done: {shorten(near[0], 100)}"
                 yield QualityPoint("finished", shorten(text), False, line.number, near[1:], why)
-            elif (since := _find_source_ref(text, line, support)) and state.is_done_since(
-                text, since, facts
-            ):
+                continue
+            since = max(support.resolve_refs(text, line.refs)[0], default=0)
+            if since and state.is_done_since(text, since, facts):
                 why = "a later commit or todo says that it is done"
                 yield QualityPoint("finished", shorten(text), False, line.number, (since,), why)
-
-
-def _is_pending(line: DocumentLine) -> bool:
-    """Return whether a line says that something is still to be done."""
-    if line.code or line.mark == "x" or _SAYS_DONE.search(line.text):
-        return False
-    if line.mark == " ":
-        return True
-    return "next" in line.kinds or bool(line.label and _PENDING.match(line.label))
-
-
-def _find_source_ref(text: str, line: DocumentLine, support: SupportFinder) -> int:
-    """Return the entry that speaks of an item, or 0 if none is known."""
-    refs, _ = support.resolve_refs(text, line.refs)
-    return max(refs, default=0)
 
 
 def _find_finished_match(
     text: str, done: Sequence[tuple[str, int]], left: Sequence[str]
 ) -> tuple[str, int] | None:
-    """Return the finished todo or commit that an item repeats.
-
-    Return None if an open todo is as close.
-    """
+    """Return the finished todo or commit that an item repeats. Return None if an open todo is as close."""
     about = set(weigh_stems(text))
     best = max(done, key=lambda pair: _measure_overlap(about, pair[0]), default=("", 0))
     share = _measure_overlap(about, best[0])
@@ -392,13 +331,6 @@ def _measure_overlap(about: set[str], text: str) -> float:
 
 
 # -- secrets and leftovers -------------------------------------------------------------
-
-
-def _list_secrets(text: str, spans: Iterable[SecretSpan]) -> Iterator[QualityPoint]:
-    """Yield kind and line of each secret, never the secret."""
-    for span in spans:
-        line = text.count("\n", 0, span.start) + 1
-        yield QualityPoint("secret", span.kind, False, line, why="a successor would be shown it")
 
 
 _LEFTOVERS = (
@@ -421,25 +353,21 @@ _CODE = compile_pattern(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 
 
 def _find_leftovers(document: HandoffDocument) -> Iterator[QualityPoint]:
-    """Yield placeholders and instructions outside of code and quotes.
-
-    The goal is skipped: it is the user's own.
-    """
+    """Yield placeholders and instructions outside of code and quotes. The goal is skipped: it is the user's own."""
     for line in document.lines:
         if line.code or "goal" in line.kinds:
             continue
-        bare = _CODE.sub("", line.text)
-        if kind := _identify_leftover(line.text, bare):
-            yield QualityPoint("leftover", shorten(line.text, 120), False, line.number, why=kind)
-
-
-def _identify_leftover(text: str, bare: str) -> str:
-    statement = text.partition(": ")[2] or text
-    if _ALONE.fullmatch(statement.strip("*_ ")) or statement.strip(" .<>[]()").lower() in _SAMPLES:
-        return "a place to fill in"
-    if text.strip().rstrip(".").lower() in list_examples():
-        return "an example of a prompt"
-    return next((what for what, pattern in _LEFTOVERS if pattern.search(bare)), "")
+        text, bare = line.text, _CODE.sub("", line.text)
+        statement = text.partition(": ")[2] or text
+        is_sample = statement.strip(" .<>[]()").lower() in _SAMPLES
+        if is_sample or _ALONE.fullmatch(statement.strip("*_ ")):
+            kind = "a place to fill in"
+        elif text.strip().rstrip(".").lower() in list_examples():
+            kind = "an example of a prompt"
+        else:
+            kind = next((what for what, pattern in _LEFTOVERS if pattern.search(bare)), "")
+        if kind:
+            yield QualityPoint("leftover", shorten(text, 120), False, line.number, why=kind)
 
 
 _SAMPLES = frozenset(p for p in PLACEHOLDERS if "path/" in p or p in ("placeholder", "undefined"))

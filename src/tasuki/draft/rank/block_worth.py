@@ -16,7 +16,6 @@ from tasuki.draft.rank.excerpts import weigh_cue
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import ThreadTurn, find_concluding_refs
 from tasuki.draft.text.split import find_identifiers, split_sentences
-from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 
 WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
@@ -31,9 +30,7 @@ factor.
 AGREEMENT_CHARACTERS, ANNOUNCEMENT_CHARACTERS = 16, 200
 """Maximum lengths of what only agrees, and of what only announces a step."""
 BARE_CHARACTERS, PASSING_CHARACTERS = 160, 400
-"""Maximum lengths of a remark in the middle of a turn without a name, a number or a reason, and of one
-on how far the work is.
-"""
+"""Maximum lengths of a remark in the middle of a turn without a name, a number or a reason, and of one on how far the work is."""
 _PASSING = compile_pattern(
     r"(?i)\b(?:so far|not yet|no \w+ yet|pending|waiting|awaiting|in progress|is running|are running|in a moment|about to|(?:one|two|three|\d+) (?:of|left|to go|more to)|remaining)\b"
 )
@@ -69,14 +66,26 @@ class BlockWorth:
         self._concluding = find_concluding_refs(turns)
         self._last_concluding = max(self._concluding, default=0)
         self._kinds = {e.ref: e.kind for e in task.thread.entries if e.ref in self._sizes}
-        self._last_edits = _list_last_edits(task.thread.entries)
-        self._last_values = _list_last_values(task.thread.entries)
+        self._last_values: dict[str, tuple[int, str]] = {}
+        """The last value that a message or an edit gives to each name (`APP_ID=67`), with its entry."""
+        self._last_edits: dict[str, int] = {}
+        """The names in edited code, with the last edit of each."""
+        for entry in task.thread.entries:
+            changes = entry.tool.changes if entry.tool else ()
+            said = [entry.text] if entry.kind == "assistant" else [c.new for c in changes]
+            for text in said:
+                for name, value in _VALUE.findall(text[:LONG_CHANGE]):
+                    self._last_values[name] = (entry.ref, value)
+        left = EDITS_LOOKED_AT
+        for entry in reversed(task.thread.entries):
+            for change in entry.tool.changes if entry.tool and entry.tool.status == "ok" else ():
+                text = f"{change.old[:LONG_CHANGE]}\n{change.new[:LONG_CHANGE]}"
+                left -= len(text)
+                for name in set(_NAME_IN_CODE.findall(text)) if left > 0 else ():
+                    self._last_edits.setdefault(name, entry.ref)
 
     def weigh(self, block: MessageBlock) -> float:
-        """Return what a block is worth, around 1.
-
-        `ExcerptPicker.pick_blocks` multiplies it by what is new in the block.
-        """
+        """Return what a block is worth, around 1. `ExcerptPicker.pick_blocks` multiplies it by what is new in the block."""
         kind, ends_turn = self._kinds[block.ref], block.ref in self._concluding
         if kind == "assistant" and (
             only_announces(block.text)
@@ -103,36 +112,12 @@ class BlockWorth:
         return is_edited and bool(_FINDING.search(block.text))
 
     def _is_overtaken(self, block: MessageBlock) -> bool:
-        """Return whether a later message or edit gives another value for a name in a block, which does not tell of it."""
+        """Return whether a later message or edit gives another value for a name in a block."""
         own: dict[str, set[str]] = {}
         for name, value in _VALUE.findall(block.text):
             own.setdefault(name, set()).add(value)
         last = ((self._last_values.get(name, (0, "")), values) for name, values in own.items())
         return any(ref > block.ref and value not in values for (ref, value), values in last)
-
-
-def _list_last_values(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
-    """Return the last value that a message or an edit gives to each name (`APP_ID=67`), with its entry."""
-    values: dict[str, tuple[int, str]] = {}
-    for entry in entries:
-        said = [entry.text] if entry.kind == "assistant" else []
-        for text in said or [c.new for c in (entry.tool.changes if entry.tool else ())]:
-            for name, value in _VALUE.findall(text[:LONG_CHANGE]):
-                values[name] = (entry.ref, value)
-    return values
-
-
-def _list_last_edits(entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the names in edited code, with the last edit of each."""
-    edits: dict[str, int] = {}
-    left = EDITS_LOOKED_AT
-    for entry in reversed(entries):
-        for change in entry.tool.changes if entry.tool and entry.tool.status == "ok" else ():
-            text = f"{change.old[:LONG_CHANGE]}\n{change.new[:LONG_CHANGE]}"
-            left -= len(text)
-            for name in set(_NAME_IN_CODE.findall(text)) if left > 0 else ():
-                edits.setdefault(name, entry.ref)
-    return edits
 
 
 def is_passing(text: str) -> bool:

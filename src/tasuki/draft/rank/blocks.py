@@ -5,8 +5,7 @@ A block is the smallest part of a message that is quoted. A sentence taken out o
 paragraph gives only half of what was meant.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -74,17 +73,8 @@ def split_blocks(text: str, ref: int) -> list[MessageBlock]:
         is_alone = False
         begins = is_first or not heading
         is_first = False
-        blocks.append(
-            MessageBlock(
-                body,
-                ref,
-                len(blocks),
-                kind,
-                heading,
-                lead if kind != "paragraph" else last if _POINTS_BACK.match(body) else -1,
-                begins=begins,
-            )
-        )
+        own_lead = lead if kind != "paragraph" else last if _POINTS_BACK.match(body) else -1
+        blocks.append(MessageBlock(body, ref, len(blocks), kind, heading, own_lead, begins))
         if kind == "paragraph":
             last = len(blocks) - 1
             lead = last if body.endswith((":", "：")) else -1
@@ -94,15 +84,11 @@ def split_blocks(text: str, ref: int) -> list[MessageBlock]:
 def _clean_lines(kind: str, lines: list[str]) -> str:
     """Return the lines of a block without emphasis marks, padding and the rules of tables."""
     if kind == "code":
-        return "\n".join(line.rstrip()[:MAX_LINE] for line in _cut_middle(lines, LONG_CODE)).strip(
-            "\n"
-        )
+        code = (line.rstrip()[:MAX_LINE] for line in _cut_middle(lines, LONG_CODE))
+        return "\n".join(code).strip("\n")
     if kind == "table":
-        rows = [
-            _PADDING.sub(" ", line.strip()[:MAX_LINE])
-            for line in lines
-            if not _TABLE_LINE.match(line)
-        ]
+        told = (line for line in lines if not _TABLE_LINE.match(line))
+        rows = [_PADDING.sub(" ", line.strip()[:MAX_LINE]) for line in told]
         return "\n".join(strip_emphasis(row) for row in _cut_middle(rows, LONG_CODE))
     kept = [strip_emphasis(line.rstrip()[:MAX_LINE]) for line in lines]
     indent = min((len(x) - len(x.lstrip()) for x in kept if x.strip()), default=0)
@@ -132,11 +118,14 @@ def _split_parts(text: str) -> Iterator[tuple[str, list[str]]]:
         elif not line.strip() or _RULE.match(line) or _TAG.match(line):
             index += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            bare = strip_emphasis(_strip_closing_marks(heading[1])[:MAX_LINE])
+            text = heading[1].rstrip()
+            closed = text.rstrip("#")  # `## Plan ##`, but not `## In C#`
+            text = closed.rstrip() if closed != text and closed[-1:].isspace() else text
+            bare = strip_emphasis(text[:MAX_LINE])
             yield "lead-in" if any(heading.groups()[1:]) else "heading", [bare]
             index += 1
         elif _TABLE_ROW.match(line):
-            end = _find_run_end(lines, index, lambda x: bool(_TABLE_ROW.match(x)))
+            end = _find_run_end(lines, index, _TABLE_ROW.match)
             yield "table", lines[index:end]
             index = end
         elif _BULLET.match(line):
@@ -149,55 +138,40 @@ def _split_parts(text: str) -> Iterator[tuple[str, list[str]]]:
             index = end
 
 
-def _strip_closing_marks(heading: str) -> str:
-    """Return a heading without its closing marks: `## Plan ##`, but not `## In C#`."""
-    text = heading.rstrip()
-    bare = text.rstrip("#")
-    return bare.rstrip() if bare != text and bare[-1:].isspace() else text
-
-
-def _find_run_end(lines: list[str], start: int, predicate: "re.Pattern[str] | object") -> int:
-    """Return the index after the last line, from `start` on, for which `predicate` is true."""
+def _find_run_end(lines: list[str], start: int, goes_on: Callable[[str], object]) -> int:
     end = start + 1
-    while end < len(lines) and predicate(lines[end]):  # type: ignore[operator]
+    while end < len(lines) and goes_on(lines[end]):
         end += 1
     return end
 
 
 def _is_continuation(line: str) -> bool:
     """Return whether a line continues the paragraph above it."""
-    return bool(line.strip()) and not (
-        _FENCE.match(line)
-        or _HEADING.match(line)
-        or _WHOLLY_BOLD.match(line)
-        or _BULLET.match(line)
-        or _TABLE_ROW.match(line)
-        or _RULE.match(line)
-        or _TAG.match(line)
-    )
-
-
-def _measure_indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    begins = (_FENCE, _HEADING, _WHOLLY_BOLD, _BULLET, _TABLE_ROW, _RULE, _TAG)
+    return bool(line.strip()) and not any(pattern.match(line) for pattern in begins)
 
 
 def _find_item_end(lines: list[str], start: int) -> int:
     """Return the end of a list item, including everything indented below it."""
-    base = _measure_indent(lines[start])
+
+    def measure_indent(line: str) -> int:
+        return len(line) - len(line.lstrip())
+
+    base = measure_indent(lines[start])
     end, fenced = start + 1, False
     while end < len(lines):
         line = lines[end]
-        if _FENCE.match(line) and (fenced or _measure_indent(line) > base):
+        if _FENCE.match(line) and (fenced or measure_indent(line) > base):
             fenced = not fenced
         elif fenced:
             pass
         elif not line.strip():
             after = next((n for n in range(end, len(lines)) if lines[n].strip()), len(lines))
-            if after == len(lines) or _measure_indent(lines[after]) <= base:
+            if after == len(lines) or measure_indent(lines[after]) <= base:
                 break
             end = after
             continue
-        elif _measure_indent(line) <= base and (_BULLET.match(line) or not _is_continuation(line)):
+        elif measure_indent(line) <= base and (_BULLET.match(line) or not _is_continuation(line)):
             break
         end += 1
     return end

@@ -9,7 +9,7 @@ once, in the words of the later one.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -17,8 +17,7 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import strip_frame
 from tasuki.draft.text.lexicon import STOP_WORDS
-from tasuki.draft.text.split import PATH, find_tokens, split_sentences, trim_name
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import PATH, find_tokens, measure_text, split_sentences, trim_name
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.harness.tool_table.calls import LAUNCHED
 from tasuki.model import Entry
@@ -36,9 +35,7 @@ LENGTH_POWER = 1.0
 LINE_COST = 3
 """Characters that a quoted line takes in addition to its own."""
 MESSAGE_COST = 16
-"""Characters that a message takes in addition to its lines: its reference, a mark for
-omissions.
-"""
+"""Characters that a message takes in addition to its lines: its reference, a mark for omissions."""
 HEADING_COST = 7
 """Characters that a heading takes in addition to its own."""
 MAX_LEAD = 240
@@ -92,15 +89,15 @@ def weigh_telling_words(text: str) -> dict[str, float]:
     return weights
 
 
+def _find_name(token: str) -> str:
+    name = trim_name(token)
+    return name.lower() if 2 < len(name) <= 80 else ""
+
+
 @lru_cache(maxsize=8_192)
 def _describe_token(token: str) -> tuple[str, tuple[str, ...]]:
     """Return the name that a token is, if it is one, and the words in it without endings."""
     return _find_name(token), tuple(map(_find_stem, _WORD.findall(token.lower())))
-
-
-def _find_name(token: str) -> str:
-    name = trim_name(token)
-    return name.lower() if 2 < len(name) <= 80 else ""
 
 
 @lru_cache(maxsize=8_192)
@@ -149,19 +146,12 @@ class ExcerptPicker:
         """Return what a block says that was not quoted yet."""
         rarity, counts = self._rarity, self._quoted_counts
         return sum(
-            [
-                weight * rarity[word] * REPEAT_FACTOR ** counts[word]
-                if word in counts
-                else weight * rarity[word]
-                for word, weight in self._words[index].items()
-            ]
+            weight * rarity[word] * (REPEAT_FACTOR ** counts[word] if word in counts else 1.0)
+            for word, weight in self._words[index].items()
         )
 
     def pick_blocks(
-        self,
-        indexes: Iterable[int],
-        room: int,
-        worth: Callable[[MessageBlock], float],
+        self, indexes: Iterable[int], room: int, worth: Callable[[MessageBlock], float]
     ) -> tuple[list[int], int]:
         """Return blocks that fit into `room` characters, and the room left.
 
@@ -183,7 +173,11 @@ class ExcerptPicker:
                 heapq.heappush(queue, (-density, index))
                 continue
             for group in self._list_groups(index, by_place):
-                cost = self._measure_cost(group, printed)
+                block = self.blocks[group[-1]]
+                cost = sum(measure_block(self.blocks[i].text) for i in group)
+                cost += MESSAGE_COST * ((block.ref, "") not in printed)
+                if block.heading and (block.ref, block.heading) not in printed:
+                    cost += len(block.heading) + HEADING_COST
                 if cost <= room:
                     room -= cost
                     self._take_blocks(group, printed)
@@ -224,16 +218,6 @@ class ExcerptPicker:
             yield [lead, index]
         if not (is_open and block.kind == "paragraph"):
             yield [index]
-
-    def _measure_cost(self, group: Sequence[int], printed: Set[tuple[int, str]]) -> int:
-        """The characters that some blocks of a message take, with what is printed around them."""
-        block = self.blocks[group[-1]]
-        cost = sum(measure_block(self.blocks[i].text) for i in group)
-        if (block.ref, "") not in printed:
-            cost += MESSAGE_COST
-        if block.heading and (block.ref, block.heading) not in printed:
-            cost += len(block.heading) + HEADING_COST
-        return cost
 
     def _take_blocks(self, group: Sequence[int], printed: set[tuple[int, str]]) -> None:
         for index in group:

@@ -16,7 +16,7 @@ from tasuki.draft.rank.guides import list_documents
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_foreign, is_narration, orders_agents
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import measure_text
 from tasuki.model import Item, Thread
 from tasuki.patterns import compile_pattern
 
@@ -125,11 +125,9 @@ def _list_records(output: str) -> Iterator[str]:
     with suppress(ValueError, RecursionError):
         found = json.loads(output)
         for record in found if isinstance(found, list) else [found]:
+            fields = record.items() if isinstance(record, dict) else ()
+            shown = [f"{k}: {v if isinstance(v, str) else json.dumps(v)}" for k, v in fields]
             if isinstance(record, dict):
-                shown = (
-                    f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-                    for key, value in record.items()
-                )
                 yield "\n".join(shown)
 
 
@@ -143,9 +141,8 @@ def _find_named(goal: str, texts: Sequence[Passage]) -> Iterator[Passage]:
         number = next(filter(None, numbers))
         bare = r"(?:(?:option|step|phase|task|issue|item|variant)[ \t]*)?"
         forms = (rf"{word}s?[ \t]*", bare) if word else (bare,)
-        labelled = (
-            one for form in forms for one in _find_beginning(texts, compile_label(form, number))
-        )
+        patterns = (compile_label(form, number) for form in forms)
+        labelled = (one for pattern in patterns for one in _find_beginning(texts, pattern))
         yield from islice(labelled, 1)
     for noun in dict.fromkeys(m.lower() for m in _COUNTED.findall(goal[:600])):
         leads = re.compile(

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tasuki.draft.rank.blocks import MessageBlock, split_blocks
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.text.language_cues import is_foreign
 from tasuki.draft.text.polarity import denies
 from tasuki.draft.text.split import fold_whitespace, split_sentences
-from tasuki.model import FIRST_DOCUMENT, Thread, ToolCall
+from tasuki.model import FIRST_DOCUMENT, Thread
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
 
@@ -97,27 +97,19 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
             if shown.strip()[:PART_KEY] not in known[1:]:
                 found[path] = (entry.ref, shown)
         named = [p for p in found if call.kind == "shell" and names_file(call.command, p)]
-        if named and (changed := find_change(call.command)):
-            for path in named:
-                if names_file(changed, path):
-                    del found[path]  # Nobody saw what it holds now.
-        _apply_changes(found, entry.ref, call, thread.cwd)
+        changed = find_change(call.command) if named else ""
+        for path in (p for p in named if changed and names_file(changed, p)):
+            del found[path]  # Nobody saw what it holds now.
+        for change in call.changes:
+            path = make_relative(change.path, thread.cwd)
+            if path in found and change.old:
+                ref, text = found[path]
+                found[path] = (ref, text.replace(change.old, change.new))
+            elif change.kind == "create" and _DOCUMENT.search(path):
+                found[path] = (entry.ref, change.new)
+            elif change.kind == "delete":
+                found.pop(path, None)
     return {path: (ref, text) for path, (ref, text) in found.items() if not is_foreign(text)}
-
-
-def _apply_changes(
-    found: dict[str, tuple[int, str]], entry_ref: int, call: ToolCall, cwd: str
-) -> None:
-    """Apply what a call changed to the documents."""
-    for change in call.changes:
-        path = make_relative(change.path, cwd)
-        if path in found and change.old:
-            ref, text = found[path]
-            found[path] = (ref, text.replace(change.old, change.new))
-        elif change.kind == "create" and _DOCUMENT.search(path):
-            found[path] = (entry_ref, change.new)
-        elif change.kind == "delete":
-            found.pop(path, None)
 
 
 def names_file(command: str, path: str) -> bool:
@@ -149,9 +141,8 @@ def list_binding_lines(thread: Thread, max_line: int = MAX_LINE) -> list[Binding
                 weight = weigh_line(line, block)
                 if weight and MIN_LINE <= len(line) <= max_line:
                     key = re.sub(r"\W+", "", line.lower())[:80]
-                    found.setdefault(
-                        key, BindingLine(path, ref, block.heading, line, weight, len(found))
-                    )
+                    one = BindingLine(path, ref, block.heading, line, weight, len(found))
+                    found.setdefault(key, one)
     return list(found.values())
 
 

@@ -1,6 +1,6 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 
 from msgspec.structs import replace
@@ -12,16 +12,20 @@ from tasuki.draft.facts.commands import (
     shorten_check,
     shorten_command,
 )
-from tasuki.draft.facts.files import is_noise
+from tasuki.draft.facts.files import find_symbols, is_noise
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.facts.symbols import find_symbols
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import says_nothing
-from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences, strip_emphasis
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import (
+    fold_whitespace,
+    measure_text,
+    shorten,
+    split_sentences,
+    strip_emphasis,
+)
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
@@ -47,9 +51,7 @@ MIN_LENGTH, LENGTH_POWER = 40, 0.5
 ANSWERED_PENALTY = 0.8
 """What a question that the agent answered is worth less."""
 MIN_WORTH = 0.1
-"""Minimum worth of a quoted sentence of an older message; below are small talk and
-finished errands.
-"""
+"""Minimum worth of a quoted sentence of an older message; below are small talk and finished errands."""
 
 
 MAX_LEFT_OUT = 60
@@ -72,20 +74,28 @@ def quote_rulings(
     """
     by_ref = {turn.prompt.ref: turn for turn in turns if turn.prompt}
     newest = by_ref.get(max(by_ref, default=0))
-    if (
-        newest
-        and newest.prompt
-        and goal
-        and fold_whitespace(newest.prompt.text) == fold_whitespace(goal)
-    ):
-        del by_ref[newest.prompt.ref]
+    asked = newest.prompt if newest and goal else None
+    if asked and fold_whitespace(asked.text) == fold_whitespace(goal):
+        del by_ref[asked.ref]
     late = set(list(by_ref)[-LAST_WHOLE:])
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]
     last = max(by_ref, default=0)
     forms = {t.prompt.ref for t in turns if t.prompt and t.prompt.origin == "answer"}
-    inside = _find_inside(own)
-    standing = {s for s in own for rule in rules if rule.ref == s.ref and _holds(s, rule)}
+    inside: set[Statement] = set()  # At none of the ends of a long message.
+    for _, group in groupby(own, key=lambda s: s.ref):
+        message = list(group)
+        size, begins = sum(len(s.text) for s in message), _measure_positions(message)
+        if size > LONG_MESSAGE:
+            inside |= {s for s in message if ENDS < begins[s] < size - ENDS}
+    standing = {  # They hold a rule that binds, or are a part of one.
+        s
+        for s in own
+        for rule in rules
+        if rule.ref == s.ref
+        and (s.text[:40] in rule.text or rule.text[:40] in s.text)
+        and rule.is_binding
+    }
     worth = {
         s: relevance.score_statement(s)
         + LATE_BONUS * (s.ref in late)
@@ -100,16 +110,11 @@ def quote_rulings(
     own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}
     left: list[Statement] = []
-    for statement in sorted(
-        own, key=lambda s: (-worth[s] / max(len(s.text), MIN_LENGTH) ** LENGTH_POWER, -s.ref)
-    ):
-        cost = (
-            measure_text(statement.quote.text)
-            + len(statement.number)
-            + len(statement.answers)
-            + len(statement.refuses)
-            + (18 if statement.ref not in chosen else 5)
-        )
+    density = {s: worth[s] / max(len(s.text), MIN_LENGTH) ** LENGTH_POWER for s in own}
+    for statement in sorted(own, key=lambda s: (-density[s], -s.ref)):
+        cost = measure_text(statement.quote.text) + len(statement.number)
+        cost += len(statement.answers) + len(statement.refuses)
+        cost += 18 if statement.ref not in chosen else 5
         if cost > room or worth[statement] < MIN_WORTH:
             left.append(statement)
             continue
@@ -118,7 +123,14 @@ def quote_rulings(
     order = _measure_positions(own)
     for group_statements in chosen.values():
         group_statements.sort(key=order.__getitem__)
-    pasted = _find_pasted(turns, chosen)
+    pasted = {s for own in chosen.values() for s in own if s.is_pasted}
+    outputs: list[str] = []
+    for turn in turns:  # What only repeats what a program printed is pasted, too.
+        if turn.prompt and turn.prompt.ref in chosen:
+            lines = _list_pasted_lines(turn.prompt.text, outputs)
+            pasted.update(s for s in chosen[turn.prompt.ref] if lines and _is_pasted(s, lines))
+        calls = (e.tool for e in turn.entries if e.tool and e.tool.kind == "shell")
+        outputs += (call.output for call in calls if call.status in ("ok", "error", "unknown"))
     items = [
         replace(_build_item(by_ref[ref], group), label=PASTED if group[0] in pasted else "")
         for ref in sorted(chosen)
@@ -128,29 +140,7 @@ def quote_rulings(
     return items, [_build_item(by_ref[s.ref], [s]) for s in islice(telling, MAX_LEFT_OUT)]
 
 
-def _holds(statement: Statement, rule: UserRule) -> bool:
-    """Return whether a sentence holds a rule that binds, or is a part of one."""
-    is_same = statement.text[:40] in rule.text or rule.text[:40] in statement.text
-    return is_same and rule.is_binding
-
-
 PASTED = "Pasted by the user"
-
-
-def _find_pasted(
-    turns: Sequence[ThreadTurn], chosen: Mapping[int, Sequence[Statement]]
-) -> set[Statement]:
-    """Return the chosen sentences that somebody else wrote, or that only repeat what a program printed."""
-    found = {s for group in chosen.values() for s in group if s.is_pasted}
-    outputs: list[str] = []
-    for turn in turns:
-        statements = chosen.get(turn.prompt.ref, ()) if turn.prompt else ()
-        if turn.prompt and statements:
-            lines = _list_pasted_lines(turn.prompt.text, outputs)
-            found.update(s for s in statements if lines and _is_pasted(s, lines))
-        calls = (e.tool for e in turn.entries if e.tool and e.tool.kind == "shell")
-        outputs += (call.output for call in calls if call.status in ("ok", "error", "unknown"))
-    return found
 
 
 def _group_statements(
@@ -176,18 +166,6 @@ def _measure_positions(statements: Sequence[Statement]) -> dict[Statement, int]:
     """Return how many characters of all statements are before each."""
     ends = accumulate((len(s.text) for s in statements), initial=0)
     return dict(zip(statements, ends, strict=False))
-
-
-def _find_inside(statements: Sequence[Statement]) -> set[Statement]:
-    """Return the sentences of long messages that are at none of their ends."""
-    inside: set[Statement] = set()
-    for _, group in groupby(statements, key=lambda s: s.ref):
-        message = list(group)
-        size = sum(len(s.text) for s in message)
-        if size > LONG_MESSAGE:
-            begins = _measure_positions(message)
-            inside |= {s for s in message if ENDS < begins[s] < size - ENDS}
-    return inside
 
 
 def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
@@ -237,16 +215,11 @@ SAME_LABELS, MIN_PRINTED = 3, 24
 def _list_pasted_lines(message: str, outputs: Sequence[str]) -> set[str]:
     """Return the lines of a message that a program of the thread printed before, or that only report an error."""
     lines = [fold_whitespace(line) for line in message.split("\n") if line.strip()]
-    printed = {
-        line
-        for line in lines
-        if len(line) >= MIN_PRINTED and any(line in output for output in outputs)
-    }
+    long = {line for line in lines if len(line) >= MIN_PRINTED}
+    printed = {line for line in long if any(line in output for output in outputs)}
     pasted = {line for line in lines if _ERROR_LINE.match(line)}
-    if (
-        len(printed) > 1 or pasted
-    ):  # A program may print what a user typed: a single line proves nothing.
-        pasted |= printed
+    # A program may print what a user typed: a single line proves nothing.
+    pasted |= printed if len(printed) > 1 or pasted else set()
     labelled = ((m[1] if (m := _LINE_LABEL.match(line)) else "", line) for line in lines)
     for label, group in groupby(labelled, lambda pair: pair[0]):
         same = [line for _, line in group]
@@ -307,11 +280,18 @@ def list_last_steps(
     """
     newest = [e for e in thread.entries[-STEP_WINDOW:] if e.ref not in excluded]
     by_ref = {run.ref: run for run in runs[-STEP_WINDOW:]}
-    worked = {ref: run for ref, run in by_ref.items() if not run.navigation}
-    steps = _list_distinct((_build_step(e, worked, names, thread.cwd) for e in newest[::-1]), limit)
+
+    def list_steps(*, looks: bool) -> Iterator[Item | None]:
+        for entry in newest[::-1]:
+            call, run = entry.tool, by_ref.get(entry.ref)
+            if call and call.changes:
+                yield _build_edit(entry, call, names, thread.cwd)
+            elif call and run and (looks or not run.navigation):
+                yield _build_command(run, call)
+
+    steps = _list_distinct(list_steps(looks=False), limit)
     if len(steps) < FEW_STEPS:
-        several = (_build_step(e, by_ref, names, thread.cwd) for e in newest[::-1])
-        steps = _list_distinct(several, min(FEW_STEPS, limit))
+        steps = _list_distinct(list_steps(looks=True), min(FEW_STEPS, limit))
     return steps[::-1]
 
 
@@ -326,30 +306,15 @@ def _list_distinct(steps: Iterable[Item | None], limit: int) -> list[Item]:
     return list(distinct.values())
 
 
-def _build_step(
-    entry: Entry, runs: Mapping[int, CommandRun], names: Mapping[str, str], cwd: str
-) -> Item | None:
-    call, run = entry.tool, runs.get(entry.ref)
-    if call is None:
-        return None
-    if call.changes:
-        return _build_edit(entry, call, names, cwd)
-    return _build_command(run, call) if run is not None else None
-
-
 def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str) -> Item | None:
-    """Return an edit with the names that it touched."""
     changes = [c for c in call.changes if not is_noise(c.path)]
     if not changes or not call.was_done:
         return None
     whole = dict.fromkeys(make_relative(c.path, cwd) for c in changes)
     paths = [f"`{names.get(path, path)}`" for path in whole]
     kinds = {c.kind for c in changes}
-    verb = (
-        {"create": "wrote", "delete": "deleted", "rename": "renamed"}.get(kinds.pop(), "edited")
-        if len(kinds) == 1
-        else "edited"
-    )
+    verbs = {"create": "wrote", "delete": "deleted", "rename": "renamed"}
+    verb = verbs.get(kinds.pop(), "edited") if len(kinds) == 1 else "edited"
     failed = ", which failed" if call.status == "error" else ""
     inside = [f"`{name}`" for name in find_symbols(changes)[:MAX_NAMES]]
     name_list = f": {', '.join(inside)}" if inside else ""
@@ -358,7 +323,6 @@ def _build_edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str
 
 
 def _build_command(run: CommandRun, call: ToolCall) -> Item | None:
-    """Return a command with one line of its result."""
     result = _format_result(run, call)
     shown = shorten_command(run.command, MAX_COMMAND)
     if run.judged and len(run.command) > MAX_COMMAND:
@@ -383,10 +347,7 @@ def _format_result(run: CommandRun, call: ToolCall) -> str:
     lines = [line for line in run.output.split("\n") if line.strip()]
     ended = list_simple_commands(run.command)[-1:]
     is_list = run.navigation or bool(ended and _LISTS.match(ended[0].text))
-    if (is_list and len(lines) > 1) or (
-        len(lines) > MAX_OUTPUT_LINES
-        and "git " not in run.command
-        and not _INFORMATIVE.search(lines[-1])
-    ):
+    is_long = len(lines) > MAX_OUTPUT_LINES and "git " not in run.command
+    if (is_list and len(lines) > 1) or (is_long and not _INFORMATIVE.search(lines[-1])):
         return ""  # Any one of many lines says little.
     return shorten(fold_whitespace(lines[-1]), MAX_RESULT) if lines else "no output"

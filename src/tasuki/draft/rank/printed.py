@@ -1,14 +1,15 @@
-"""What the last calls of a thread read and printed: it fills the room that is left in a brief."""
+"""What the last calls of a thread read and printed, which fills the room left in a brief, and the names in them."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.rank.guides import clean_document, names_file
 from tasuki.draft.rank.relevance import Relevance
-from tasuki.draft.runs.changes import find_change
+from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.text.entries import strip_colours
 from tasuki.draft.text.language_cues import is_foreign
-from tasuki.draft.text.tokens import measure_text
+from tasuki.draft.text.split import find_identifiers, measure_text
 from tasuki.model import Entry, Item, Thread, ToolCall
 from tasuki.paths import make_relative
 from tasuki.patterns import compile_pattern
@@ -67,7 +68,10 @@ def list_printed(
         cost = measure_text(text) + 2 * text.count("\n") + len(label) + 16
         lines = set(text.split("\n"))
         is_new = len(lines) > 1 and len(lines & told) <= len(lines) / 2
-        if cost <= room and is_new and _is_worth_quoting(whole):
+        own = [line for line in whole.split("\n") if not _CUT_OFF.match(line)]
+        tells = sum(map(len, own)) >= MIN_OUTPUT and max(map(len, own)) <= MAX_LINE
+        is_cut_diff = whole.count("diff --git") > 1 and len(whole) > MAX_OUTPUT
+        if cost <= room and is_new and tells and not (is_cut_diff or is_foreign(whole)):
             room -= cost
             told |= lines
             chosen.append(Item(text=text, refs=(entry.ref,), label=label))
@@ -86,23 +90,11 @@ def _drop_outdated(
     for key, (_, _, label, text) in list(found.items()):
         is_of_file = not label.startswith(PRINTED)
         is_git = bool(changed and _CHANGES_TREE.match(changed))
-        is_changed = is_git if is_of_file or "`git " in label else False
+        is_changed = is_git and (is_of_file or "`git " in label)
         is_changed |= bool(changed) and names_file(changed or "", key if is_of_file else label)
-        is_changed |= not is_of_file and any(
-            names_file(f"{label}\n{text}", change.path)
-            for change in (call.changes if call.was_done else ())
-        )
-        if is_changed:
+        changes = call.changes if call.was_done and not is_of_file else ()
+        if is_changed or any(names_file(f"{label}\n{text}", one.path) for one in changes):
             del found[key]
-
-
-def _is_worth_quoting(text: str) -> bool:
-    """Return whether an output tells enough, is no data on one line, and gives no orders to agents."""
-    lines = [line for line in text.split("\n") if not _CUT_OFF.match(line)]
-    if sum(map(len, lines)) < MIN_OUTPUT or max(map(len, lines)) > MAX_LINE:
-        return False
-    is_cut_diff = text.count("diff --git") > 1 and len(text) > MAX_OUTPUT
-    return not (is_cut_diff or is_foreign(text))
 
 
 def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str, str]:
@@ -111,11 +103,8 @@ def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tupl
     if call.changes:
         change = call.changes[-1]
         path = make_relative(change.path, cwd)
-        return (
-            path,
-            f"{WRITTEN} `{names.get(path, path)}`",
-            change.new if call.status == "ok" else "",
-        )
+        text = change.new if call.status == "ok" else ""
+        return path, f"{WRITTEN} `{names.get(path, path)}`", text
     if call.kind == "read" and call.paths:
         path = make_relative(call.paths[0], cwd)
         text = "" if _SKILL.search(call.paths[0]) else text
@@ -148,6 +137,49 @@ def _list_lines(text: str) -> Iterator[str]:
     for line in text.split("\n"):
         if line.strip():  # Cut at a blank, so that no secret and no number is halved.
             whole = line.rstrip()
-            yield (
-                whole if len(whole) <= SHOWN_LINE else f"{whole[:SHOWN_LINE].rpartition(' ')[0]} …"
-            )
+            cut = whole[:SHOWN_LINE].rpartition(" ")[0]
+            yield whole if len(whole) <= SHOWN_LINE else f"{cut} …"
+
+
+FADING = 15.0
+"""Calls after which a use counts a third."""
+MAX_INPUT = 8_000
+"""Characters of a call's input in which names are looked for."""
+_SEARCHES = compile_pattern(r"(?:^|[|;&(\s])(?:rg|e?grep|ag|ack|fd|find|select-string|findstr)\s")
+_COMMON = compile_pattern(r"(?:assert|require|console|expect|self|this|fmt|log|os|t|err)\b")
+"""How names begin that stand in any file."""
+_TELLING = compile_pattern(
+    r"(?=.{4,60}$)(?!__\w+__$)[A-Za-z_$][\w$.:]*(?:[a-z][A-Z]|_|[A-Z][a-z]+[A-Z])[\w$.:]*$"
+)
+
+
+def rank_names(thread: Thread) -> Iterator[tuple[str, str]]:
+    """Yield names and the file of each, empty where a call names none; the likeliest to be used next first.
+
+    What counts is how often and how lately the agent wrote a name in a change, or in a command whose output holds it.
+    """
+    worth: dict[str, float] = {}
+    files: dict[str, str] = {}
+    calls = [
+        entry.tool for entry in thread.entries if entry.tool and entry.tool.status != "refused"
+    ]
+    for age, call in enumerate(reversed(calls[-NEWEST_CALLS:])):
+        changed = "\n".join(change.new for change in call.changes)
+        path, text = _find_place(call), f"{call.command}\n{call.detail}\n{changed}"
+        text = text if len(text) <= MAX_INPUT else text[:MAX_INPUT].rpartition("\n")[0]
+        for name in set(find_identifiers(text)):
+            is_telling = _TELLING.match(name) and not _COMMON.match(name)
+            if is_telling and (call.changes or name in call.output):
+                worth[name] = worth.get(name, 0.0) + math.exp(-age / FADING)
+                if path:
+                    files.setdefault(name, make_relative(path, thread.cwd))
+    for name in sorted(worth, key=lambda name: (-worth[name], name)):
+        yield name, files.get(name, "")
+
+
+def _find_place(call: ToolCall) -> str:
+    """Return the one file that a call is about, empty where there are several, or where it searches."""
+    if call.kind == "search" or _SEARCHES.search(call.command):
+        return ""
+    paths = [change.path for change in call.changes] or call.paths
+    return paths[0] if len(set(paths)) == 1 else ""

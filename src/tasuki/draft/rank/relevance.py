@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 
 from tasuki.draft.facts.commands import is_help_or_version
@@ -14,7 +14,7 @@ from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import extract_terms
-from tasuki.model import FIRST_DOCUMENT, CommandFact, Facts, FileFact, Goal, Lesson, Thread
+from tasuki.model import FIRST_DOCUMENT, CommandFact, Facts, FileFact, Lesson, Thread
 from tasuki.paths import is_outside
 from tasuki.patterns import compile_pattern
 
@@ -55,6 +55,7 @@ class FileRanks:
         held = {s: sum(f"_{s}" in p for p in paths) for s in stems - STOP_WORDS}
         self._rarity = {s: math.log(1 + len(paths) / n) for s, n in sorted(held.items()) if n}
         self._matches: dict[str, float] = {}
+        self._ranked: list[tuple[float, FileFact]] = []
         self._full_match = (
             sum(sorted(self._rarity.values(), reverse=True)[:FULL_MATCH_WORDS]) or 1.0
         )
@@ -84,31 +85,24 @@ class FileRanks:
     def match_goal(self, path: str) -> float:
         """How much of the goal's words a path holds, 0 to 1; most count those in the file's name."""
         if path not in self._matches:
-            self._matches[path] = self._compute_match(path)
+            folder, _, name = path.rpartition("/")
+            folder, name = _split_words(folder), _split_words(name)
+            found = sum(
+                rarity * (1.0 if f"_{stem}" in name else 0.6 if f"_{stem}" in folder else 0.0)
+                for stem, rarity in self._rarity.items()
+            )
+            self._matches[path] = min(1.0, found / self._full_match)
         return self._matches[path]
-
-    def _compute_match(self, path: str) -> float:
-        if not self._rarity:
-            return 0.0
-        folder, _, name = path.rpartition("/")
-        folder, name = _split_words(folder), _split_words(name)
-        found = sum(
-            rarity * (1.0 if f"_{stem}" in name else 0.6 if f"_{stem}" in folder else 0.0)
-            for stem, rarity in self._rarity.items()
-        )
-        return min(1.0, found / self._full_match)
 
     def _weigh_recency(self, refs: Sequence[int], half_life: int) -> float:
         return math.fsum(math.exp2((ref - self.last) / half_life) for ref in refs)
 
     def rank_files(self) -> list[tuple[float, FileFact]]:
         """Return the user's files with their worth, the best first, without scratch space."""
+        if not self._ranked:
+            scored = ((self.compute_worth(f), f) for f in self.candidates if not is_noise(f.path))
+            self._ranked = sorted(scored, key=lambda pair: (-pair[0], pair[1].path))
         return list(self._ranked)
-
-    @cached_property
-    def _ranked(self) -> list[tuple[float, FileFact]]:
-        scored = ((self.compute_worth(f), f) for f in self.candidates if not is_noise(f.path))
-        return sorted(scored, key=lambda pair: (-pair[0], pair[1].path))
 
     def is_only_mentioned(self, file: FileFact) -> bool:
         """Return whether only words name a file, and the goal does not."""
@@ -174,23 +168,12 @@ class Relevance:
         self._max_rarity = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
         self.files = FileRanks(thread, derived.facts, goal, self.measure_overlap)
-        self.topic = self._find_topic(derived)
-        """Refs of the entries that work on what the goal names, in order."""
-
-    def _find_topic(self, derived: DerivedFacts) -> list[int]:
-        """Return entries that touch a file named by the goal, or in which the user mentioned it."""
-        refs = {
-            ref
-            for file in derived.facts.files
-            if self.files.match_goal(file.path) >= TOPIC_OVERLAP
-            for ref in (*file.reads, *file.edits)
-        }
-        refs |= {
-            s.ref
-            for s in derived.statements
-            if s.by_user and self.measure_overlap(s.text) >= TOPIC_OVERLAP
-        }
-        return sorted(refs)
+        near = [f for f in derived.facts.files if self.files.match_goal(f.path) >= TOPIC_OVERLAP]
+        said = (s for s in derived.statements if s.by_user)
+        topic = {ref for file in near for ref in (*file.reads, *file.edits)}
+        topic |= {s.ref for s in said if self.measure_overlap(s.text) >= TOPIC_OVERLAP}
+        self.topic = sorted(topic)
+        """Refs of the entries that touch a file named by the goal, or in which the user mentioned it, in order."""
 
     def measure_overlap(self, text: str) -> float:
         """Return how much of the goal a text is about, 0 to 1; three telling terms make 1."""
@@ -198,17 +181,12 @@ class Relevance:
         return min(1.0, sum(w for t, w in self.weights.items() if t in low) / self._norm)
 
     def measure_rarity(self, text: str) -> float:
-        """Return how rare the plain words of a text are in the thread, 0 to 1.
-
-        What is said only once counts most.
-        """
+        """Return how rare the plain words of a text are in the thread, 0 to 1. What is said only once counts most."""
         words = _find_plain_words(text.lower())
         if not words:
             return 0.0
-        rare = sorted(
-            (self._max_rarity - math.log1p(self._word_counts[w]) for w in words), reverse=True
-        )
-        best = rare[:6]
+        rare = (self._max_rarity - math.log1p(self._word_counts[w]) for w in words)
+        best = sorted(rare, reverse=True)[:6]
         return max(0.0, sum(best) / (len(best) * self._max_rarity))
 
     def measure_recency(self, ref: int) -> float:
@@ -228,21 +206,19 @@ class Relevance:
     def score_statement(self, statement: Statement) -> float:
         """Return the worth of a sentence: its content, its share of the goal, how late it came."""
         if statement not in self._statements:
-            self._statements[statement] = self._compute_worth(statement)
-        return self._statements[statement]
-
-    def _compute_worth(self, statement: Statement) -> float:
-        overlap, recency = self.measure_overlap(statement.text), self.measure_recency(statement.ref)
-        rarity = self.measure_rarity(statement.text)
-        near = self.measure_topic_nearness(statement.ref)
-        if statement.by_user:
-            return statement.weight * (
-                0.5 + 0.7 * overlap + 0.3 * recency + 0.6 * rarity + 0.1 * near
+            overlap, rarity = (
+                self.measure_overlap(statement.text),
+                self.measure_rarity(statement.text),
             )
-        pointed_at = 0.7 * (statement.ref == self.last_words)
-        return statement.weight * (
-            1.3 * overlap + 0.5 * recency + 0.8 * rarity + 0.15 * near + pointed_at
-        )
+            recency = self.measure_recency(statement.ref)
+            near = self.measure_topic_nearness(statement.ref)
+            if statement.by_user:
+                share = 0.5 + 0.7 * overlap + 0.3 * recency + 0.6 * rarity + 0.1 * near
+            else:
+                pointed_at = 0.7 * (statement.ref == self.last_words)
+                share = 1.3 * overlap + 0.5 * recency + 0.8 * rarity + 0.15 * near + pointed_at
+            self._statements[statement] = statement.weight * share
+        return self._statements[statement]
 
     def score_command(self, command: CommandFact) -> float:
         """The worth of a command: how recently and often it ran, checks, what the goal names."""
@@ -254,9 +230,8 @@ class Relevance:
 
     def score_lesson(self, lesson: Lesson) -> float:
         """The worth of a failure: open ones first, then those with an explaining sentence."""
-        score = 1.2 * self.measure_recency(lesson.passed or lesson.failed) + 0.5 * bool(
-            lesson.words
-        )
+        score = 1.2 * self.measure_recency(lesson.passed or lesson.failed)
+        score += 0.5 * bool(lesson.words)
         score += 1.2 * (not lesson.passed)
         return score + self.measure_overlap(f"{lesson.command} {lesson.error} {lesson.words}")
 
@@ -274,11 +249,6 @@ def _count_lines(lines: str, term: str) -> int:
         end = lines.find("\n", index)
         index = lines.find(term, end) if end >= 0 else -1
     return count
-
-
-def build_relevance(thread: Thread, derived: DerivedFacts, goal: Goal) -> Relevance:
-    """Return the relevance scores for a goal in a thread."""
-    return Relevance(thread, derived, goal.text)
 
 
 def select_best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:

@@ -54,15 +54,16 @@ def find_given_secrets(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _choose_secret(question: str, answer: str) -> Iterator[str]:
     """Yield the word of an answer that is the secret asked for: all of it, its last line, or a hard one."""
-    kind = _find_asked_kind(question[-_TAIL:].rstrip()) if len(answer) <= _LONGEST else ""
-    if not kind:
+    asked, kind = question[-_TAIL:].rstrip(), ""
+    may_ask = not asked.isascii() or any(stem in asked.lower() for stem in _STEMS)
+    for found in compile_once(_ASKS).finditer(asked) if may_ask else ():
+        if not kind and not compile_once(_OTHER_HEAD).match(found["rest"]):
+            kind = "word" if found["word"] else "key"
+    if not kind or len(answer) > _LONGEST:
         return
     lines = [line.strip() for line in clean_for_display(answer).split("\n") if line.strip()]
-    alone = (
-        [lines[0], lines[-1], *compile_once(r"[`\"']([^`\"'\s]{4,})[`\"']").findall(answer)]
-        if lines
-        else []
-    )
+    quoted = compile_once(r"[`\"']([^`\"'\s]{4,})[`\"']").findall(answer)
+    alone = [lines[0], lines[-1], *quoted] if lines else []
     for value in dict.fromkeys(line.strip("`\"'*").rstrip(".,;") for line in alone):
         if shapes.is_phrase(value) or _is_word(value, question, plain=kind == "word"):
             yield value
@@ -71,28 +72,13 @@ def _choose_secret(question: str, answer: str) -> Iterator[str]:
             yield word.strip("`\"'*.,;:()")
 
 
-def _find_asked_kind(question: str) -> str:
-    """Return whether a text ends in asking for a `word`, such as a password, or a `key`, or ''."""
-    lower = question.lower()
-    if question.isascii() and not any(stem in lower for stem in _STEMS):
-        return ""
-    for found in compile_once(_ASKS).finditer(question):
-        if not compile_once(_OTHER_HEAD).match(found["rest"]):
-            return "word" if found["word"] else "key"
-    return ""
-
-
 def _is_word(value: str, question: str, *, plain: bool) -> bool:
     """Return whether one word is a secret that was asked for; a plain one may be where a password is wanted."""
-    if (
-        " " in value
-        or len(value) < 4
-        or value.lower() in _REPLIES
-        or value.lower() in question.lower()
-    ):
+    low = value.lower()
+    if " " in value or len(value) < 4 or low in _REPLIES or low in question.lower():
         return False
     if plain and value.isdigit():
         return len(value) <= 12
-    if shapes.is_placeholder(value) or shapes.is_reference(value):
+    if shapes.is_stand_in(value):
         return False
     return plain or shapes.is_hard(value, "password")

@@ -15,25 +15,10 @@ _QUOTED = r"\\{0,8}(?:\"(?P<v1>[^\"\\\n]{4,512})|'(?P<v2>[^'\\\n]{4,512})|`(?P<v
 _ARGUMENT = r"[({]\s{0,9}[bru@L]?" + _QUOTED + r"\\{0,8}[\"'`]\s{0,9}[,)}]"
 
 
-def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
-    """Return the literal in `set_password("…")`, `.withToken('…')` and C++'s `password{"…"}`.
-
-    `position` is that of the bracket.
-    """
-    found = compile_once(_ARGUMENT).match(text, position)
-    return _judge_literal(found, kind) if found else []
-
-
 _TYPED = (
     r"[^\s()]{0,20}[ ]?\)\.(?:type|fill|clear_and_type|send_?[kK]eys|setValue|set|enterText)\(\s{0,9}"
     + _QUOTED
 )
-
-
-def find_typed_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
-    """Return what a test of pages types: `get('#password').type('…')`; `position` is after the name."""
-    found = compile_once(_TYPED).match(text, position)
-    return _judge_literal(found, kind) if found else []
 
 
 _FALLBACK_OF = (
@@ -41,15 +26,22 @@ _FALLBACK_OF = (
 )
 
 
-def find_fallback_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
-    """Return the literal in `process.env.API_TOKEN || "…"`; `position` is after the name."""
-    found = compile_once(_FALLBACK_OF).match(text, position) or compile_once(_AFTER_OR).match(
-        text, position
-    )
+_AFTER_OR = r"\\{0,8}[\"']?[\])]?[^\S\n]{0,9}(?:\|\||\?\?|\bor\b)\s{0,9}" + _QUOTED
+_LITERALS_AT = {"argument": (_ARGUMENT,), "typed": (_TYPED,), "fallback": (_FALLBACK_OF, _AFTER_OR)}
+
+
+def find_literal_at(text: str, position: int, kind: str, place: str) -> list[SecretSpan]:
+    """Return the literal at a place, where one is there.
+
+    argument: `set_password("…")`, `.withToken('…')`, C++'s `password{"…"}`, from the bracket on.
+    typed: what a test of pages types, `get('#password').type('…')`, behind the name.
+    fallback: `process.env.API_TOKEN || "…"`, behind the name.
+    """
+    tried = (compile_once(pattern).match(text, position) for pattern in _LITERALS_AT[place])
+    found = next(filter(None, tried), None)
     return _judge_literal(found, kind) if found else []
 
 
-_AFTER_OR = r"\\{0,8}[\"']?[\])]?[^\S\n]{0,9}(?:\|\||\?\?|\bor\b)\s{0,9}" + _QUOTED
 _OPENING = (
     r"\\{0,8}[\"'`]?\]?(?:[ ]?:[ ]?[\w\[\], <>]{1,40}[ ]=|[^\S\n]{0,9}(?::=|=>|[:=]))\s{0,9}[\[{(]"
 )
@@ -72,7 +64,7 @@ def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan
     """
     opening = compile_once(_OPENING).match(text, position)
     if not opening:
-        return _find_section_secrets(text, position, kind)
+        return list(_find_section_secrets(text, position, kind))
     start = opening.end() - 1
     close = {"[": "]", "{": "}", "(": ")"}[text[start]]
     end = text.find(close, start, start + _BLOCK)
@@ -91,25 +83,14 @@ _ENTRY = r"[^\S\n]{0,40}[\w.-]{1,64}[^\S\n]{0,9}[:=][^\S\n]{0,9}\\{0,8}[\"']?(?P
 _ENTRIES = 100  # lines of a section that are read
 
 
-def _find_section_secrets(text: str, position: int, kind: str) -> list[SecretSpan]:
-    """Return random values in the lines of a section `[secrets]` or `secrets:`.
-
-    `position` is after the name.
-    """
-    section = compile_once(_SECTION).match(text, position)
-    if not section or text[position] not in "]:":
-        return []
-    spans: list[SecretSpan] = []
-    position = section.end()
-    for _ in range(_ENTRIES):
-        found = compile_once(_ENTRY).match(text, position)
-        if not found:
-            break
-        value = found["v"]
-        if shapes.is_bare_secret(value) and shapes.is_weak_key_value(value):
-            spans.append(SecretSpan(*found.span("v"), kind))
-        position = found.end()
-    return spans
+def _find_section_secrets(text: str, position: int, kind: str) -> Iterator[SecretSpan]:
+    """Yield random values in the lines of a section `[secrets]` or `secrets:`; `position` is after the name."""
+    found = compile_once(_SECTION).match(text, position)
+    entries = _ENTRIES if found and text[position] in "]:" else 0
+    while entries and found and (found := compile_once(_ENTRY).match(text, found.end())):
+        entries -= 1
+        if shapes.is_bare_secret(found["v"]) and shapes.is_weak_key_value(found["v"]):
+            yield SecretSpan(*found.span("v"), kind)
 
 
 _ARGUMENTS = 300  # characters of a call that are read
@@ -118,10 +99,7 @@ _PIECE = r"\\{0,8}(?:\"(?P<v1>[^\"\n]*)\"|'(?P<v2>[^'\n]*)'|`(?P<v3>[^`\n]*)`)|[
 
 
 def _find_argument(text: str, position: int, number: int) -> tuple[int, int] | None:
-    """Return start and end of the literal that is argument `number`, counted from 0.
-
-    `position` is after the bracket.
-    """
+    """Return start and end of the literal that is argument `number`, counted from 0. `position` is after the bracket."""
     depth = passed = 0
     for found in compile_once(_PIECE).finditer(text, position, position + _ARGUMENTS):
         piece = found.group()
@@ -189,22 +167,16 @@ def find_inserted_secrets(text: str, position: int) -> Iterator[SecretSpan]:
     row = compile_once(_ROW).match(text, position + len("values"))
     opening = text.rfind("(", max(0, position - 400), position) if row else -1
     columns = compile_once(_COLUMNS).match(text, opening, position) if opening >= 0 else None
-    kinds = (
-        [shapes.find_secret_kind(name.strip("\"'` \\")) for name in columns["names"].split(",")]
-        if columns
-        else []
-    )
-    if not any(kinds):
-        return
-    for _ in range(_ROWS):
+    names = columns["names"].split(",") if columns else []
+    kinds = [shapes.find_secret_kind(name.strip("\"'` \\")) for name in names]
+    for _ in range(_ROWS if any(kinds) else 0):
         if not row:
             break
         position = row.end()
         for number, kind in enumerate(kinds):
             place = _find_argument(text, row.end(), number) if kind else None
-            if place and shapes.is_literal_secret(
-                text[slice(*place)], kind.replace("pass", "password")
-            ):
+            full_kind = kind.replace("pass", "password")
+            if place and shapes.is_literal_secret(text[slice(*place)], full_kind):
                 yield SecretSpan(*place, shapes.simplify_kind(kind))
             position = place[1] if place else position
         position = text.find(")", position, position + _ARGUMENTS)
@@ -230,9 +202,7 @@ def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:
     if not group:
         return []
     value = found[group]
-    if shapes.is_placeholder(value) or shapes.is_reference(value):
-        return []
-    if " " in value or not shapes.is_quoted_secret(value, kind):
+    if shapes.is_stand_in(value) or " " in value or not shapes.is_quoted_secret(value, kind):
         return []
     peculiar = len(value) >= 12 and compile_once(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
     good = kind == "password" or shapes.is_random(value) or peculiar

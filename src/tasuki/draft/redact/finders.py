@@ -46,20 +46,6 @@ _BEARER = (
 _BASIC = r"(?i:basic)\s{1,9}(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
 
 
-def _find_bearer(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_once(_BEARER).match(text, position)
-    if found and shapes.is_bare_secret(found["v"].rstrip(".)}")):
-        yield SecretSpan(
-            found.start("v"), found.start("v") + len(found["v"].rstrip(".)}")), "bearer"
-        )
-
-
-def _find_basic(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_once(_BASIC).match(text, position)
-    if found and is_basic_auth(found["v"]):
-        yield SecretSpan(*found.span("v"), "basic-auth")
-
-
 def is_basic_auth(value: str) -> bool:
     """Return whether the value is base64 of `user:password`."""
     try:
@@ -77,10 +63,7 @@ _COOKIE = (
 
 
 def _find_cookies(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the values of session-like cookies in a Cookie or Set-Cookie header.
-
-    Also those after a --cookie flag.
-    """
+    """Yield the values of session-like cookies in a Cookie or Set-Cookie header, and after a --cookie flag."""
     found = compile_once(_COOKIES).match(text, position)
     if found and "=" in found["v"]:
         yield from _find_cookie_values(text, *found.span("v"))
@@ -90,15 +73,6 @@ def _find_cookie_values(text: str, start: int, end: int) -> Iterator[SecretSpan]
     for found in compile_once(_COOKIE).finditer(text, start, end):
         if shapes.is_bare_secret(found["v"]):
             yield SecretSpan(*found.span("v"), "cookie")
-
-
-_SIGNATURE = r"(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})"
-
-
-def _find_signature(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_once(_SIGNATURE).match(text, position)
-    if found and not text[position - 1 : position].isalnum():
-        yield SecretSpan(*found.span("v"), "sas-signature")
 
 
 _ARG = r"\\{0,8}[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
@@ -190,16 +164,13 @@ def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretS
     end = min(_find_command_end(text, position), position + (120 if name in BY_NAME else 600))
     for found in compile_once(_COMMANDS[name]).finditer(text, position, end):
         value = found["v"]
-        plain = (
-            name in _PLAIN and not shapes.is_placeholder(value) and not shapes.is_reference(value)
-        )
+        plain = name in _PLAIN and not shapes.is_stand_in(value)
         is_file = value.lower().endswith(("file", "key"))
         if (plain and not is_file) or shapes.is_bare_secret(value, "password"):
             yield SecretSpan(*found.span("v"), "command-password")
     if name == "curl":
-        for found in compile_once(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
-            text, position, end
-        ):
+        cookies = compile_once(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})")
+        for found in cookies.finditer(text, position, end):
             yield from _find_cookie_values(text, *found.span("v"))
 
 
@@ -214,23 +185,7 @@ def find_piped_secret(text: str, position: int) -> Iterator[SecretSpan]:
         yield SecretSpan(*given.span("v"), "command-password")
 
 
-def _find_access_token(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the value of a variable such as GITHUB_PAT."""
-    found = compile_once(r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG).match(text, position)
-    if found and shapes.is_bare_secret(found["v"]):
-        yield SecretSpan(*found.span("v"), "token")
-
-
-_IDENTIFIED = r"(?i:identified(?:\s+by|\s+with\s+[\w'\"]{1,40}\s+(?:by|as))\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
-
-
-def _find_identified(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the password in SQL's `IDENTIFIED BY '…'`."""
-    found = compile_once(_IDENTIFIED).match(text, position)
-    if not found or shapes.is_placeholder(found["v"]) or shapes.is_reference(found["v"]):
-        return
-    if text[position].isupper() or shapes.is_hard(found["v"]):
-        yield SecretSpan(*found.span("v"), "password")
+_IDENTIFIED = r"(?=%s)(?i:identified(?:\s+by|\s+with\s+[\w'\"]{1,40}\s+(?:by|as))\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
 
 
 _PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?![a-z]{1,64}(?:\s|\\n|[\"'`]|$))(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
@@ -238,38 +193,18 @@ _PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?![a-z]{1,64}(?:\s|\\n|
 
 def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the password in a line of `.pgpass`: host:port:database:user:password."""
-    found = compile_once(_PGPASS).match(
-        text, position if text[position] == ":" else max(0, position - 2)
-    )
-    is_arn = found and compile_once(r"\barn:[\w*:-]{1,80}$").search(text, max(0, position - 90), found.start())  # fmt: skip
-    if (
-        found
-        and not is_arn
-        and not shapes.is_placeholder(found["v"])
-        and not shapes.is_reference(found["v"])
-    ):
-        yield SecretSpan(*found.span("v"), "password")
+    start = position if text[position] == ":" else max(0, position - 2)
+    found = compile_once(_PGPASS).match(text, start)
+    if found and not shapes.is_stand_in(found["v"]):
+        before = max(0, position - 90), found.start()
+        if not compile_once(r"\barn:[\w*:-]{1,80}$").search(text, *before):
+            yield SecretSpan(*found.span("v"), "password")
 
 
 _LOGIN = r"(?i:log-?[ ]?in|sign[ ]in)(?::|[ ](?:with|as))\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]{0,3}(?P<v>[^\s\"'`\\<>]{6,256})"
 
 
-def _find_login(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the second half of "Login: admin / …"."""
-    found = compile_once(_LOGIN).match(text, position)
-    value = found["v"].rstrip("*.,;:)") if found else ""
-    if found and shapes.is_bare_secret(value, "password"):
-        yield SecretSpan(found.start("v"), found.start("v") + len(value), "password")
-
-
 _FROM_LITERAL = r"--from-literal[= ]\\{0,8}[\"']?[\w.-]{1,128}=" + _ARG
-
-
-def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the value in `kubectl create secret generic x --from-literal=db=…`."""
-    found = compile_once(_FROM_LITERAL).match(text, position)
-    if found and shapes.is_bare_secret(found["v"], "password"):
-        yield SecretSpan(*found.span("v"), "command-password")
 
 
 _GIVEN = (
@@ -281,47 +216,46 @@ _USED = r"(?i)\buse[ ][`\"']?(?P<v>[!-~]{6,256}?)[`\"']?[ ]to[ ]$"
 
 
 def _find_given(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the word after "use this to log in:", before it in "use … to log in", and after "log in with bob /"."""
-    found = compile_once(_GIVEN).match(text, position) or compile_once(_USED).search(
-        text, max(0, position - 300), position
-    )
+    """Yield the word after "use this to log in:", and before it in "use … to log in"."""
+    found = compile_once(_GIVEN).match(text, position)
+    found = found or compile_once(_USED).search(text, max(0, position - 300), position)
     value = found["v"].rstrip(".,;`") if found else ""
-    if found and shapes.is_bare_secret(value, "password"):
+    if found and _is_password(value):
         yield SecretSpan(found.start("v"), found.start("v") + len(value), "password")
-    yield from _find_login(text, position)
 
 
-_BY_PLACE = {
-    "convertto-securestring": r"(?i:convertto-securestring)\s{1,9}(?:-String\s{1,9})?" + _ARG,
-    "session_id": r"(?i:session_id)\\{0,8}[\"']?\s?[:=]\s?\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/=%._]{24,4096})(?![\w-])",
-    ":$": r":(?P<v>\$(?:apr1|[1567y]|2[abxy]|gy|argon2\w{0,2}|scrypt)\$[./A-Za-z0-9$=,+-]{20,400})",
-    "e\t/": r"(?i:e)\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})",
-}
-"""What to search for, and the value at such a place."""
-
-
-def _find_by_place(text: str, position: int, pattern: str) -> Iterator[SecretSpan]:
+def _find_at_place(
+    text: str, position: int, pattern: str, kind: str, judge: Callable[[str], bool], ends: str
+) -> Iterator[SecretSpan]:
     found = compile_once(pattern).match(text, position)
-    if not found:
-        return
-    value, is_id = found["v"], "session" in pattern
-    if (
-        shapes.is_weak_key_value(value)
-        if is_id
-        else value[0] == "$" or shapes.is_bare_secret(value, "password")
-    ):
-        yield SecretSpan(*found.span("v"), "cookie" if "\\t" in pattern or is_id else "password")
+    value = found["v"].rstrip(ends) if found and ends else found["v"] if found else ""
+    if found and judge(value):
+        yield SecretSpan(found.start("v"), found.start("v") + len(value), kind)
 
 
-_WALLET = r"(?:mnemonic|phrase)\W{1,9}(?:(?:is|was|are)\W{1,4})?(?P<v>(?:[a-z]{3,8}[\s,]{1,3}){11}(?:(?:[a-z]{3,8}[\s,]{1,3}){3}){0,4}[a-z]{3,8})\b"
+def _is_password(value: str) -> bool:
+    return shapes.is_bare_secret(value, "password")
 
 
-def _find_wallet_phrase(text: str, position: int) -> Iterator[SecretSpan]:
-    """Yield the twelve or more words that open a wallet."""
-    found = compile_once(rf"(?i){_WALLET}").match(text, position)
-    if found and found["v"].islower():
-        yield SecretSpan(*found.span("v"), "password")
+def _is_not_stand_in(value: str) -> bool:
+    return not shapes.is_stand_in(value)
 
+
+def _place(
+    anchor: str, step: int, pattern: str, kind: str, judge: Callable[[str], bool], ends: str = ""
+) -> tuple[str, int, SecretFinder]:
+    """Build the row of what stands at a pattern; `ends` are characters behind a value."""
+    finder = partial(_find_at_place, pattern=pattern, kind=kind, judge=judge, ends=ends)
+    return anchor, step, finder
+
+
+_SESSION_ID = (
+    r"(?i:session_id)\\{0,8}[\"']?\s?[:=]\s?\\{0,8}[\"']?(?P<v>[A-Za-z0-9+/=%._]{24,4096})(?![\w-])"
+)
+_CRYPT = r":(?P<v>\$(?:apr1|[1567y]|2[abxy]|gy|argon2\w{0,2}|scrypt)\$[./A-Za-z0-9$=,+-]{20,400})"
+_COOKIE_ROW = r"(?i:e)\t/[^\t\n]{0,200}\t(?i:true|false)\t\d{1,12}\t[\w.-]{0,40}(?:sess|sid|auth|token|jwt|csrf|xsrf|login|cookie)[\w.-]{0,40}\t(?P<v>[^\s]{8,4096})"
+_WALLET = r"(?i)(?:mnemonic|phrase)\W{1,9}(?:(?:is|was|are)\W{1,4})?(?P<v>(?:[a-z]{3,8}[\s,]{1,3}){11}(?:(?:[a-z]{3,8}[\s,]{1,3}){3}){0,4}[a-z]{3,8})\b"
+"""The twelve or more words that open a wallet."""
 
 # What to search for, how far to move on before searching again, and the finder for the place.
 ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
@@ -331,28 +265,31 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ('"kty', 4, private_keys.find_web_key),
     ("'kty", 4, private_keys.find_web_key),
     ("inverseq", 8, private_keys.find_xml_key),
-    ("login", 5, _find_login),
+    _place("login", 5, _LOGIN, "password", _is_password, "*.,;:)"),
     ("://", 3, _find_url_secret),
     (":\\/\\/", 5, _find_url_secret),
-    ("bearer", 6, _find_bearer),
-    ("basic", 5, _find_basic),
+    _place("bearer", 6, _BEARER, "bearer", shapes.is_bare_secret, ".)}"),
+    _place("basic", 5, _BASIC, "basic-auth", is_basic_auth),
     ("cookie", 6, _find_cookies),
-    ("sig=", 4, _find_signature),
-    ("_pat", 4, _find_access_token),
-    ("identified", 10, _find_identified),
+    _place("sig=", 4, r"(?<![^\W_])(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})", "sas-signature", bool),
+    _place("_pat", 4, r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG, "token", shapes.is_bare_secret),
+    _place("identified", 10, _IDENTIFIED % "I", "password", _is_not_stand_in),
+    _place("identified", 10, _IDENTIFIED % "i", "password", shapes.is_bare_secret),
     ("432:", 4, _find_pgpass),
     (":*:", 1, _find_pgpass),
-    ("--from-literal", 14, _find_literal),
+    _place("--from-literal", 14, _FROM_LITERAL, "command-password", _is_password),
     ("sudo -s", 7, find_piped_secret),
-    *(
-        (anchor, 2, partial(_find_by_place, pattern=pattern))
-        for anchor, pattern in _BY_PLACE.items()
-    ),
+    _place("convertto-securestring", 2, r"(?i:convertto-securestring)\s{1,9}(?:-String\s{1,9})?" + _ARG, "password", _is_password),
+    _place("session_id", 2, _SESSION_ID, "cookie", shapes.is_weak_key_value),
+    _place(":$", 2, _CRYPT, "password", bool),
+    _place("e\t/", 2, _COOKIE_ROW, "cookie", _is_password),
     ("log in", 6, _find_given),
     ("sign in", 7, _find_given),
-    ("mnemonic", 8, _find_wallet_phrase),
-    ("phrase", 6, _find_wallet_phrase),
-)
+    _place("log in", 6, _LOGIN, "password", _is_password, "*.,;:)"),
+    _place("sign in", 7, _LOGIN, "password", _is_password, "*.,;:)"),
+    _place("mnemonic", 8, _WALLET, "password", str.islower),
+    _place("phrase", 6, _WALLET, "password", str.islower),
+)  # fmt: skip
 
 
 def find_authorization(value: str, position: int, name: str) -> list[SecretSpan]:

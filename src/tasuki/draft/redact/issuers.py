@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice, product
@@ -133,7 +132,10 @@ def _load_shapes() -> dict[str, tuple[str, tuple[TokenShape, ...]]]:
     for line in _TABLE.strip().splitlines():
         kind, *patterns = line.split()
         for written in patterns:
-            pattern = compile_once(r"<(\w)(\d*)(\+?)>").sub(_expand, written.lstrip("?*"))
+            pattern = compile_once(r"<(\w)(\d*)(\+?)>").sub(
+                lambda m: _UUID if m[1] == "U" else f"[{_ALPHABETS[m[1]]}]{{{m[2]}{m[3] and ','}}}",
+                written.lstrip("?*"),
+            )
             shape = TokenShape(
                 kind.rstrip("?"), pattern.replace("$", "(?![A-Za-z0-9])"),
                 "?" in kind or written[0] == "?", written[0] == "*",
@@ -144,11 +146,6 @@ def _load_shapes() -> dict[str, tuple[str, tuple[TokenShape, ...]]]:
         head: ("|".join(shape.pattern for shape in found), tuple(found))
         for head, found in by_head.items()
     }
-
-
-def _expand(found: re.Match[str]) -> str:
-    name, number, more = found.groups()
-    return _UUID if name == "U" else f"[{_ALPHABETS[name]}]{{{number}{',' if more else ''}}}"
 
 
 def _list_heads(pattern: str) -> list[str]:
@@ -196,12 +193,9 @@ def find_tokens(text: str, narrow: bytes) -> Iterator[SecretSpan]:
 
 def _is_in_base64(text: str, position: int) -> bool:
     """Return whether a `+` or `/` of base64 is before the position, so that nothing begins there."""
-    if text[position - 1 : position] not in ("+", "/"):
-        return False
-    before = compile_once(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{24}").match(
-        text, max(0, position - 24), position
-    )
-    return before is not None
+    before = compile_once(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{24}")
+    is_sign = text[position - 1 : position] in ("+", "/")
+    return is_sign and before.match(text, max(0, position - 24), position) is not None
 
 
 def _find_coded(text: str, narrow: bytes) -> Iterator[SecretSpan]:
@@ -238,11 +232,10 @@ def _find_in_run(text: str, start: int, end: int) -> Iterator[SecretSpan]:
             if token.kind == "aws-access-key":
                 yield from _find_aws_secrets(text, token.start, token.end)
     if end - start >= 32 and compile_once(_INSIDE_MARK).search(text, start, end):
-        for found in compile_once(_INSIDE).finditer(text[first[-1] : end]):
+        begin = first[-1]
+        for found in compile_once(_INSIDE).finditer(text[begin:end]):
             if not shapes.is_dummy(found.group()) and shapes.is_random(found.group(), often=10):
-                yield SecretSpan(
-                    first[-1] + found.start(), first[-1] + found.end(), "service-token"
-                )
+                yield SecretSpan(begin + found.start(), begin + found.end(), "service-token")
     if text[start - 1 : start] in ("/", ":", "|"):
         marked = compile_once(_AFTER_MARK).match(text, start, min(len(text), start + _LONGEST))
         if marked and shapes.is_random(marked.group(), often=10):
@@ -261,40 +254,34 @@ def _match_shapes(
         found = compile_once(shape.pattern).match(text, start, end)
         if found and _is_token(found.group(), shape):
             if shape.kind == "telegram-token":  # the number of the bot belongs to it
-                start -= (
-                    len(text[:start])
-                    - len(text[max(0, start - 20) : start].rstrip("0123456789:"))
-                    - max(0, start - 20)
-                )
+                before = text[max(0, start - 20) : start]
+                start -= len(before) - len(before.rstrip("0123456789:"))
             return SecretSpan(start, found.end(), shape.kind)
     return None
 
 
 def _is_token(value: str, shape: TokenShape) -> bool:
     """Return whether a value of an issuer's shape is a token, not a placeholder or a name."""
-    if value.startswith("LS0tLS1CRUdJTi") and not _is_coded_key(value):
-        return False
+    if value.startswith("LS0tLS1CRUdJTi"):  # BEGIN, in base64
+        try:
+            if b"PRIVATE KEY" not in base64.b64decode(value[:88]):
+                return False
+        except (binascii.Error, ValueError):
+            return False
     if not shape.may_repeat and shapes.is_dummy(value):
         return False
     value = value[:256]
-    if not shape.needs_random and (
-        any(map(str.isdigit, value)) or compile_once(r"[A-Za-z]{30}|[A-Z]{20}").search(value)
-    ):
+    has_digit = any(map(str.isdigit, value))
+    is_long = has_digit or compile_once(r"[A-Za-z]{30}|[A-Z]{20}").search(value)
+    if not shape.needs_random and is_long:
         return True
-    if not any(map(str.isdigit, value)):  # one token of twenty letters and digits in thirty
+    if not has_digit:  # one token of twenty letters and digits in thirty
         runs = compile_once(r"[A-Za-z]{16,}").findall(value)
         return any(shapes.is_random(run, often=8) for run in runs)
     return shapes.is_random(value, often=10) or compile_once(_ONE_CASE).search(value) is not None
 
 
 _ONE_CASE = r"(?=[a-z]*\d)[a-z0-9]{20}|(?=[A-Z]*\d)[A-Z0-9]{20}"
-
-
-def _is_coded_key(value: str) -> bool:
-    try:
-        return b"PRIVATE KEY" in base64.b64decode(value[:88])
-    except (binascii.Error, ValueError):
-        return False
 
 
 _KEY = r"(?:api|app|access|refresh|secret|private|auth)?[-_]?(?:key|token|secret|pat|oat|uat|sk|rk)"
@@ -338,20 +325,14 @@ _NEAR = 300  # characters between the two halves of an AWS key
 
 
 def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    """Yield the secret half of an AWS key near its other half.
-
-    It has no shape but its length; the other half has one.
-    """
-    lines = compile_once(
-        r"\\[nrt]|%0[aA]"
-    )  # an escaped line break before a value is not part of it
-    near = lines.sub(
-        lambda found: " " * len(found.group()), text[max(0, start - _NEAR) : end + _NEAR]
-    )
+    """Yield the secret half of an AWS key near its other half. It has no shape but its length; the other half has one."""
+    first = max(0, start - _NEAR)
+    lines = compile_once(r"\\[nrt]|%0[aA]")  # An escaped line break is no part of a value.
+    near = lines.sub(lambda found: " " * len(found.group()), text[first : end + _NEAR])
     for found in compile_once(_FORTY).finditer(near):
         value = found.group()
         if shapes.is_random(value, often=10) and not compile_once(shapes.HASH).match(value):
-            position = max(0, start - _NEAR) + found.start()
+            position = first + found.start()
             yield SecretSpan(position, position + len(value), "aws-secret-key")
 
 

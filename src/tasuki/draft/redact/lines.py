@@ -90,7 +90,9 @@ def read_manifest(text: str, start: int, end: int) -> list[SecretSpan]:
     """
     if not compile_once(_KIND).search(text, max(0, start - 24), start):
         return []
-    first, last = _find_bounds(text, start, end)
+    first = max(0, start - 4000, *(text.rfind(m, max(0, start - 4000), start) for m in _DIVIDERS))
+    dividers = (text.find(mark, end, end + 8000) for mark in _DIVIDERS)
+    last = min((place for place in dividers if place >= 0), default=end + 8000)
     spans: list[SecretSpan] = []
     indent, section = -1, ""
     for position, stop in _split_lines(text, first, 200):
@@ -102,34 +104,20 @@ def read_manifest(text: str, start: int, end: int) -> list[SecretSpan]:
         elif section and depth <= indent and position < stop:
             section = ""
         elif section and (found := compile_once(_ENTRY).match(text, position, stop)):
-            spans += _judge_entry(found["v"], found.start("v"), section)
+            value = found["v"].strip("\"',\\")
+            is_base64 = len(value) % 4 == 0 and compile_once(_BASE64).match(value) is not None
+            if (
+                is_base64 and not shapes.is_placeholder(value)
+                if section == "data"
+                else shapes.is_bare_secret(value, "password")
+            ):
+                start = found.start("v") + found["v"].index(value)
+                spans.append(SecretSpan(start, start + len(value), "secret"))
     return spans
 
 
 _DIVIDERS = ("\n---", "\\n---", "Secret")
-"""What ends one manifest; the next of the same kind does too, so that no line is read many
-times.
-"""
-
-
-def _find_bounds(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return start and end of the manifest around a place."""
-    low, high = max(0, start - 4000), end + 8000
-    first = max(text.rfind(mark, low, start) for mark in _DIVIDERS)
-    last = (text.find(mark, end, high) for mark in _DIVIDERS)
-    return max(first, low), min((position for position in last if position >= 0), default=high)
-
-
-def _judge_entry(value: str, position: int, section: str) -> list[SecretSpan]:
-    """Return a span for a value in a manifest's `data`, which is base64, or `stringData`."""
-    bare = value.strip("\"',\\")
-    position += value.index(bare)
-    if section == "data":
-        good = len(bare) % 4 == 0 and compile_once(_BASE64).match(bare) is not None
-        good = good and not shapes.is_placeholder(bare)
-    else:
-        good = shapes.is_bare_secret(bare, "password")
-    return [SecretSpan(position, position + len(bare), "secret")] if good else []
+"""What ends one manifest; the next of the same kind does too, so that no line is read many times."""
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------
@@ -142,23 +130,24 @@ _WIDEST = 400  # characters of a table's head
 
 
 def read_column(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
-    """Return the values below a heading, in CSV or in a table with bars or tabs.
-
-    `start` and `end` are those of the heading.
-    """
-    if not compile_once(_AFTER_CELL).match(text, end) or not compile_once(_BEFORE_CELL).search(
-        text[max(0, start - 44) : start]
+    """Return the values below a heading, in CSV or in a table with bars or tabs. `start` and `end` are those of the heading."""
+    before = text[max(0, start - 44) : start]
+    if not (
+        compile_once(_AFTER_CELL).match(text, end) and compile_once(_BEFORE_CELL).search(before)
     ):
         return []
-    top = max(*(_find_after(text, mark, start) for mark in ("\n", "\\n", ': "', ':"')))
-    if top < 0:
-        if start > _WIDEST:
-            return []
-        top = 0
+    marks = ((text.rfind(m, max(0, start - _WIDEST), start), m) for m in ("\n", "\\n", ': "', ':"'))
+    top = max((place + len(mark) for place, mark in marks if place >= 0), default=-1)
+    if top < 0 and start > _WIDEST:
+        return []
+    top = max(top, 0)
     lines = _split_lines(text, top)
     head = text[slice(*next(lines))]
     separator = next((mark for mark in ("|", "\t", "\\t", ",") if mark in head), "")
-    if not separator or not _is_head(head, separator):
+    headings = head.strip("| \t\r").split(separator) if separator and len(head) <= _WIDEST else []
+    if not len(headings) > 1 or not all(
+        cell and compile_once(_HEADING).match(cell) and len(cell.split()) <= 4 for cell in headings
+    ):
         return []
     number, width = head[: start - top].count(separator), head.count(separator)
     spans: list[SecretSpan] = []
@@ -170,39 +159,14 @@ def read_column(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
             break
         cells = row.split(separator)
         position += sum(len(cell) + len(separator) for cell in cells[:number])
-        spans += _judge_cell(cells[number], position, kind)
+        value = cells[number].strip(" \t\r\"'`*\\").partition('"')[0]
+        position += cells[number].index(value) if value else 0
+        is_strong = kind == "password" or shapes.is_weak_key_value(value)
+        is_password = "password" if kind == "password" else ""
+        if is_strong and " " not in value and shapes.is_bare_secret(value, is_password):
+            end_of_cell = position + len(value)
+            spans.append(SecretSpan(position, end_of_cell, shapes.simplify_kind(kind)))
     return spans
-
-
-def _find_after(text: str, mark: str, start: int) -> int:
-    position = text.rfind(mark, max(0, start - _WIDEST), start)
-    return position + len(mark) if position >= 0 else -1
-
-
-def _is_head(head: str, separator: str) -> bool:
-    """Return whether a line is the head of a table: a few words in each cell, and no code."""
-    cells = head.strip("| \t\r").split(separator)
-    return (
-        all(cells)
-        and len(cells) > 1
-        and len(head) <= _WIDEST
-        and all(compile_once(_HEADING).match(cell) and len(cell.split()) <= 4 for cell in cells)
-    )
-
-
-def _judge_cell(cell: str, position: int, kind: str) -> list[SecretSpan]:
-    """Return a span for a cell that is a secret; `position` is the start of the cell."""
-    value = cell.strip(" \t\r\"'`*\\").partition('"')[0]
-    position += cell.index(value) if value else 0
-    if kind == "password":
-        good = shapes.is_bare_secret(value, kind)
-    else:
-        good = shapes.is_weak_key_value(value) and shapes.is_bare_secret(value)
-    return (
-        [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))]
-        if good and " " not in value
-        else []
-    )
 
 
 def find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
@@ -210,10 +174,6 @@ def find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
     if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
         return []
     found = compile_once(_BELOW).match(text, end)
-    if (
-        not found
-        or not shapes.is_random(found["v"], often=10)
-        or compile_once(shapes.HASH).match(found["v"])
-    ):
-        return []
-    return [SecretSpan(*found.span("v"), "aws-secret-key")]
+    value = found["v"] if found else ""
+    is_secret = shapes.is_random(value, often=10) and not compile_once(shapes.HASH).match(value)
+    return [SecretSpan(*found.span("v"), "aws-secret-key")] if found and is_secret else []

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.calls import (
-    find_argument_secret,
-    find_element_secrets,
-    find_fallback_secret,
-    find_named_call,
-    find_typed_secret,
-)
+from tasuki.draft.redact.calls import find_element_secrets, find_literal_at, find_named_call
 from tasuki.draft.redact.finders import (
     BY_NAME,
     find_authorization,
@@ -92,27 +86,25 @@ def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
             return found
     if name.endswith("auth") and (pair := compile_once(_AUTH_PAIR).match(text, end)):
         return _judge_word(pair["v"], pair.start("v"), "password")
-    kind = (
-        shapes.find_secret_kind(name)
-        or _find_two_word_kind(text, start, name)
-        or _find_bytes_kind(text, end, name)
-    )
+    kind = shapes.find_secret_kind(name) or _find_kind_of_key(text, start, end, name)
     if kind == "credentials":
-        return _find_pair(text, end) or _find_assigned(text, start, end, name, "weak-key")
+        found_pair = compile_once(_PAIR).match(text, end)  # "credentials: admin / …"
+        spans = (
+            _judge_word(found_pair["v"], found_pair.start("v"), "password") if found_pair else []
+        )
+        return spans or _find_assigned(text, start, end, name, "weak-key")
     if not kind:
         return []
-    if kind == "pass":  # also a verb and a verdict of tests
-        if not _is_pass(text, start, end):
+    if kind == "pass":  # also a verb and a verdict of tests, `PASS: TestLogin`
+        is_name = compile_once(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(text, end)
+        if not is_name or text.startswith("PASS:", start):
             return read_column(text, start, end, "password")
         kind = "password"
     return _find_value(text, start, end, name, kind)
 
 
 def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan] | None:
-    """Return secrets at a command, a manifest's kind or a standard-input flag.
-
-    Return None at any other word.
-    """
+    """Return secrets at a command, a manifest's kind or a standard-input flag. Return None at any other word."""
     if (program := name.lstrip("-+")) in BY_NAME:
         return list(find_command_secret(program, text, end))
     if name == "RSAKeyValue":
@@ -126,14 +118,32 @@ def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan
     return None
 
 
+def _find_kind_of_key(text: str, start: int, end: int, name: str) -> str:
+    """Return the kind of "API key" and the like, and of a `key` whose value is bytes, or long and random.
+
+    Those are a key's own, not a name to look something up by.
+    """
+    if name.lower() != "key":
+        return ""
+    if text[start - 1 : start] == " " and compile_once(_OWNER).search(
+        text[max(0, start - 11) : start]
+    ):
+        return "key"
+    return "weak-key" if compile_once(f"{_BYTES}|{_ALONE}").match(text, end) else ""
+
+
 def _find_value(text: str, start: int, end: int, name: str, kind: str) -> list[SecretSpan]:
     """Return the value that a name of this kind gets, in any notation."""
     if text[end : end + 1] in ("(", "{"):
-        return find_argument_secret(text, end, kind)
+        return find_literal_at(text, end, kind, "argument")
     found = _find_assigned(text, start, end, name, kind) or _find_reversed(text, start, kind)
-    found = found or find_element_secrets(text, end, kind) or find_fallback_secret(text, end, kind)
+    found = (
+        found
+        or find_element_secrets(text, end, kind)
+        or find_literal_at(text, end, kind, "fallback")
+    )
     found = found or read_block(text, end, kind) or read_column(text, start, end, kind)
-    found = found or find_below(text, start, end, kind) or find_typed_secret(text, end, kind)
+    found = found or find_below(text, start, end, kind) or find_literal_at(text, end, kind, "typed")
     if not found and kind != "weak-key":
         found = _find_in_sentence(text, end, kind) or _find_spaced(text, start, end, name, kind)
     return found
@@ -145,57 +155,22 @@ _REVERSED = r"(?P<v>[!-~]{6,256})[`\"']?\s(?:is|was)\s(?:the|my|our|your|its)\s(
 
 def _find_reversed(text: str, start: int, kind: str) -> list[SecretSpan]:
     """Return the value in "… is the password"."""
-    if text[start - 1 : start] != " ":
-        return []
     position = max(0, start - 300)
-    found = (
-        compile_once(_REVERSED).search(text, position, start)
-        if compile_once(r".*\b(?:is|was)\b").match(text, max(position, start - 36), start)
-        else None
-    )
-    if not found:
+    is_after = compile_once(r".*\b(?:is|was)\b").match(text, max(position, start - 36), start)
+    if text[start - 1 : start] != " " or not is_after:
         return []
-    word = found["v"].lstrip("`\"'")
-    return _judge_word(word, found.end("v") - len(word), kind)
-
-
-def _is_pass(text: str, start: int, end: int) -> bool:
-    """Return whether `pass` is a name here: `pass=…`, `"pass": …`, but not `PASS: TestLogin`.
-
-    `pass:…` is one too.
-    """
-    return compile_once(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(
-        text, end
-    ) is not None and not text.startswith("PASS:", start)
+    found = compile_once(_REVERSED).search(text, position, start)
+    word = found["v"].lstrip("`\"'") if found else ""
+    return _judge_word(word, found.end("v") - len(word), kind) if found else []
 
 
 _OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook|hmac|session|cookie|storage|shared|pragma)[ ]$"
-
-
-def _find_two_word_kind(text: str, start: int, name: str) -> str:
-    """Return the kind of "API key" and the like, written as two words."""
-    if (
-        name.lower() == "key"
-        and text[start - 1 : start] == " "
-        and compile_once(_OWNER).search(text[max(0, start - 11) : start])
-    ):
-        return "key"
-    return ""
 
 
 _BYTES = r"(?:[ ]?:[ ]?&?\[u8(?:;[ ]?\d{1,3})?\])?[ ]{0,9}:?=[ ]{0,9}(?:\[\]byte\(|[bB])(?=\\{0,8}[\"'`])"
 
 
 _ALONE = r"\\{0,8}[\"']?[ ]?[:=][ ]?\\{0,8}[\"']?(?!MII|AAAA)(?=[^a-z]{0,80}[a-z])(?=[^A-Z]{0,80}[A-Z])[A-Za-z0-9+/_]{32,90}={0,2}(?![\w.:/-])"
-
-
-def _find_bytes_kind(text: str, end: int, name: str) -> str:
-    """Return the kind of a `key` whose value is bytes, or long and of random letters.
-
-    Those are a key's own, not a name to look something up by.
-    """
-    given = name.lower() == "key" and compile_once(f"{_BYTES}|{_ALONE}").match(text, end)
-    return "weak-key" if given else ""
 
 
 # ---- name = value --------------------------------------------------------------------------------------------------
@@ -213,38 +188,26 @@ _ASSIGN = (
 
 
 def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> list[SecretSpan]:
-    """Return the value in `name = value`, in any notation.
-
-    The notations: shell, YAML, JSON, XML, code, header, query, table.
-    """
+    """Return the value in `name = value`: in shell, YAML, JSON, XML, code, a header, a query, a table."""
     found = compile_once(_ASSIGN).match(text, end)
-    if not found or not _is_assignment(
-        text, start, found["close"], found["op"].strip(), found["q"]
-    ):
+    if not found:
+        return []
+    op = found["op"].strip()
+    if not _is_assignment(text, start, found["close"], op, found["q"]):
         return []
     if found["q"]:
         group = next(g for g in ("v1", "v2", "v3", "v4") if found[g])
         is_clear = group != "v3" and not name.lower().endswith("pass")
         return _judge_literal(found[group], found.start(group), name, kind, is_clear=is_clear)
+    bare, place = found["bare"], found.start("bare")
     compact = found["op"] in ("=", ":") and not found["gap"]
-    if (
-        found["op"] == ">"
-        and text.startswith("</", found.start("bare") + len(found["bare"].partition("<")[0]))
-    ) or (found["op"] == "=" and compact and text.startswith("--", start)):
-        value = _cut_value(found["bare"], shell=False, query=False)
-        if spans := _judge_literal(value, found.start("bare"), name, kind, is_clear=True):
+    is_element = found["op"] == ">" and text.startswith("</", place + len(bare.partition("<")[0]))
+    if is_element or (found["op"] == "=" and compact and text.startswith("--", start)):
+        value = _cut_value(bare, shell=False, query=False)
+        if spans := _judge_literal(value, place, name, kind, is_clear=True):
             return spans
-    loose = compact or found["op"].strip() != "="
-    return _judge_bare(
-        text,
-        found.start("bare"),
-        found["bare"],
-        name,
-        kind,
-        compact=compact,
-        loose=loose,
-        query=text[start - 1 : start] in ("?", "&"),
-    )
+    query, loose = text[start - 1 : start] in ("?", "&"), compact or op != "="
+    return _judge_bare(text, place, bare, name, kind, compact=compact, loose=loose, query=query)
 
 
 _LISTED = r"[\"'`],(?:\s|\\n){0,60}\\{0,8}[\"'`]$"
@@ -258,9 +221,8 @@ def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | Non
         is_tuple = text[start - 1 : start] == "{" or (close.strip("\\]") and not is_value)
         return bool(is_tuple) and quoted is not None and not is_listed
     if op == ">":
-        attribute = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$").search(
-            text, max(0, start - 16), start
-        )
+        key = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$")
+        attribute = key.search(text, max(0, start - 16), start)
         return bool(close and attribute) or (text[start - 1 : start] in ("<", ":") and not close)
     return op not in ("==", "===", "!=") or quoted is not None
 
@@ -269,15 +231,14 @@ def _judge_literal(
     value: str, position: int, name: str, kind: str, *, is_clear: bool = False
 ) -> list[SecretSpan]:
     """Return a span for a quoted value, if it is a secret; of a clear name that may be a plain word."""
-    if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
+    if kind == "authorization" and not shapes.is_stand_in(value):
         return find_authorization(value, position, name)
     good = shapes.is_literal_secret(value, kind) and not (name.lower() == "pass" and " " in value)
     good = good or (
         is_clear
         and kind == "password"
         and shapes.is_plain_password(value)
-        and not shapes.is_placeholder(value)
-        and not shapes.is_reference(value)
+        and not shapes.is_stand_in(value)
     )
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
@@ -299,26 +260,26 @@ def _judge_bare(
     the code's `name = value`.
     """
     if kind == "authorization":
-        return find_authorization(
-            text[position : text.find("\n", position) % (len(text) + 1)][:2048], position, name
-        )
+        line = text[position : text.find("\n", position) % (len(text) + 1)][:2048]
+        return find_authorization(line, position, name)
     if shapes.is_run_on(value):
         return []
     shell = compact and name.isupper()
     value = _cut_value(value, shell=shell, query=query)
-    if text[position + len(value) : position + len(value) + 1] in ("(", "["):
-        return []
-    if shapes.is_placeholder(value) or shapes.is_reference(value):
+    end = position + len(value)
+    if text[end : end + 1] in ("(", "[") or shapes.is_stand_in(value):
         return []
     if kind == "weak-key":
         good = shapes.is_weak_key_value(value)
+    elif shell:
+        is_chain = kind != "password" and not value.isalpha()
+        good = shapes.is_plain_password(value, is_chain=is_chain)
     else:
-        good = shapes.is_hard(value, kind if loose else "") or (
-            shapes.is_plain_password(value, is_chain=kind != "password" and not value.isalpha())
-            if shell
-            else kind == "password" and loose and shapes.is_plain_password(value, is_chain=True)
-        )
-    return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
+        is_plain = kind == "password" and loose
+        good = is_plain and shapes.is_plain_password(value, is_chain=True)
+    if kind != "weak-key":
+        good = good or shapes.is_hard(value, kind if loose else "")
+    return [SecretSpan(position, end, shapes.simplify_kind(kind))] if good else []
 
 
 _AMPERSAND = r"&(?:\w+=|(?:quot|apos|[lr][ds]quo|[lg]t|nbsp|#\d{2,4})\b)"
@@ -326,18 +287,11 @@ _AMPERSAND = r"&(?:\w+=|(?:quot|apos|[lr][ds]quo|[lg]t|nbsp|#\d{2,4})\b)"
 
 
 def _cut_value(value: str, *, shell: bool, query: bool) -> str:
-    """Return the value without what follows it on the line.
-
-    That is separators, closing brackets, the next parameter.
-    """
+    """Return the value without what follows it on the line. That is separators, closing brackets, the next parameter."""
     if query:
         return compile_once(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
-    stop = (
-        compile_once(rf"&&|\|\||;\w|[<>]|{_AMPERSAND}")
-        if shell
-        else compile_once(rf"[,;<>(){{}}\[\]|]|{_AMPERSAND}")
-    )
-    found = stop.search(value)
+    stop = r"&&|\|\||;\w|[<>]" if shell else r"[,;<>(){}\[\]|]"
+    found = compile_once(f"{stop}|{_AMPERSAND}").search(value)
     return (value[: found.start()] if found else value).rstrip(".,;:)]}")
 
 
@@ -388,12 +342,6 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
 _PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?(?:\s{0,9}[/:]\s{0,9}|\s{0,9},\s{1,9}|\s{1,9}and\s{1,9})(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
 
 
-def _find_pair(text: str, end: int) -> list[SecretSpan]:
-    """Return the second half of "credentials: admin / …"."""
-    found = compile_once(_PAIR).match(text, end)
-    return _judge_word(found["v"], found.start("v"), "password") if found else []
-
-
 # ---- name, space, value --------------------------------------------------------------------------------------------
 
 _SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
@@ -422,12 +370,10 @@ def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[
     found = compile_once(_SPACED).match(text, end)
     if not found:
         return []
-    if found["quoted"]:
-        return (
-            _judge_literal(found["quoted"], found.start("quoted"), name, kind)
-            if _is_hard_literal(found["quoted"], before)
-            else []
-        )
+    if value := found["quoted"]:
+        is_hard = shapes.is_hard(value) or shapes.is_phrase(value)
+        is_hard = is_hard and not before.lower().endswith("unexpected ")
+        return _judge_literal(value, found.start("quoted"), name, kind) if is_hard else []
     if compile_once(_MACHINE).search(before) and not shapes.is_placeholder(found["bare"]):
         return [SecretSpan(*found.span("bare"), kind)]
     spans = _judge_word(found["bare"], found.start("bare"), kind)
@@ -435,33 +381,19 @@ def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[
 
 
 def _is_value(before: str, name: str, kind: str, value: str) -> bool:
-    """Return whether a word after a name is its value.
-
-    It is after a flag, a setter or a login, or random beyond doubt.
-    """
+    """Return whether a word after a name is its value. It is after a flag, a setter or a login, or random beyond doubt."""
     if name.startswith("-") or name.lower() in ("requirepass", "masterauth", "bindpw", "rootpw"):
         return True
     if shapes.is_random(value) if kind == "password" else shapes.is_weak_key_value(value):
         return True
     if compile_once(_SETTER).search(before):
         return True
-    return (
-        kind == "password" and _is_mixed(value) and compile_once(_WITH).search(before) is not None
-    )
+    # A digit and a symbol or an inner capital, unlike words of prose.
+    mixed = compile_once(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value)
+    return kind == "password" and bool(mixed and compile_once(_WITH).search(before))
 
 
 _WITH = r"(?i:\b(?:with|using|and|as \S{1,64},?)\s(?:the\s)?)$"
-
-
-def _is_mixed(value: str) -> bool:
-    """Return whether the word has a digit and a symbol or inner capital, unlike words of prose."""
-    return bool(compile_once(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value))
-
-
-def _is_hard_literal(value: str, before: str) -> bool:
-    return (shapes.is_hard(value) or shapes.is_phrase(value)) and not before.lower().endswith(
-        "unexpected "
-    )
 
 
 def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> list[SecretSpan]:

@@ -82,17 +82,13 @@ _OWNERS = frozenset(
     " functions integration write read ingest server consumer project bot openai anthropic rails cookie role".split()
 )
 _PLURALS = {
-    "passwords": "password",
-    "secrets": "secret",
-    "tokens": "token",
-    "keys": "key",
-    "credentials": "password",
-    "creds": "password",
-}
+    "passwords": "password", "secrets": "secret", "tokens": "token", "keys": "key",
+    "credentials": "password", "creds": "password",
+}  # fmt: skip
 """What the values of a list or mapping of that name are."""
 _GLUED = (
-    r"(?:password|passwd|passphrase|passwort|pwd|secret|authtoken|accesstoken|apitoken|bearertoken|bottoken|apikey|secretkey|accesskey"
-    r"|accountkey|authkey|privatekey|licensekey|pgpass)$"
+    r"(?:(?P<password>password|passwd|passphrase|passwort|pwd|pgpass)|(?P<secret>secret)|(?P<token>(?:auth|access|api|bearer|bot)token)"
+    r"|(?P<key>(?:api|secret|access|account|auth|private|license)key))$"
 )
 _QUALIFIERS = frozenset(
     "value prod production staging stage dev test live old new current base64 b64 plain raw main default data str"
@@ -121,14 +117,9 @@ def _split_words(name: str) -> list[str]:
 def may_end_name(tail: str) -> bool:
     """Whether a name that ends in this, from one of STEMS on, can be the name of a secret."""
     last = tail.lower()
-    return last in (
-        "key",
-        "auth",
-        "passwd",
-        "password-stdin",
-        "credential",
-        "credentials.basic",
-    ) or bool(find_secret_kind("api_" + tail) or find_plural_kind("api_" + tail))
+    if last in ("key", "auth", "passwd", "password-stdin", "credential", "credentials.basic"):
+        return True
+    return bool(find_secret_kind("api_" + tail) or find_plural_kind("api_" + tail))
 
 
 @lru_cache(maxsize=4096)
@@ -159,16 +150,13 @@ def find_secret_kind(name: str) -> str:
         return "private-key" if before == "private" else "key"
     if last in ("credentials", "creds"):
         return "credentials"
-    if last in ("authorization", "authkey") or name.strip("-").lower() in (
-        "_auth",
-        "auth",
-        "x-auth",
-    ):
+    bare = name.strip("-").lower()
+    if last in ("authorization", "authkey") or bare in ("_auth", "auth", "x-auth"):
         return "authorization"
     if last == "hmac" or (name.rpartition(".")[2].isupper() and last == "key" and before):
         return "weak-key"
     found = compile_once(_GLUED).search(last)
-    return _find_glued_kind(found.group()) if found else ""
+    return (found.lastgroup or "") if found else ""
 
 
 @lru_cache(maxsize=4096)
@@ -179,12 +167,6 @@ def find_plural_kind(name: str) -> str:
         return ""
     kind = _PLURALS.get(words[-1], "")
     return "" if kind == "key" and (len(words) < 2 or words[-2] not in _OWNERS) else kind
-
-
-def _find_glued_kind(tail: str) -> str:
-    if tail.endswith("key"):
-        return "key"
-    return "token" if tail.endswith("token") else "secret" if tail == "secret" else "password"
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
@@ -239,16 +221,8 @@ def is_placeholder(value: str) -> bool:
 
 def is_reference(value: str) -> bool:
     """Return whether the value is code, a path, a file, an address or a technical term."""
-    if (
-        compile_once(_CALL).match(value)
-        or compile_once(_CODE).match(value)
-        or compile_once(_TECHNICAL).match(value)
-        or (compile_once(_FILE).match(value) and not is_random(value))
-    ):
-        return True
-    return bool(
-        (compile_once(_PATH).match(value) or compile_once(_DOTTED).match(value))
-        and not is_random(value)
+    return any(compile_once(p).match(value) for p in (_CALL, _CODE, _TECHNICAL)) or (
+        any(compile_once(p).match(value) for p in (_FILE, _PATH, _DOTTED)) and not is_random(value)
     )
 
 
@@ -277,16 +251,18 @@ def is_hard(value: str, kind: str = "") -> bool:
     )
 
 
+def is_stand_in(value: str) -> bool:
+    """Return whether a value stands for a secret, or is none: a placeholder or a reference."""
+    return is_placeholder(value) or is_reference(value)
+
+
 def is_bare_secret(value: str, kind: str = "") -> bool:
     """Whether a value without quotes is a secret, given that its place is one for secrets."""
-    return is_hard(value, kind) and not is_placeholder(value) and not is_reference(value)
+    return is_hard(value, kind) and not is_stand_in(value)
 
 
 def is_quoted_secret(value: str, kind: str) -> bool:
-    """Return whether a quoted literal assigned to a secret's name is a secret.
-
-    It is hard, or one plain word for a password.
-    """
+    """Return whether a quoted literal assigned to a secret's name is a secret. It is hard, or one plain word for a password."""
     if " " in value or "\t" in value:
         return kind == "password" and is_phrase(value)
     if is_hard(value, kind):
@@ -326,11 +302,8 @@ def is_plain_password(value: str, *, is_chain: bool = False) -> bool:
 
 
 def is_literal_secret(value: str, kind: str) -> bool:
-    """Return whether a literal value of a secret's name is a secret.
-
-    The literal is in quotes, or on lines of its own.
-    """
-    if is_placeholder(value) or is_reference(value):
+    """Return whether a literal value of a secret's name is a secret. The literal is in quotes, or on lines of its own."""
+    if is_stand_in(value):
         return False
     return is_weak_key_value(value) if kind == "weak-key" else is_quoted_secret(value, kind)
 

@@ -35,26 +35,19 @@ def find_armoured_key(text: str, position: int) -> Iterator[SecretSpan]:
         return
     position = begin.start()
     mark = compile_once(_ANY_MARK).search(text, begin.end(), begin.end() + _LONGEST)
-    if (
-        mark
-        and compile_once(_END).match(text, mark.start())
-        and _is_body(text[begin.end() : mark.start()])
-    ):
-        yield SecretSpan(position, mark.end(), "private-key")
-        return
+    if mark and compile_once(_END).match(text, mark.start()):
+        inside = text[begin.end() : mark.start()]
+        runs = [run for run in compile_once(_RUN).findall(inside) if len(run) >= _LINE]
+        in_runs = len(inside) - len(compile_once(_RUN).sub("", inside))
+        if any(map(_is_key_line, runs)) and sum(map(len, runs)) * 3 > in_runs:  # Mostly a key.
+            yield SecretSpan(position, mark.end(), "private-key")
+            return
     start = begin.end()
     while header := compile_once(_HEADER).match(text, start):
         start = header.end()
     end = extend_key(text, start)
     if end > start:
         yield SecretSpan(position, end, "private-key")
-
-
-def _is_body(inside: str) -> bool:
-    """Return whether most of a text between two marks is lines of a key."""
-    runs = [run for run in compile_once(_RUN).findall(inside) if len(run) >= _LINE]
-    letters = len(compile_once(_RUN).sub("", inside))
-    return any(map(_is_key_line, runs)) and sum(map(len, runs)) * 3 > (len(inside) - letters)
 
 
 def _is_key_line(run: str) -> bool:
@@ -76,22 +69,14 @@ def extend_key(text: str, start: int) -> int:
             end = run.end()
         elif len(run.group()) <= 6 and run.group().isdigit():
             pass  # the number of a line
-        elif end > start and _is_last_line(text, end, run.start(), run.end()):
-            return run.end()
-        else:
-            return end
+        else:  # What is left of a key is alone on a line of its own, or has `=` at its end.
+            between, after = text[end : run.start()], text[run.end() : run.end() + 2]
+            is_new = "\n" in between or "\\n" in between
+            is_alone = after[:1] in ("", "\n", "\r", '"', "'", "`") or after == "\\n"
+            is_rest = is_new and is_alone and any(map(str.isdigit, run.group()))
+            is_rest = is_rest or text[run.end() - 1] == "="
+            return run.end() if end > start and is_rest else end
         position = run.end()
-
-
-def _is_last_line(text: str, before: int, start: int, end: int) -> bool:
-    """Return whether a short run is what is left of a key: alone on a line of its own, or with `=` at its end."""
-    gap, after = text[before:start], text[end : end + 2]
-    is_new = "\n" in gap or "\\n" in gap
-    return text[end - 1] == "=" or (
-        is_new
-        and (after[:1] in ("", "\n", "\r", '"', "'", "`") or after == "\\n")
-        and any(map(str.isdigit, text[start:end]))
-    )
 
 
 def find_key_end(text: str, position: int) -> Iterator[SecretSpan]:
@@ -100,23 +85,19 @@ def find_key_end(text: str, position: int) -> Iterator[SecretSpan]:
     if not mark:
         return
     start = position
-    words = compile_once(r"(?:(?!\\n|%0[AD])[^\s])+").finditer(
-        text, max(0, position - 8000), position
-    )
-    for word in reversed(list(words)):
+    word_of_line = compile_once(r"(?:(?!\\n|%0[AD])[^\s])+")
+    for word in reversed(list(word_of_line.finditer(text, max(0, position - 8000), position))):
         bare = word.group().removesuffix("\\").strip("\"'`,+>|#*-:→")
         line = compile_once(_RUN + "$").search(bare)
-        if line and (_is_key_line(line.group()) or (start == position and _is_rest(line.group()))):
-            start = word.start() + word.group().index(line.group())
+        run = line.group() if line else ""
+        is_last = start == position and 4 <= len(run) < 80
+        is_last = is_last and not (run.isalpha() or run.isdigit())
+        if _is_key_line(run) or is_last:
+            start = word.start() + word.group().index(run)
         elif bare and not bare.isdigit():
             break
     if start < position:
         yield SecretSpan(start, mark.end(), "private-key")
-
-
-def _is_rest(run: str) -> bool:
-    """Return whether a run may be the last line of a key."""
-    return 4 <= len(run) < 80 and not run.isalpha() and not run.isdigit()
 
 
 def find_putty_key(text: str, position: int) -> Iterator[SecretSpan]:

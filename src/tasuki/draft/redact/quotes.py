@@ -36,6 +36,16 @@ class PlainSecret(NamedTuple):
     before: str
     after: str
 
+    def find_in(self, text: str) -> Iterator[SecretSpan]:
+        """Yield where it is in a text, at its own place in the entry or at the text's edge."""
+        start = text.find(self.value)
+        while start >= 0:
+            end = start + len(self.value)
+            is_begun = text[:start].endswith(self.before) or text[start - 1 : start] in _EDGES
+            if is_begun and (text.startswith(self.after, end) or text[end : end + 1] in _EDGES):
+                yield SecretSpan(start, end, self.kind)
+            start = text.find(self.value, end)
+
 
 class QuoteRedactor(Redactor):
     """Redacts the texts that are made from one thread. Only entries that are quoted are read."""
@@ -86,7 +96,7 @@ class QuoteRedactor(Redactor):
         spans: list[SecretSpan] = []
         for ref in dict.fromkeys((*refs, *map(int, compile_once(_REFERENCE).findall(text)))):
             self.redact_entry(ref)
-            spans += (span for plain in self._plain[ref] for span in _find_plain(text, plain))
+            spans += (span for plain in self._plain[ref] for span in plain.find_in(text))
         return self.redact(self.hide_spans(text, spans) if spans else text)
 
     def redact_document(self, text: str) -> str:
@@ -100,14 +110,3 @@ class QuoteRedactor(Redactor):
             found = (ref for ref, entry in self._texts if word in entry)
             for ref in islice(found, MOST_ENTRIES):
                 self.redact_entry(ref)
-
-
-def _find_plain(text: str, plain: PlainSecret) -> Iterator[SecretSpan]:
-    """Yield where a plain secret is in a text, at its own place in the entry or at the text's edge."""
-    start = text.find(plain.value)
-    while start >= 0:
-        end = start + len(plain.value)
-        is_begun = text[:start].endswith(plain.before) or text[start - 1 : start] in _EDGES
-        if is_begun and (text.startswith(plain.after, end) or text[end : end + 1] in _EDGES):
-            yield SecretSpan(start, end, plain.kind)
-        start = text.find(plain.value, end)

@@ -77,10 +77,7 @@ class Redactor:
         return text
 
     def redact_line(self, text: str, width: int) -> str:
-        """The first words of the text on one line of at most `width` characters, for a list.
-
-        It is redacted before it is cut.
-        """
+        """The first words of the text on one line of at most `width` characters, for a list. It is redacted before it is cut."""
         text = clean_for_display(text[: 8 * width + BEYOND])
         return shorten_to_line(self.redact(text), width)
 
@@ -104,15 +101,17 @@ class Redactor:
         named = kind not in ("", "weak-key") and isinstance(value, str)
         if not named or shapes.is_placeholder(value) or MARK.search(value):
             return self.redact_data(value)
-        return self._replace_spans(
-            value, self._learn_values(value, [SecretSpan(0, len(value), kind)])
-        )
+        spans = self._learn_values(value, [SecretSpan(0, len(value), kind)])
+        return self._replace_spans(value, spans)
 
     def _learn_values(self, text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
         """Remember the values of the spans, and add other places in the text where they occur."""
         new = KnownSecrets()
         for span in spans:
-            for value in _list_values(text[span.start : span.end], span.kind):
+            values = [text[span.start : span.end]]
+            if span.kind == "private-key" and not values[0].isalnum():  # Its lines.
+                values = compile_once(r"[A-Za-z0-9+/=]{16,}").findall(values[0])[:100]
+            for value in values:
                 if shapes.is_memorable(value) and self._remembered.add(value, span.kind):
                     new.add(value, span.kind)
         return _settle_spans(text, [*spans, *new.find_in(text)]) if new.kinds else spans
@@ -156,10 +155,8 @@ class KnownSecrets:
             position = text.find(value)
             while position >= 0:
                 end = position + len(value)
-                if not (
-                    (text[position - 1 : position].isalnum() and value[0].isalnum())
-                    or text[end : end + 1].isalnum()
-                ):
+                is_inside = text[position - 1 : position].isalnum() and value[0].isalnum()
+                if not is_inside and not text[end : end + 1].isalnum():
                     yield SecretSpan(position, end, kind)
                 position = text.find(value, end)
         if self._pieces:
@@ -174,24 +171,14 @@ class KnownSecrets:
             private = word[public.end() :] if public else word
             whole = next((value for value in self.kinds if word in value), "")
             piece = private if whole.startswith(word) else word
-            if (
-                whole
-                and len(piece) >= _PIECE
-                and (shapes.is_memorable(piece) or shapes.is_random(piece))
-            ):
+            is_telling = shapes.is_memorable(piece) or shapes.is_random(piece)
+            if whole and len(piece) >= _PIECE and is_telling:
                 yield SecretSpan(found.start(), found.start() + len(word), self.kinds[whole])
 
 
 _WORD = rf"[A-Za-z0-9_.+/~%!@#$^&*?-]{{{_PIECE},}}={{0,2}}"
 _PUBLIC = r"[A-Za-z0-9]{1,12}(?:[-_.][a-z0-9]{1,8}){0,2}[-_.]"
 """What an issuer puts before a token, which is no secret."""
-
-
-def _list_values(value: str, kind: str) -> list[str]:
-    """Return what is remembered of a secret: its lines, where it is a key of several."""
-    if kind == "private-key" and not value.isalnum():
-        return compile_once(r"[A-Za-z0-9+/=]{16,}").findall(value)[:100]
-    return [value]
 
 
 _UNUSUAL = r"[A-Za-z0-9_.+~%!@$^&*?-]{8,512}"
@@ -219,16 +206,12 @@ def find(text: str) -> list[SecretSpan]:
 
 
 def _settle_spans(text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
-    """Return spans in order, with overlapping ones joined under the kind of the first.
-
-    Spans that touch a mark are dropped.
-    """
+    """Return spans in order, with overlapping ones joined under the kind of the first. Spans that touch a mark are dropped."""
     if spans and "[REDACTED:" in text:
         marks = [m.span() for m in MARK.finditer(text)]
         starts = [start for start, _ in marks]
-        spans = [
-            s for s in spans if not _is_touching_mark(marks, bisect_left(starts, s.end), s.start)
-        ]
+        before = ((span, bisect_left(starts, span.end)) for span in spans)
+        spans = [span for span, n in before if not n or marks[n - 1][1] <= span.start]
     settled: list[SecretSpan] = []
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
         if not settled or span.start >= settled[-1].end:
@@ -236,11 +219,6 @@ def _settle_spans(text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
         elif span.end > settled[-1].end:
             settled[-1] = SecretSpan(settled[-1].start, span.end, settled[-1].kind)
     return settled
-
-
-def _is_touching_mark(marks: list[tuple[int, int]], following: int, start: int) -> bool:
-    """Return whether the last mark before the one numbered `following` reaches beyond `start`."""
-    return following > 0 and marks[following - 1][1] > start
 
 
 _UNREAD = {

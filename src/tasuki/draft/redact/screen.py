@@ -7,6 +7,7 @@ joined too, and a secret found that way is replaced on each of its lines.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 
 from tasuki.draft.redact.redactor import Redactor, SecretSpan
 from tasuki.patterns import compile_pattern
@@ -16,9 +17,7 @@ _BORDER = "|\u2502\u2503\u2551\u2506\u2507\u250a\u250b\u258c\u2590\u2588"
 _BEFORE = " \t\xa0>\u203a\u23bf\u2022\u25cf" + _BORDER
 _AFTER = " \t\xa0\\\u21b5\u23ce\u21a9\u2026" + _BORDER
 _SECRET_CHARACTER = compile_pattern(r"[A-Za-z0-9_.~+/=:%@-]")
-"""A character of a secret: a line that ends with one may continue in the next that begins
-with one.
-"""
+"""A character of a secret: a line that ends with one may continue in the next that begins with one."""
 _COLUMNS = compile_pattern(f"[{re.escape(_BORDER)}]")
 MAX_JOINED = 6
 """Lines over which one secret may extend."""
@@ -87,7 +86,8 @@ def _find_hidden(text: str) -> dict[int, str]:
     """Find the secrets that the ends of lines cut, by the places of their characters."""
     hidden: dict[int, str] = {}
     for column in _list_columns(text):
-        for places in (_join_cells(text, column), *_join_runs(text, column)):
+        below = [place for cell in column for place in (*range(*_strip_frame(text, cell)), -1)]
+        for places in (below, *_join_runs(text, column)):
             for start, end, kind in _find_secrets(text, places):
                 hidden.update((position, kind) for position in places[start:end] if position >= 0)
     return hidden
@@ -122,21 +122,20 @@ def _is_word(text: str) -> bool:
 
 def _list_columns(text: str) -> Iterator[Sequence[ScreenCell]]:
     """Yield the lines of a text, and the cells of each column where lines have columns."""
-    lines = list(_list_lines(text))
+    ends = accumulate(len(line) + 1 for line in text.split("\n"))
+    lines = [
+        (end - 1 - len(line), end - 1) for end, line in zip(ends, text.split("\n"), strict=True)
+    ]
     yield lines
-    block: list[list[ScreenCell]] = []
-    for line in lines:
-        cells = _split_cells(text, line)
-        if block and len(cells) != len(block[-1]):
-            yield from _transpose_block(block)
-            block = []
-        block.append(cells)
-    yield from _transpose_block(block)
-
-
-def _transpose_block(block: Sequence[Sequence[ScreenCell]]) -> Iterator[Sequence[ScreenCell]]:
-    if len(block) > 1 and len(block[0]) > 1:
-        yield from zip(*block, strict=True)
+    rows = []
+    for start, end in lines:
+        borders = list(_COLUMNS.finditer(text, start, end))
+        starts = [start, *(border.end() for border in borders)]
+        rows.append(list(zip(starts, [*(b.start() for b in borders), end], strict=True)))
+    for _, group in groupby(rows, key=len):
+        block = list(group)
+        if len(block) > 1 and len(block[0]) > 1:
+            yield from zip(*block, strict=True)
 
 
 def _join_runs(text: str, cells: Sequence[ScreenCell]) -> Iterator[list[int]]:
@@ -152,20 +151,10 @@ def _join_runs(text: str, cells: Sequence[ScreenCell]) -> Iterator[list[int]]:
         for cell in framed[first + 1 : first + MAX_JOINED]:
             if not (places and places[-1] >= 0 and cell[0] < cell[1]):
                 break
-            if not (
-                _SECRET_CHARACTER.match(text[places[-1]]) and _SECRET_CHARACTER.match(text[cell[0]])
-            ):
+            if not all(map(_SECRET_CHARACTER.match, (text[places[-1]], text[cell[0]]))):
                 break
             places = [*places, *range(*cell)]
             yield places
-
-
-def _join_cells(text: str, cells: Sequence[ScreenCell]) -> list[int]:
-    """Return the places of all cells, one below the other."""
-    places: list[int] = []
-    for cell in cells:
-        places += [*range(*_strip_frame(text, cell)), -1]
-    return places
 
 
 def _strip_frame(text: str, cell: ScreenCell) -> ScreenCell:
@@ -175,20 +164,3 @@ def _strip_frame(text: str, cell: ScreenCell) -> ScreenCell:
     while end > start and text[end - 1] in _AFTER:
         end -= 1
     return start, end
-
-
-def _list_lines(text: str) -> Iterator[ScreenCell]:
-    start = 0
-    for line in text.split("\n"):
-        yield start, start + len(line)
-        start += len(line) + 1
-
-
-def _split_cells(text: str, line: ScreenCell) -> list[ScreenCell]:
-    """Return the columns of a line."""
-    start, end = line
-    cells = []
-    for border in _COLUMNS.finditer(text, start, end):
-        cells.append((start, border.start()))
-        start = border.end()
-    return [*cells, (start, end)]

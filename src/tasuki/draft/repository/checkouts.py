@@ -1,7 +1,7 @@
 """Checkouts of repositories in a thread: where they are, and which commands ran in which."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from tasuki.shell import split_words
 
 _HOME = compile_pattern(r"/(?:Users|home)/[^/]+|/root|[a-z]:/Users/[^/]+")
 _DOCUMENT = compile_pattern(r"\$\(cat <<-?\s*['\"\\]?\w+['\"]?[^\S\n]*\n\s*([^\n]+)")
+_DOCUMENT_WORD = compile_pattern(r"\"*\$\(cat <<")
+"""A word that a here-document fills: its first line counts."""
 _FROM_DOCUMENT = compile_pattern(
     r"\bcommit\b[^\n]*(?:-F|--file)[ =]-[ \t]*<<-?[ \t]*['\"\\]?\w+['\"]?[^\n]*\n\s*([^\n]+)"
 )
@@ -72,9 +74,13 @@ def list_repository_commands(
             folder = enter_folder(expand_home(text, cwd), folder)
         elif "git" in text or "gh" in text or "jj" in text:
             source, left = step.command.source or text, iter(documents)
-            for words in _list_programs(source):
+            started: Iterable[Sequence[str]] = (split_words(source),)
+            if not source.startswith(("git ", "gh ", "jj ")):
+                started = (one.words for one in list_started(source))
+            for words in started:
                 if (name := find_name(words[0])) in _PROGRAMS:
-                    given = [_fill_document(unquote(w), left) for w in words[1:]]
+                    bare = map(unquote, words[1:])
+                    given = [next(left, w) if _DOCUMENT_WORD.match(w) else w for w in bare]
                     if given[-2:] in (["-F", "-"], ["--file", "-"]):
                         given[-2:] = ["-m", next(subjects, "")]
                     rest, place = _strip_options(given, folder, cwd)
@@ -82,18 +88,6 @@ def list_repository_commands(
                         found.append(RepositoryCommand(name, rest[0], rest[1:], place, number))
         documents = documents[text.count("$(cat <<") :]
     return line, found
-
-
-def _list_programs(text: str) -> Iterable[Sequence[str]]:
-    """List what a simple command may start, the words of each."""
-    if text.startswith(("git ", "gh ", "jj ")):
-        return (split_words(text),)
-    return (started.words for started in list_started(text))
-
-
-def _fill_document(word: str, documents: Iterator[str]) -> str:
-    """Return a word; for one that a here-document fills, the first line of the next one."""
-    return next(documents, word) if word.lstrip('"').startswith("$(cat <<") else word
 
 
 def expand_home(text: str, cwd: str) -> str:
@@ -209,13 +203,8 @@ def is_proven(line: RepositoryLine, number: int, shown: Iterable[int] = ()) -> b
 def is_shown(line: RepositoryLine, number: int) -> bool:
     """Return whether what a step printed is in the thread, whole."""
     step = line.steps[number]
-    return (
-        line.ended.is_whole
-        and bool(line.ended.output.strip())
-        and not step.filters
-        and not step.command.output_to
-        and not step.command.in_background
-    )
+    hides = step.filters or step.command.output_to or step.command.in_background
+    return line.ended.is_whole and bool(line.ended.output.strip()) and not hides
 
 
 _PRINTS_NO_CHANGE = compile_pattern(

@@ -113,7 +113,9 @@ class GitReading:
         self.worktrees: list[tuple[str, str]] = []
         """Checkouts that git made or listed: the path, and the branch."""
         self.gone_worktrees: list[str] = []
-        self.shown = [c.number for c in commands if _has_printed(c, output)]
+        printed = ((c.number, _PRINTS.get(c.verb)) for c in commands)
+        self.shown = [n for n, pattern in printed if pattern and pattern.search(output)]
+        """Steps of which git shows by its output that they ran to their end."""
 
     def read(self, commits: Sequence[re.Match[str]]) -> None:
         """Read what the commands did; `commits` are those that git printed for them."""
@@ -150,7 +152,6 @@ class GitReading:
         return shown or is_proven(self.line, command.number, self.shown)
 
     def _read_verb(self, command: RepositoryCommand) -> None:
-        """Read what a git command was called to do."""
         verb, words, names = command.verb, command.words, command.names
         here = self.checkout
         if verb == "add" and not _NOT_ADDED.search(self.output):
@@ -164,12 +165,10 @@ class GitReading:
             verb == "rebase" and "--abort" not in words and not _REBASED.search(self.output)
         ):
             self.log.drop_branches([self._key(here.branch)])
-        elif not (self._is_proven(command) or self._has_switched(command)):
-            return
         elif verb in ("checkout", "switch"):
-            creates = not _CREATES.isdisjoint(words)
-            if creates or (names == names[:1] and "--" not in words and "--detach" not in words):
-                self._switch(names, creates=creates or verb == "switch")
+            self._read_switch(command)
+        elif not self._is_proven(command):
+            return
         elif verb == "branch" and names:
             self._read_branch_command(words, names)
         elif verb == "worktree" and names[1:]:
@@ -179,21 +178,23 @@ class GitReading:
             if match and not HASH.match(match[1]):
                 here.set_branch(match[1], self.ref)
 
-    def _has_switched(self, command: RepositoryCommand) -> bool:
-        """Return whether a quiet switch that surely ran showed no error, which git prints in any case."""
+    def _read_switch(self, command: RepositoryCommand) -> None:
+        """Read a switch to what is surely a branch, which git did not print."""
+        words, names = command.words, command.names
         step = self.line.steps[command.number].command
         is_first = all(s.command.text.startswith("cd ") for s in self.line.steps[: command.number])
-        return (
-            command.verb in ("checkout", "switch")
-            and (is_first or step.operator in (";", "\n"))
+        is_silent = (  # It surely ran, and showed no error, which git prints in any case.
+            (is_first or step.operator in (";", "\n"))
             and not (step.in_block or step.errors_to or _FAILED.search(self.output))
             and self.line.ended.is_whole
         )
-
-    def _switch(self, names: Sequence[str], *, creates: bool) -> None:
-        """Note a switch that git did not print: of a name that is surely a branch."""
+        if not (self._is_proven(command) or is_silent):
+            return
+        creates = not _CREATES.isdisjoint(words)
+        is_plain = names == names[:1] and "--" not in words and "--detach" not in words
         known = {c.branch for c in self.log.commits} | USUAL_BRANCHES
-        if names and (creates or names[0] in known):
+        is_branch = creates or command.verb == "switch" or (bool(names) and names[0] in known)
+        if (creates or is_plain) and names and is_branch:
             self.checkout.set_branch(names[0], self.ref, begins_here=self._begins_here())
 
     def _read_reset(self, command: RepositoryCommand) -> None:
@@ -227,9 +228,7 @@ class GitReading:
         elif names[0] == "add":
             new = next((words[n + 1] for n, w in enumerate(words[:-1]) if w in ("-b", "-B")), "")
             rest = [name for name in names[1:] if name != new]
-            branch = new or (
-                rest[1] if len(rest) > 1 else rest[0].rpartition("/")[2] if rest else ""
-            )
+            branch = new or (rest[1] if len(rest) > 1 else "".join(rest).rpartition("/")[2])
             if rest:
                 self.worktrees.append((rest[0], branch.removeprefix("origin/")))
 
@@ -240,9 +239,8 @@ class GitReading:
             pushed = {local for _, local in _PUSHED.findall(self.output)} - {"HEAD"}
             found += pushed if len(pushed) == 1 else ()
         if "checkout" in verbs or "switch" in verbs:
-            found += _SWITCHED.findall(self.output) or [
-                b for _, b in _TRACKING.findall(self.output)
-            ]
+            tracked = [branch for _, branch in _TRACKING.findall(self.output)]
+            found += _SWITCHED.findall(self.output) or tracked
         if "status" in verbs:
             found += _ON_BRANCH.findall(self.output)
             asked = [word for c in self.commands if c.verb == "status" for word in c.words]
@@ -266,12 +264,11 @@ class GitReading:
     def _read_listing(self) -> None:
         """Read the changes that git lists, which no commit holds then."""
         listed = _list_changes(self.output)
-        looks = [
-            c.number
+        is_whole = any(
+            is_shown(self.line, c.number)
             for c in self.commands
             if c.verb == "stash" or (c.verb == "status" and not c.names)
-        ]
-        is_whole = any(is_shown(self.line, number) for number in looks)
+        )
         if listed and is_whole and not any(c.verb in MAKERS for c in self.commands):
             self.checkout.listed.append((self.ref, tuple(listed)))
 
@@ -301,10 +298,8 @@ class GitReading:
         if _FAILED.search(own):
             return False
         is_followed = command.number < len(self.line.steps) - 1 and bool(self.output.strip())
-        hides = self.line.steps[command.number].command.errors_to
-        return (
-            bool(_SHORT_HEAD.search(own)) or self._is_proven(command) or (is_followed and not hides)
-        )
+        is_followed = is_followed and not self.line.steps[command.number].command.errors_to
+        return bool(_SHORT_HEAD.search(own)) or self._is_proven(command) or is_followed
 
     def _note_complete(self, listed: Sequence[str]) -> None:
         """Note a list of all changes: other files were committed, or put back."""
@@ -361,16 +356,15 @@ class GitReading:
         elif not is_done and (fails or not is_silent):
             return  # It prints what it did, and did not.
         everything = here.merges or any(map(_ALL.fullmatch, command.words)) or not here.added
-        names = [] if everything else _list_committed(command.words)
+        pairs = zip(("", *command.words), command.words, strict=False)
+        own = [word for option, word in pairs if word[:1] != "-" and not _VALUED.fullmatch(option)]
+        names = [] if everything else own
         added = () if everything or "." in here.added else (*here.added, *names)
         here.settle(self.ref, added, by_others=not is_done)
         here.added, here.merges = [], 0
 
     def _read_rewrites(self, *, pulled: bool) -> None:
-        """Read rebases and resets.
-
-        A rebase gives every commit of its branch another hash; a reset drops later ones.
-        """
+        """Read rebases and resets. A rebase gives every commit of its branch another hash; a reset drops later ones."""
         is_onto = any("--onto" in c.words for c in self.commands)  # It leaves commits out.
         steps = [] if is_onto else _REBASING.findall(self.output)
         for branch in _REBASED.findall(self.output):
@@ -392,8 +386,9 @@ class GitReading:
             return
         is_own = all(_is_head_log(c.words) for c in logs)
         self.log.read_log(self.output, self._key(here.branch) if is_own else "")
-        if not (is_own and len(self.line.steps) == 1 and _starts_at_head(logs[0].words)):
-            return
+        skips = any(w == s or w.startswith(f"{s}=") for w in logs[0].words for s in _LOG_SKIPS)
+        if skips or not (is_own and len(self.line.steps) == 1):
+            return  # Its first commit need not be the newest of the branch.
         if match := _LOG_HEAD.match(self.output):
             is_new = here.head and not match[1].startswith(here.head)
             if is_new and not self.log.has_commit(match[1]):
@@ -435,25 +430,9 @@ def find_shown_branch(output: str) -> str:
     return match[1] if match and not _SWITCHED.search(output) else ""
 
 
-def _list_committed(words: Sequence[str]) -> list[str]:
-    """List the paths that `git commit` was called with."""
-    before = ("", *words)
-    return [
-        word
-        for option, word in zip(before, words, strict=False)
-        if not word.startswith("-") and not _VALUED.fullmatch(option)
-    ]
-
-
 def is_quiet(command: RepositoryCommand) -> bool:
     """Return whether a command was told to print nothing."""
     return any(map(_QUIET.fullmatch, command.words))
-
-
-def _has_printed(command: RepositoryCommand, output: str) -> bool:
-    """Return whether git shows by its output that a command ran to its end."""
-    pattern = _PRINTS.get(command.verb)
-    return bool(pattern and pattern.search(output))
 
 
 def is_covered(path: str, listed: str) -> bool:
@@ -470,8 +449,3 @@ def _is_head_log(words: Sequence[str]) -> bool:
     until = words.index("--") if "--" in words else None
     plain = [w for w in words[:until] if w and w[0] not in "-0123456789"]
     return all(w == "HEAD" or w.endswith(("..HEAD", "..")) for w in plain)
-
-
-def _starts_at_head(words: Sequence[str]) -> bool:
-    """Return whether the first commit that such a log prints is the newest of the branch."""
-    return not any(w == s or w.startswith(f"{s}=") for w in words for s in _LOG_SKIPS)

@@ -22,16 +22,15 @@ def list_repository_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _list_branch_and_commits(thread, facts)
     ref, now = facts.repository.merging_ref, facts.revision
     if now.is_merging or (ref and not now.repository):
-        text = (
-            "git has not ended it"
-            if now.is_merging
-            else "neither a commit nor an abort of it was seen"
-        )
+        text = "neither a commit nor an abort of it was seen"
+        text = "git has not ended it" if now.is_merging else text
         what = f"Merge or rebase{' with conflicts' if ref else ''}, under way"
         yield Item(text=text, refs=(ref,) if ref else (), label=what)
     yield from _list_uncommitted(thread, facts)
     yield from _list_pull_requests(facts.repository)
-    yield from _list_published(facts.repository)
+    if newest := facts.repository.published[-3:]:
+        text = ", ".join(f"`{q.text}`" for q in newest)
+        yield Item(text=text, refs=tuple(q.ref for q in newest), label="Published by this thread")
 
 
 def name_paths(paths: Sequence[str], limit: int = MAX_NAMED) -> str:
@@ -52,38 +51,30 @@ def had_agents(thread: Thread, after: int = 0) -> bool:
     calls = [(e.ref, e.tool) for e in thread.entries if e.tool]
     ids = [b.id for b in thread.background if b.kind == "agent"]
     reports = [n.text for n in thread.notices if n.after > after and n.kind == "note"]
-    return any(
-        ref > after and (call.kind == "agent" or call.name == "SendMessage") for ref, call in calls
-    ) or any(id in text for text in reports for id in ids)
+    later = (call for ref, call in calls if ref > after)
+    is_called = any(call.kind == "agent" or call.name == "SendMessage" for call in later)
+    return is_called or any(id in text for text in reports for id in ids)
 
 
 def find_formatter_since(facts: Facts, ref: int) -> str:
     """Return the newest formatter of the whole tree that ran after an entry, or ''."""
-    found = (
-        (c.refs[-1], find_formatter(c.command))
-        for c in facts.commands
-        if c.result in ("passed", "not shown")
-    )
-    return max(
-        ((last_ref, step) for last_ref, step in found if step and last_ref > ref), default=(0, "")
-    )[1]
+    later = (c for c in facts.commands if c.result in ("passed", "not shown") and c.refs[-1] > ref)
+    found = ((c.refs[-1], find_formatter(c.command)) for c in later)
+    return max((one for one in found if one[1]), default=(0, ""))[1]
 
 
 def _list_branch_and_commits(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield the branch in use and its commits, then commits elsewhere."""
     repository = facts.repository
-    live = [
-        c
-        for c in repository.commits
-        if not c.gone and not (c.place and is_noise(c.place) and not c.branch)
-    ]
+    trials = (c.place and is_noise(c.place) and not c.branch for c in repository.commits)
+    pairs = zip(repository.commits, trials, strict=True)
+    live = [c for c, is_trial in pairs if not (c.gone or is_trial)]
     by_branch: dict[tuple[str, str], list[Commit]] = {}
     for commit in live:
         by_branch.setdefault((commit.place, commit.branch), []).append(commit)
     places = (repository.folder, "") if repository.folder else ("",)
-    here = next(
-        (found for p in places if (found := by_branch.pop((p, repository.branch), None))), None
-    )
+    own = (by_branch.pop((place, repository.branch), None) for place in places)
+    here = next(filter(None, own), None)
     clean = _find_clean(thread, facts, live)
     tree = "; git called the tree clean" if clean else ""
     cited = (clean,) if clean else ()
@@ -94,14 +85,16 @@ def _list_branch_and_commits(thread: Thread, facts: Facts) -> Iterator[Item]:
         yield Item(text=text, refs=refs, label=f"Committed{name and f' {name}'}")
     elif repository.branch:
         refs = ((repository.branch_ref,) if repository.branch_ref else ()) + cited
-        text = f"{name.removeprefix('on ')}{tree}{_describe_no_commit(thread, facts, live)}"
+        note = f"; nothing was committed{' on it' if live else ''} in this thread"
+        if repository.maybe_ref or had_agents(thread):
+            note = ""  # Somebody may have whom nobody saw.
+        text = f"{name.removeprefix('on ')}{tree}{note}"
         yield Item(text=text, refs=refs, label="Branch")
     for (place, branch), there in reversed(by_branch.items()):
         name = _name_branch(branch, place, thread) or "on a detached HEAD"
         refs = tuple(c.ref for c in there[-MAX_EARLIER:])
-        yield Item(
-            text=_list_commits(there, MAX_EARLIER), refs=refs, label=f"Committed {name}, earlier"
-        )
+        text = _list_commits(there, MAX_EARLIER)
+        yield Item(text=text, refs=refs, label=f"Committed {name}, earlier")
 
 
 def _name_branch(branch: str, place: str, thread: Thread) -> str:
@@ -120,14 +113,6 @@ def _find_clean(thread: Thread, facts: Facts, live: Sequence[Commit]) -> int:
     edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
     latest = max((*(c.ref for c in live), *edits), default=0)
     return clean if clean and clean >= latest and not facts.revision.repository else 0
-
-
-def _describe_no_commit(thread: Thread, facts: Facts, live: Sequence[Commit]) -> str:
-    """Return a note that nothing was committed, or '' where somebody may have whom nobody saw."""
-    if facts.repository.maybe_ref or had_agents(thread):
-        return ""
-    where = " on it" if live else ""
-    return f"; nothing was committed{where} in this thread"
 
 
 def _list_commits(commits: Sequence[Commit], limit: int) -> str:
@@ -167,16 +152,22 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
         if unclear := len(facts.maybe_committed):
             rest += f"; of {unclear} more the thread does not tell"
         refs = tuple(sorted(edits.values())[-4:])
-        is_listed = now.repository or all(_was_listed(thread, facts, *one) for one in edits.items())
-        label = (
-            "Not committed yet" if is_listed else "Not committed yet, as far as the thread shows"
+        lists = [one for c in facts.repository.checkouts for one in c.listed]
+        is_listed = now.repository or all(  # Else somebody may have committed it unseen.
+            any(r > edits[p] and any(is_covered(path, one) for one in paths) for r, paths in lists)
+            for p, path in zip(newest, whole, strict=True)
         )
+        label = f"Not committed yet{'' if is_listed else ', as far as the thread shows'}"
         ended = max((ref for c in facts.repository.checkouts for ref, _ in c.settled), default=0)
         if not is_listed and had_agents(thread, ended):
             rest += "; sub-agents may have changed more"
         yield Item(text=f"{names}{rest}", refs=refs, label=label)
     ref, listed = (0, now.dirty_now) if now.repository else _find_last_listing(facts)
-    edited = [f.path for f in facts.files if f.edits and _is_in_use(thread, facts, f.path)]
+    cwd, repository = join_folder("", thread.cwd) or "", facts.repository
+    roots = [c.root for c in repository.checkouts]
+    in_use = ("", repository.folder or cwd)  # The checkout in use, as far as that is known.
+    edited = [f.path for f in facts.files if f.edits]
+    edited = [path for path in edited if find_root(locate(cwd, path), roots) in in_use]
     whole = _list_whole(thread, edited)
     others = [  # A folder that git does not know holds more than what was edited in it.
         p
@@ -193,23 +184,8 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
 
 
 def _list_whole(thread: Thread, paths: Sequence[str]) -> list[str]:
-    """Return paths of a thread with its folder."""
     folder = join_folder("", thread.cwd)
     return [locate(folder, path) for path in paths]
-
-
-def _was_listed(thread: Thread, facts: Facts, path: str, edited: int) -> bool:
-    """Return whether git listed a file behind its last edit; else somebody may have committed it unseen."""
-    (whole,) = _list_whole(thread, [path])
-    lists = (one for c in facts.repository.checkouts for one in c.listed)
-    return any(ref > edited and any(is_covered(whole, p) for p in paths) for ref, paths in lists)
-
-
-def _is_in_use(thread: Thread, facts: Facts, path: str) -> bool:
-    """Return whether a file is in the checkout in use, as far as that is known."""
-    cwd, repository = join_folder("", thread.cwd) or "", facts.repository
-    root = find_root(locate(cwd, path), [c.root for c in repository.checkouts])
-    return root in ("", repository.folder or cwd)
 
 
 def _find_last_listing(facts: Facts) -> tuple[int, tuple[str, ...]]:
@@ -229,9 +205,8 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
         repository.pull_requests,
         key=lambda p: (not p.created, p.state not in ("open", "draft"), -p.ref),
     )
-    own = [
-        p for p in newest if p.created or p.handled or (p.branch and p.branch == repository.branch)
-    ]
+    branch = repository.branch
+    own = [p for p in newest if p.created or p.handled or (p.branch and p.branch == branch)]
     by_ref = Counter(p.ref for p in newest)
     seen = [p for p in newest if by_ref[p.ref] <= MAX_PULLS]
     open_ones = [p for p in newest if p.looked_at and p.state in ("open", "draft")]
@@ -257,11 +232,3 @@ def _list_pull_requests(repository: RepositoryState) -> Iterator[Item]:
         if parts:
             label = f"Checks of {checks.name}, as last seen" if checks.name else "CI, as last seen"
             yield Item(text=", ".join(parts), refs=(checks.ref,), label=label)
-
-
-def _list_published(repository: RepositoryState) -> Iterator[Item]:
-    """Yield packages and releases that a program said it published."""
-    if repository.published:
-        newest = repository.published[-3:]
-        text = ", ".join(f"`{q.text}`" for q in newest)
-        yield Item(text=text, refs=tuple(q.ref for q in newest), label="Published by this thread")

@@ -1,7 +1,9 @@
 """Pull requests of a thread, their checks, and what was published: by what programs printed."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 from msgspec.structs import replace
@@ -98,9 +100,8 @@ class PullRequestLog:
             known = self._find_pull(number, _find_repository(command.words))
             verb = command.words[0]
             if known and verb in (_HANDLES | _LOOKS):
-                self.pulls[known.repository, number] = replace(
-                    known, handled=known.handled or verb in _HANDLES, looked_at=True
-                )
+                known = replace(known, handled=known.handled or verb in _HANDLES, looked_at=True)
+                self.pulls[known.repository, number] = known
 
     def _find_pull(self, number: int, repository: str = "") -> PullRequest | None:
         """Find a pull request that is known; without its repository the newest of that number."""
@@ -134,18 +135,10 @@ class PullRequestLog:
             found = _ADDRESS.findall(output)
             if found and "--web" not in words and not _EXISTS.search(output):
                 state = "draft" if {"--draft", "-d"} & set(words) else "open"
-                head = next(
-                    (words[n + 1] for n, w in enumerate(words[:-1]) if w in ("--head", "-H")),
-                    branch,
-                )
-                self._note(
-                    int(found[-1][1]),
-                    state,
-                    ref,
-                    found[-1][0],
-                    created=True,
-                    branch=head.rpartition(":")[2],
-                )
+                named = (value for word, value in pairwise(words) if word in ("--head", "-H"))
+                head = next(named, branch).rpartition(":")[2]
+                made = int(found[-1][1])
+                self._note(made, state, ref, found[-1][0], created=True, branch=head)
         known = self._find_pull(number, of)
         if verb == "checks":
             self._read_checks(ref, f"#{number}" if number else "", output)
@@ -184,7 +177,8 @@ class PullRequestLog:
         for found in objects:
             self._read_object(ref, found, one, of)
         states = set(_STATE_WORD.findall(output))
-        if one and not objects and len(states) == 1 and _asks_for_state(views[0][1]):
+        asks = one and any("state" in word for word in views[0][1].words)  # Without its key.
+        if asks and not objects and len(states) == 1:
             self._note(one, _STATES[states.pop()], ref, of)
 
     def _read_object(self, ref: int, found: dict[str, str], one: int, of: str) -> None:
@@ -231,11 +225,9 @@ class PullRequestLog:
         if "pull_request" not in name and "merge_request" not in name:
             return
         found = _ADDRESS.findall(call.output)
-        numbers = [
-            int(n) for key, n in _KEY.findall(call.output) if key == "number" and n.isdigit()
-        ]
-        of, number = found[0] if found else ("", numbers[0] if numbers else 0)
-        number = int(number)
+        keys = (n for key, n in _KEY.findall(call.output) if key == "number" and n.isdigit())
+        of, text = found[0] if found else ("", next(keys, 0))
+        number = int(text)
         if "create" in name:
             self._is_made = not number
             if number:
@@ -250,9 +242,8 @@ class PullRequestLog:
         again = output.rfind("Refreshing checks status")
         rows = _CHECK_ROW.findall(output[again + 1 :])
         rows = list(dict(rows).items()) if again >= 0 else rows  # The end is printed once more.
-        rows = rows or [
-            (o.get("name", ""), o["bucket"]) for o in _list_objects(output) if "bucket" in o
-        ]
+        objects = [] if rows else _list_objects(output)
+        rows = rows or [(o.get("name", ""), o["bucket"]) for o in objects if "bucket" in o]
         if rows:
             self.checks = _summarize(ref, name, rows)
         elif self.checks and self.checks.name == name:
@@ -316,26 +307,16 @@ def _list_objects(output: str) -> list[dict[str, str]]:
         return [dict(_KEY.findall(text)) for text in _OBJECT.findall(output)]
     found = whole if isinstance(whole, list) else [whole]
     return [
-        {
-            key: str(value).replace("True", "true") if value is not None else "null"
-            for key, value in one.items()
-        }
+        {k: "null" if v is None else str(v).replace("True", "true") for k, v in one.items()}
         for one in found
         if isinstance(one, dict)
     ]
 
 
-def _asks_for_state(command: RepositoryCommand) -> bool:
-    """Return whether a command prints the state of a pull request without its key."""
-    return any("state" in word for word in command.words)
-
-
 def _summarize(ref: int, name: str, rows: Sequence[tuple[str, str]]) -> CheckSummary:
-    by_result = {
-        key: [n for n, result in rows if result == key] for key in ("pass", "fail", "pending")
-    }
-    failed = by_result["fail"]
-    return CheckSummary(name, len(by_result["pass"]), tuple(failed), len(by_result["pending"]), ref)
+    counts = Counter(result for _, result in rows)
+    failed = tuple(one for one, result in rows if result == "fail")
+    return CheckSummary(name, counts["pass"], failed, counts["pending"], ref)
 
 
 def read_published(ref: int, call: ToolCall) -> Iterator[Quote]:

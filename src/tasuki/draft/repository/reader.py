@@ -31,7 +31,7 @@ from tasuki.draft.repository.git_output import (
 )
 from tasuki.draft.repository.pull_requests import PullRequestLog, read_published
 from tasuki.draft.runs.scopes import join_folder, locate
-from tasuki.model import CheckoutState, Commit, Entry, Quote, RepositoryState, ToolCall
+from tasuki.model import CheckoutState, Entry, Quote, RepositoryState, ToolCall
 from tasuki.patterns import compile_pattern
 
 _AIDER_COMMIT = compile_pattern(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
@@ -66,10 +66,7 @@ _ACTS = frozenset("add commit push merge rebase cherry-pick revert am pull stash
 
 
 def read_repository(entries: Iterable[Entry], branch: str = "", cwd: str = "") -> RepositoryState:
-    """Return the state at the end of some entries.
-
-    `branch` is the one the harness noted, valid until git prints one.
-    """
+    """Return the state at the end of some entries. `branch` is the one the harness noted, valid until git prints one."""
     reader = _RepositoryReader(branch, cwd)
     for entry in entries:
         reader.read_entry(entry)
@@ -92,11 +89,15 @@ class _RepositoryReader:
     def build_state(self) -> RepositoryState:
         """Return what was read so far."""
         current = self.current
+        commits = []
+        for commit in self.log.commits:
+            place, _, branch = commit.branch.rpartition("\0")
+            commits.append(replace(commit, branch=branch, place=place) if place else commit)
         return RepositoryState(
             branch=current.branch,
             branch_ref=current.branch_ref,
             folder="" if current is self.main else current.root,
-            commits=tuple(map(_split_place, self.log.commits)),
+            commits=tuple(commits),
             pull_requests=self.pulls.list_pulls(),
             checks=self.pulls.checks,
             published=tuple(self.published),
@@ -104,14 +105,14 @@ class _RepositoryReader:
             maybe_ref=max(ref for c in self.checkouts for ref in (0, c.maybe_ref)),
             checkouts=tuple(
                 CheckoutState(
-                    c.root,
-                    c.clean_ref,
-                    tuple(c.settled),
-                    tuple(c.by_others),
-                    tuple(c.listed),
-                    tuple(c.complete),
-                    c.merges,
-                    tuple(c.branches),
+                    root=c.root,
+                    clean_ref=c.clean_ref,
+                    settled=tuple(c.settled),
+                    by_others=tuple(c.by_others),
+                    listed=tuple(c.listed),
+                    complete=tuple(c.complete),
+                    merging_ref=c.merges,
+                    branches=tuple(c.branches),
                 )
                 for c in self.checkouts
                 if c.is_known
@@ -135,9 +136,8 @@ class _RepositoryReader:
         elif call.kind == "shell" and call.command and call.status != "refused":
             self._read_shell(ref, call)
         elif call.kind == "other" and call.name == "exec":
-            self._read_others(
-                ref, call, call.output
-            )  # What the calls of a script printed together.
+            # What the calls of a script printed together.
+            self._read_others(ref, call, call.output)
         elif call.kind == "other" and (entered := _ENTERED.search(call.output)):
             self._enter_worktree(ref, entered["path"] or entered["back"], entered["branch"] or "")
         elif call.kind == "other" and call.status != "error":
@@ -174,8 +174,8 @@ class _RepositoryReader:
             self.main.settle(ref, shlex.split(text)[3:])
             return
         self.published += read_published(ref, call)
-        if "ushed" in output:
-            self._read_other_pushes(output)
+        for branch in _OTHER_PUSH.findall(output) if "ushed" in output else ():
+            self.log.mark_pushed(self.current.name_branch(branch))
         if not _TELLS.search(text):
             self._read_others(ref, call, output)
             return
@@ -188,7 +188,13 @@ class _RepositoryReader:
         places = dict.fromkeys(c.place for c in commands if c.program != "gh")
         for place in places:
             group = [c for c in commands if c.place == place and c.program != "gh"]
-            shown = printed if len(places) == 1 else _select_commits(printed, commands, place)
+            makers = [c for c in commands if c.verb in MAKERS and not is_quiet(c)]
+            shown = printed
+            if len(places) > 1 and len(makers) == len(printed):
+                pairs = zip(printed, makers, strict=True)
+                shown = [match for match, maker in pairs if maker.place == place]
+            elif len(places) > 1 and {c.place for c in makers} != {place}:
+                shown = []
             self._read_group(ref, line, group, output, shown)
         if any(c.verb == "repo" and "--push" in c.words for c in commands) and call.status == "ok":
             self.log.mark_pushed(self.current.name_branch(self.current.branch))
@@ -212,17 +218,17 @@ class _RepositoryReader:
         is_other = bool(checkout.branch) and checkout.branch not in on
         checkout = same[0] if len(same) == 1 and is_other else checkout
         for command in group:
-            if command.program == "jj":
-                self._read_jujutsu(ref, checkout, command, output)
+            if command.program != "jj":
+                continue
+            # With jj every edit is in a commit, which may have no description yet.
+            checkout.is_known = checkout.uses_jujutsu = True
+            branch = checkout.name_branch(checkout.branch)
+            if self.log.read_jujutsu(ref, command.verb, command.words, output, branch):
+                checkout.settle(ref)
         if found := [c for c in group if c.program == "git"]:
             reading = GitReading(checkout, self.log, ref, line, output, found)
             reading.read(printed)
             self._note_worktrees(ref, place, reading)
-
-    def _read_other_pushes(self, output: str) -> None:
-        """Read a push that another program tells of, with git's words or its own."""
-        for branch in _OTHER_PUSH.findall(output):
-            self.log.mark_pushed(self.current.name_branch(branch))
 
     def _read_others(self, ref: int, call: ToolCall, output: str) -> None:
         """Read what a program did that is not git, and may have called it."""
@@ -270,32 +276,7 @@ class _RepositoryReader:
             if self.current not in self.checkouts:
                 self.current = self.main
 
-    def _read_jujutsu(
-        self, ref: int, checkout: Checkout, command: RepositoryCommand, output: str
-    ) -> None:
-        """Read a command of jj: with it every edit is in a commit, which may have no description yet."""
-        checkout.is_known = checkout.uses_jujutsu = True
-        if self.log.read_jujutsu(
-            ref, command.verb, command.words, output, checkout.name_branch(checkout.branch)
-        ):
-            checkout.settle(ref)
-
 
 def _is_scratch(checkout: Checkout) -> bool:
     """Return whether a checkout is one that a trial made, and not a worktree or a clone of the work."""
     return checkout.is_foreign and not checkout.branch and is_noise(f"{checkout.root}/")
-
-
-def _split_place(commit: Commit) -> Commit:
-    place, _, branch = commit.branch.rpartition("\0")
-    return replace(commit, branch=branch, place=place) if place else commit
-
-
-def _select_commits(
-    printed: Sequence[re.Match[str]], commands: Sequence[RepositoryCommand], place: str | None
-) -> list[re.Match[str]]:
-    """Return those printed commits that are of one place, where one line commits in several."""
-    makers = [c for c in commands if c.verb in MAKERS and not is_quiet(c)]
-    if len(makers) == len(printed):
-        return [m for m, c in zip(printed, makers, strict=True) if c.place == place]
-    return list(printed) if {c.place for c in makers} == {place} else []

@@ -12,15 +12,7 @@ from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder, locate
-from tasuki.model import (
-    CheckoutState,
-    Entry,
-    FileFact,
-    RepositoryState,
-    Revision,
-    Thread,
-    ToolCall,
-)
+from tasuki.model import Entry, FileFact, RepositoryState, Revision, Thread, ToolCall
 from tasuki.paths import fold_path, follow_links, normalize_path
 from tasuki.patterns import compile_pattern
 
@@ -53,32 +45,25 @@ def find_uncommitted(
         cwd = os.path.realpath(thread.cwd)
         dirty = {f"{revision.root}/{path}".rstrip("/") for path in revision.dirty_now}
         paths = {f.path: follow_links(locate(cwd, f.path), revision.root) for f in edited}
-        changed = [f for f in edited if _list_above(paths[f.path], f) & dirty]
+        changed = []
+        for file in edited:
+            parts = paths[file.path].split("/")  # And all folders above it, unless it is gone.
+            first = len(parts) if file.deleted else 2
+            if dirty & {"/".join(parts[:n]) for n in range(first, len(parts) + 1)}:
+                changed.append(file)
         if revision.is_merging and repository.checkouts:  # What it brings is changed, too.
-            changed = [
-                f for f in changed if _judge_file(tools, f, paths[f.path], repository) == "left"
-            ]
+            judged = {f: _judge_file(tools, f, paths[f.path], repository) for f in changed}
+            changed = [file for file, state in judged.items() if state == "left"]
         return tuple(f.path for f in changed), ()
     found = {f.path: _judge_file(tools, f, locate(cwd, f.path), repository) for f in edited}
     told = [path for path, state in found.items() if state != "committed"]
     doubtful = [path for path in told if _USUALLY_IGNORED.search(path)]
     hidden = {path for path in doubtful if not _is_shown(path, thread.entries)} if doubtful else ()
     ignored = find_ignored(thread.entries) if told else ()
-    told = [
-        path
-        for path in told
-        if path not in hidden and not any(f"/{name}/" in f"/{path}/" for name in ignored)
-    ]
+    told = [path for path in told if path not in hidden]
+    told = [p for p in told if not any(f"/{name}/" in f"/{p}/" for name in ignored)]
     left = tuple(path for path in told if found[path] == "left")
     return left, tuple(path for path in told if found[path] == "unclear")
-
-
-def _list_above(path: str, file: FileFact) -> set[str]:
-    """Return a path and all folders above it; the path alone of a file that is gone."""
-    if file.deleted:
-        return {path}
-    parts = path.split("/")
-    return {"/".join(parts[:n]) for n in range(2, len(parts) + 1)}
 
 
 def _judge_file(
@@ -99,13 +84,15 @@ def _judge_file(
         if not 0 < merged <= ref  # What it brings is listed, too.
         and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
     ]
-    if file.deleted and _is_unlisted(path, file.edits[-1], checkout):
+    later = [paths for ref, paths in checkout.listed if ref > file.edits[-1]]
+    is_listed = any(locate(checkout.root, p) == path for paths in later for p in paths)
+    if file.deleted and later and not is_listed:
         return "committed"  # Git lists what is gone, if it was in a commit before.
     last = max(file.edits[-1], *listed, 0)
     if not any(by_tools) and any(ref > last for ref, _ in checkout.listed):
         return "committed"  # A command wrote or moved it, and git's newest list lacks it.
     if file.is_scrap and last == file.edits[-1]:
-        held = (ref for ref, added in checkout.settled if not added or _covers(added, path))
+        held = (ref for ref, added in checkout.settled if _is_added(path, added))
         if not (set(held) & set(range(file.edits[0], last)) - set(checkout.by_others)):
             return "committed"  # Nobody knows that any commit held it.
     is_moved = last == file.edits[-1] and not by_tools[-1]
@@ -113,24 +100,12 @@ def _judge_file(
     complete = (ref for ref in checkout.complete if ref not in listed)
     if any(ref > since and not 0 < merged <= ref for ref in complete):
         return "committed"
-    settled = {
-        ref
-        for ref, added in checkout.settled
-        if ref > since and (not added or _covers(added, path))
-    }
+    settled = {ref for ref, added in checkout.settled if ref > since and _is_added(path, added)}
     if settled:
         return "unclear" if settled <= set(checkout.by_others) else "committed"
     is_changed_before = any(ref < file.edits[0] for ref in listed)
     takes_back = is_changed_before and last == file.edits[-1] and _only_removes(tools, file)
     return "unclear" if takes_back else "left"
-
-
-def _is_unlisted(path: str, edited: int, checkout: CheckoutState) -> bool:
-    """Return whether git listed changes of a checkout behind an edit, and not this file."""
-    later = [paths for ref, paths in checkout.listed if ref > edited]
-    return bool(later) and not any(
-        locate(checkout.root, p) == path for paths in later for p in paths
-    )
 
 
 def _only_removes(tools: Mapping[int, ToolCall], file: FileFact) -> bool:
@@ -142,18 +117,21 @@ def _only_removes(tools: Mapping[int, ToolCall], file: FileFact) -> bool:
     )
 
 
-def _covers(added: Sequence[str], path: str) -> bool:
-    return any(_is_added(path, spec) for spec in added)
+def _is_added(path: str, added: Sequence[str]) -> bool:
+    """Whether one of the arguments of `git add` covers a file: its path, a folder above it, a pattern.
 
-
-def _is_added(path: str, spec: str) -> bool:
-    """Whether an argument of `git add` covers a file: its path, a folder above it, a pattern."""
-    spec, path = normalize_path(spec).rstrip("/"), fold_path(path)
-    while spec.startswith("../"):
-        spec = spec[3:]
-    if path[1:2] == ":":
-        spec = spec.lower()
-    return "*" in spec or spec in ("", ".") or f"/{spec.strip('/')}/" in f"/{path}/"
+    Without an argument everything is added.
+    """
+    path = fold_path(path)
+    for spec in added:
+        spec = normalize_path(spec).rstrip("/")
+        while spec.startswith("../"):
+            spec = spec[3:]
+        if path[1:2] == ":":
+            spec = spec.lower()
+        if "*" in spec or spec in ("", ".") or f"/{spec.strip('/')}/" in f"/{path}/":
+            return True
+    return not added
 
 
 def _is_shown(path: str, entries: Iterable[Entry]) -> bool:
@@ -195,9 +173,8 @@ def compare_commits(repository: RepositoryState, revision: Revision) -> Reposito
         return repository
     commits = []
     for commit in repository.commits:
-        place = next(
-            (n for n, h in enumerate(revision.history) if is_same_hash(h, commit.hash)), None
-        )
+        same = (n for n, h in enumerate(revision.history) if is_same_hash(h, commit.hash))
+        place = next(same, None)
         if place is not None:
             pushed = None if revision.ahead is None else place >= revision.ahead
             commit = replace(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from tasuki.draft.runs.ended_line import ECHO, EndedLine, LineStep, find_echoed_text, is_harmless
+from tasuki.draft.runs.ended_line import ECHO, EndedLine, find_echoed_text, is_harmless
 from tasuki.draft.runs.summaries import Summary
 from tasuki.patterns import compile_pattern
 
@@ -23,32 +23,21 @@ def find_own_code(
     if (step.started and step.started.hides_code) or _HIDES_CODE.search(step.command.text):
         return None
     printed = _find_printed_code(line, number)
-    if printed is not None or (
-        step.filters
-        and not (line.passes_codes_on and all(_TRANSPARENT.match(one.text) for one in step.filters))
-    ):
+    passes = line.passes_codes_on and all(_TRANSPARENT.match(one.text) for one in step.filters)
+    if printed is not None or (step.filters and not passes):
         return printed
     if not step.filters and (marked := _find_marked_code(line, number, found)) is not None:
         return marked
     if code is None:
         return None
     after = [_find_operator(line, n) for n in range(number + 1, len(line.steps))]
+    is_chain = all(one == "&&" for one in after)
     if code == 0:
-        return 0 if all(one == "&&" for one in after) else None
-    return code if _has_made_code(line, number, after, found) else None
-
-
-def _has_made_code(
-    line: EndedLine, number: int, after: Sequence[str], found: Mapping[int, Sequence[Summary]]
-) -> bool:
-    """Return whether a failure of the whole line can only be that of one step."""
-    if after and after[0] == "||":
-        later: Sequence[LineStep] = ()
-    elif all(one == "&&" for one in after):
-        later = line.steps[number + 1 :]
-    else:
-        return False
-    return was_reached(line, number, found) and all(map(is_harmless, later))
+        return 0 if is_chain else None
+    is_either = after[:1] == ["||"]
+    later = () if is_either else line.steps[number + 1 :]
+    is_own = (is_either or is_chain) and was_reached(line, number, found)
+    return code if is_own and all(map(is_harmless, later)) else None
 
 
 def was_reached(line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]) -> bool:
@@ -118,12 +107,6 @@ def _find_printed_code(line: EndedLine, number: int) -> int | None:
     return None
 
 
-def _prints_status(line: EndedLine, number: int) -> bool:
-    """Return whether a step is `git status` and printed what only that prints."""
-    is_status = _GIT_STATUS.match(line.steps[number].command.text)
-    return bool(is_status and _STATUS_LINE.search(line.output))
-
-
 def _find_marked_code(
     line: EndedLine, number: int, found: Mapping[int, Sequence[Summary]]
 ) -> int | None:
@@ -136,7 +119,7 @@ def _find_marked_code(
         is_task = runner and runner.is_wrapper  # What failed in it may be another's.
         if any(one.tests or one.verdict == "passed" or not is_task for one in lines):
             return 0
-        if _prints_status(line, n):
+        if _GIT_STATUS.match(line.steps[n].command.text) and _STATUS_LINE.search(line.output):
             return 0
     for one in line.steps[number + 1 : number + 3]:
         if one.command.operator not in ("&&", "||") or one.command.operator in marks:

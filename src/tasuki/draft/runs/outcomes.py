@@ -11,15 +11,19 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tasuki.draft.runs.ended_line import EndedLine, LineStep, is_harmless, list_steps, read_line
-from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
-from tasuki.draft.runs.own_lines import (
+from tasuki.draft.runs.ended_line import (
+    EndedLine,
+    LineStep,
     ends_task,
     has_line_of_each,
+    is_harmless,
     is_of_one_project,
     keep_own_lines,
+    list_steps,
+    read_line,
     shows_rounds,
 )
+from tasuki.draft.runs.exit_codes import NAMES_FAILURE, find_own_code, was_reached
 from tasuki.draft.runs.programs import find_name
 from tasuki.draft.runs.runners import TEST_TASK, CheckKind
 from tasuki.draft.runs.summaries import (
@@ -35,7 +39,6 @@ from tasuki.draft.runs.summaries import (
 )
 from tasuki.model import RunResult, ToolCall
 from tasuki.patterns import compile_pattern
-from tasuki.shell import SimpleCommand
 
 
 class Judgement(NamedTuple):
@@ -66,11 +69,8 @@ def find_blocker(call: ToolCall) -> str:
     """Return the line that says why a call never began; empty for one that did, or may have."""
     if call.status == "refused":
         return "refused"
-    if (
-        call.status not in ("error", "aborted")
-        or call.exit_code is not None
-        or not _BLOCKED.match(call.output)
-    ):
+    may_be = call.status in ("error", "aborted") and call.exit_code is None
+    if not may_be or not _BLOCKED.match(call.output):
         return ""
     first = next((row for row in call.output.split("\n") if row.strip()), "")
     return first.replace("<tool_use_error>", "").replace("</tool_use_error>", "").strip()
@@ -98,7 +98,9 @@ def judge_checks(command: str, call: ToolCall) -> dict[CheckKind, Judgement]:
         runner = steps[number].runner
         assert runner
         one = _judge_step(line, number, summaries, found)
-        is_retry = number and _is_retry(steps[number].command, steps[number - 1].command)
+        this, before = steps[number].command, steps[number - 1].command
+        # `npm test || npm test`
+        is_retry = number and this.operator == "||" and this.text == before.text
         is_first = runner.kind not in judged or (is_retry and one.result == "passed")
         judged[runner.kind] = one if is_first else combine_judgements(judged[runner.kind], one)
         if runner.is_wrapper and "test" not in kinds and (tests := _judge_tests(line, number)):
@@ -127,11 +129,6 @@ def _judge_tests(line: EndedLine, number: int) -> Judgement | None:
     judged = _judge_step(line._replace(steps=steps), number, summaries, {number: summaries})
     is_own = any(one.verdict == "failed" for one in summaries)
     return NOT_SHOWN if judged.result == "failed" and not is_own else judged
-
-
-def _is_retry(command: SimpleCommand, before: SimpleCommand) -> bool:
-    """Return whether a command is tried again where it failed: `npm test || npm test`."""
-    return command.operator == "||" and command.text == before.text
 
 
 def combine_judgements(one: Judgement, other: Judgement) -> Judgement:
@@ -173,10 +170,12 @@ def _judge_step(
         return Judgement("did not run", reason)
     if _CUT_OFF.search(line.output[-600:]):
         return NOT_SHOWN
-    if code is not None:
-        return _judge_code(step, code, nothing)
-    if nothing:
+    if nothing or code in NEVER_STARTED:
         return Judgement("did not run", nothing)
+    if code is not None:
+        is_empty = code in _PYTEST_NOTHING and _PYTEST.search(step.command.text)
+        ended = Judgement("did not run" if is_empty else "failed")
+        return NOT_SHOWN if code in TIMED_OUT or code < 0 else ended
     bad_end = find_bad_end(line.output)
     if bad_end or (not best and has_failure_mark(step.runner, line.output)):
         return Judgement("failed", bad_end) if is_alone else NOT_SHOWN
@@ -265,16 +264,6 @@ _PYTEST_NOTHING = (4, 5)
 """Exit codes of pytest: wrong usage, no tests collected."""
 
 
-def _judge_code(step: LineStep, code: int, nothing: str) -> Judgement:
-    if code in NEVER_STARTED or nothing:
-        return Judgement("did not run", nothing)
-    if code in TIMED_OUT or code < 0:
-        return NOT_SHOWN
-    if code in _PYTEST_NOTHING and _PYTEST.search(step.command.text):
-        return Judgement("did not run")
-    return Judgement("failed")
-
-
 # -- starts and ends ----------------------------------------------------------------------
 
 _NO_PROGRAM = compile_pattern(
@@ -324,11 +313,10 @@ def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
     words = {word.rpartition("/")[2] for word in re.split(r"[\s'\"]+", texts)}
     for match in _NO_PROGRAM.finditer(output):
         name = next(value for value in match.groupdict().values() if value)
-        if (
-            step.runner.is_wrapper
-            or {name, name.rpartition("/")[2], name.partition(".")[0]} & words
-            or _is_misspelt(match, words)
-        ):
+        is_named = {name, name.rpartition("/")[2], name.partition(".")[0]} & words
+        # Python itself says that it lacks the module that it was to run.
+        is_misspelt = match["f"] and "-m" in words and ": No module named" in output
+        if step.runner.is_wrapper or is_named or is_misspelt:
             start = output.rfind("\n", 0, match.start()) + 1
             end = output.find("\n", match.end() - 1)
             return output[start : len(output) if end < 0 else end].strip()
@@ -337,16 +325,6 @@ def _find_why_not_started(steps: Sequence[LineStep], output: str) -> str:
         return lacking[0].strip()
     told = (line.search(output) for hint, line in _NO_TASK.items() if hint in output)
     return next((found[0].strip() for found in told if found), "")
-
-
-def _is_misspelt(match: re.Match[str], words: set[str]) -> bool:
-    """Return whether Python itself says that it lacks the module that it was to run."""
-    return (
-        "f" in match.groupdict()
-        and bool(match["f"])
-        and "-m" in words
-        and ": No module named" in match.string
-    )
 
 
 _PRINTS_FILE = compile_pattern(

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from tasuki.draft.runs.command_kinds import list_simple_commands
 from tasuki.draft.runs.runners import ALL_RUNNERS, JUDGED, TESTED_WELL, CheckKind, Runner
+from tasuki.draft.text.split import find_error_line
 from tasuki.patterns import compile_pattern
 
 Verdict = Literal["passed", "failed", "nothing"]
@@ -137,12 +139,10 @@ def _read_counts(kind: CheckKind, text: str, *, is_alone: bool) -> Summary | Non
         return Summary("nothing", text)
     if bad is None:
         return None
-    ran = _add_up(_RUN_COUNT, text)
     if kind != "test":
         return Summary("passed", text)
-    return (
-        None if ran is None else Summary("passed", text, ran) if ran else Summary("nothing", text)
-    )
+    ran = _add_up(_RUN_COUNT, text)
+    return None if ran is None else Summary("passed" if ran else "nothing", text, ran)
 
 
 def clean_line(line: str) -> str:
@@ -365,18 +365,8 @@ _FAILED_TEST = compile_pattern(
     re.MULTILINE,
 )
 _NAME_HINTS = (
-    "FAIL ",
-    "--- FAIL: ",
-    "FAILED",
-    "FAIL: ",
-    "ERROR: ",
-    "● ",
-    "not ok ",
-    "✕ ",
-    "✗ ",
-    "✖ ",
-    "× ",
-)
+    "FAIL ", "--- FAIL: ", "FAILED", "FAIL: ", "ERROR: ", "● ", "not ok ", "✕ ", "✗ ", "✖ ", "× ",
+)  # fmt: skip
 MAX_NAME = 120
 
 
@@ -403,3 +393,28 @@ _NAMED_FILE = compile_pattern(
 def list_failed_files(output: str) -> tuple[str, ...]:
     """Return the files that a linter, a compiler or a build names with a line, or alone on one."""
     return tuple(dict.fromkeys(_NAMED_FILE.findall(output[:100_000])))[:MOST_FAILED]
+
+
+_GO_FAILURE = compile_pattern(r"(?m)^\s{4,}(\w+_test\.go:\d+: \S.*)$")
+_TELLS_SOMETHING = compile_pattern(r"[^\W\d_]{3}")
+_FAILURES = compile_pattern(
+    r"(?m)^(?:=+ (?:FAILURES|ERRORS) =+|failures:|---- \S.* stdout ----|FAIL {1,2}\S+\.\w+|(?:FAIL|ERROR): \w+ \(|\s*● .* › |\s*--- FAIL: )"
+)
+"""What stands before the reasons for which tests failed, behind what they logged."""
+_PRINTS_TEXT = compile_pattern(
+    r"(?:rg|e?grep|cat|sed|head|tail|nl|awk|git\s+(?:\S+\s+)*?(?:diff|show|log|grep))\b"
+)
+
+
+def find_reason(command: str, kind: CheckKind, output: str, line: str) -> str:
+    """Return the line that says why a command failed; `line` is the one in which its check sums up."""
+    is_test = kind == "test"
+    failed = _GO_FAILURE.search(output) if is_test else None
+    begin = _FAILURES.search(output) if is_test and line else None
+    error = failed[1] if failed else find_error_line(output[begin.start() if begin else 0 :], line)
+    parts = list_simple_commands(command)
+    if kind in JUDGED and any(_PRINTS_TEXT.match(part.text) for part in parts if not part.is_piped):
+        error = find_marked_line(kind, output) or line
+    if not _TELLS_SOMETHING.search(error) or line.startswith("Diff in "):
+        error = line
+    return error

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -25,11 +26,8 @@ def extract_user_words(entry: Entry) -> str:
     if entry.is_by_hand:
         words = extract_own_answers(entry.text) if entry.origin == "answer" else entry.text
         return extract_human_words(words)
-    return (
-        extract_human_words(extract_words_after_handoff(entry.text))
-        if entry.kind == "user" and entry.origin == "handoff"
-        else ""
-    )
+    is_handoff = entry.kind == "user" and entry.origin == "handoff"
+    return extract_human_words(extract_words_after_handoff(entry.text)) if is_handoff else ""
 
 
 def strip_handoff(entry: Entry) -> str:
@@ -80,16 +78,14 @@ def format_entry(entry: Entry) -> str:
     if call is None:
         return entry.text
     head = f"{call.name} {call.command or call.detail or ' '.join(call.paths)}".strip()
-    changes = "".join(f"\n{_format_change(c.path, c.old, c.new)}" for c in call.changes)
+    changes = ""
+    for change in call.changes:
+        minus = "".join(f"\n-{line}" for line in change.old.split("\n")) if change.old else ""
+        plus = "".join(f"\n+{line}" for line in change.new.split("\n")) if change.new else ""
+        changes += f"\n{change.path}{minus}{plus}"
     todos = "".join(f"\n[{t.status}] {t.text}" for t in call.todos or ())
     code = f" (exit {call.exit_code})" if call.exit_code else ""
     return f"{head}{changes}{todos}\n→ {call.status}{code}\n{call.output}".rstrip()
-
-
-def _format_change(path: str, old: str, new: str) -> str:
-    minus = "".join(f"\n-{line}" for line in old.split("\n")) if old else ""
-    plus = "".join(f"\n+{line}" for line in new.split("\n")) if new else ""
-    return f"{path}{minus}{plus}"
 
 
 class ThreadTurn(Struct, frozen=True, dict=True):
@@ -207,7 +203,11 @@ def contains_verbatim(claim: str, folded: str, window: int = WINDOW) -> bool:
         return any(True for _ in _find_whole(wanted[:-2], folded))
     if _LEFT_OUT.search(wanted):
         return _has_parts_in_order(wanted, folded, window)
-    return "*" in wanted and " " not in wanted and _matches_wildcard(wanted, folded)
+    # A name in which `*` means anything: `tests/test_*.py`.
+    if "*" not in wanted or " " in wanted or sum(map(str.isalnum, wanted)) < _MIN_LETTERS:
+        return False
+    shape = r"[^\s/]{0,80}".join(re.escape(part) for part in re.split(r"\*+", wanted))
+    return bool(re.search(rf"(?<!\w){shape}(?!\w)", folded))
 
 
 def _find_whole(wanted: str, text: str, *, open_end: bool = False) -> Iterator[int]:
@@ -225,53 +225,42 @@ def _find_whole(wanted: str, text: str, *, open_end: bool = False) -> Iterator[i
 
 def _has_number(wanted: str, text: str) -> bool:
     """Return whether a number occurs in a text, perhaps after a `v` or before a unit."""
+
+    def goes_on(neighbours: str) -> bool:
+        """Return whether it continues in the two characters next to it, the nearer one first."""
+        first, second = neighbours[:1], neighbours[1:]
+        return first.isdigit() or (first in (".", ",") and second.isdigit())
+
     index = text.find(wanted)
     while index >= 0:
         end = index + len(wanted)
         left, right = text[max(0, index - 2) : index], text[end : end + 2]
         inside = left[-1:].isalpha() and right[:1].isalpha()
-        goes_on = _is_number_continued(right) if wanted.isdigit() else right[:1].isdigit()
-        if not (inside or goes_on or _is_number_continued(left[::-1])):
+        is_longer = goes_on(right) if wanted.isdigit() else right[:1].isdigit()
+        if not (inside or is_longer or goes_on(left[::-1])):
             return True
         index = text.find(wanted, index + 1)
     return False
-
-
-def _is_number_continued(neighbours: str) -> bool:
-    """Return whether a number continues in the two characters next to it, the nearer one first."""
-    return neighbours[:1].isdigit() or (neighbours[:1] in (".", ",") and neighbours[1:].isdigit())
 
 
 def _has_parts_in_order(wanted: str, text: str, window: int) -> bool:
     """Return whether the parts of a text with marked omissions occur one after the other."""
     parts = [part.strip() for part in _LEFT_OUT.split(wanted)]
     open_end = not parts[-1]
-    parts = [part for part in parts if part]
-    if sum(map(str.isalnum, "".join(parts))) < _MIN_LETTERS:
+    first, *others = [part for part in parts if part] or [""]
+    if sum(map(str.isalnum, "".join((first, *others)))) < _MIN_LETTERS:
         return False
-    for n, index in enumerate(_find_whole(parts[0], text, open_end=len(parts) == 1 and open_end)):
-        if n >= MAX_ATTEMPTS:
-            return False
-        if _has_parts_after(parts[1:], text, index + len(parts[0]), window):
+    starts = _find_whole(first, text, open_end=not others and open_end)
+    for index in islice(starts, MAX_ATTEMPTS):
+        end = index + len(first)
+        for part in others:
+            found = text.find(part, end, end + window + len(part))
+            if found < 0 or "\n" in text[end:found]:
+                break
+            end = found + len(part)
+        else:
             return True
     return False
-
-
-def _has_parts_after(parts: Sequence[str], text: str, start: int, window: int) -> bool:
-    for part in parts:
-        found = text.find(part, start, start + window + len(part))
-        if found < 0 or "\n" in text[start:found]:
-            return False
-        start = found + len(part)
-    return True
-
-
-def _matches_wildcard(wanted: str, text: str) -> bool:
-    """Return whether a name in which `*` means anything occurs: `tests/test_*.py`."""
-    if sum(map(str.isalnum, wanted)) < _MIN_LETTERS:
-        return False
-    shape = r"[^\s/]{0,80}".join(re.escape(part) for part in re.split(r"\*+", wanted))
-    return bool(re.search(rf"(?<!\w){shape}(?!\w)", text))
 
 
 def _is_word(character: str) -> bool:

@@ -100,22 +100,11 @@ def detect_cues(sentence: str) -> int:
         cues |= DECISION
     if low.rstrip("\"')` ").endswith(("?", "？")):
         cues |= OPEN
-    if _DIGIT.search(low) and _states_number(low):
+    numbers = (_FIGURE, _COUNT, _SETTING, _PRICE)
+    if _DIGIT.search(low) and any(pattern.search(low) for pattern in numbers):
         cues |= NUMBER
-    return cues if low.isascii() else cues | _detect_east_asian_cues(low)
-
-
-def _states_number(low: str) -> bool:
-    return bool(
-        _FIGURE.search(low) or _COUNT.search(low) or _SETTING.search(low) or _PRICE.search(low)
-    )
-
-
-def _detect_east_asian_cues(low: str) -> int:
-    cues = 0
-    for flag, phrases in lexicon.EAST_ASIAN_CUES.items():
-        if any(p in low for p in phrases):
-            cues |= flag
+    for flag, phrases in () if low.isascii() else lexicon.EAST_ASIAN_CUES.items():
+        cues |= flag if any(phrase in low for phrase in phrases) else 0
     return cues
 
 
@@ -187,10 +176,7 @@ SHORT_ANNOUNCEMENT = 220
 
 
 def is_announcement(sentence: str) -> bool:
-    """Return whether a sentence only says what the agent does next, without a reason.
-
-    For example `Let me check that.`
-    """
+    """Return whether a sentence only says what the agent does next, without a reason. For example `Let me check that.`"""
     if len(sentence) > SHORT_ANNOUNCEMENT:
         return False
     leads_on = sentence.endswith(":") and _ABOUT_TO.match(sentence)

@@ -301,9 +301,7 @@ VAGUE_SHAPES: tuple[tuple[frozenset[str], tuple[frozenset[str], ...]], ...] = (
         ),
     ),
 )
-"""Words allowed in addition to the small ones, and groups: such a goal has a word of each
-and no others.
-"""
+"""Words allowed in addition to the small ones, and groups: such a goal has a word of each and no others."""
 VAGUE_WORDS = frozenset(
     # English
     "continue go on ahead proceed resume next keep going carry finish complete it up the this that fix bug bugs error "

@@ -77,8 +77,15 @@ def extract_own_words(text: str, *, is_last: bool = False) -> OwnWords:
     lines = text.split("\n")
     if len(text) < WHOLE_MESSAGE:
         return OwnWords(text.strip(), (), _is_printed(lines))
-    if part := _find_foreign_part(text):
-        return _leave_out_part(text, *part)
+    if part := _find_foreign_part(text):  # It is reported in whole lines.
+        begins = text.rfind("\n", 0, part[0]) + 1
+        foreign = [line for line in text[begins : part[1]].split("\n") if line.strip()]
+        lead, tail = text[: part[0]].strip(), text[part[1] :].strip()
+        is_pasted = not (lead or tail)
+        if is_pasted:
+            lead, foreign = foreign[0].strip(), foreign[1:]
+        words = f"{lead} {_PASTED_MARK.format(len(foreign))} {tail}".strip()
+        return OwnWords(words, tuple(foreign), is_pasted)
     if is_last:
         return OwnWords(text.strip(), (), _is_printed(lines))
     kept: list[str] = []
@@ -112,9 +119,8 @@ def _is_printed(lines: Sequence[str]) -> bool:
     others = [line for line in filled if not _PRINTED_LINE.match(line)]
     if len(filled) < 3 or 3 * len(others) > 2 * len(filled):
         return False
-    return not any(map(_PROSE.match, (filled[0], filled[-1]))) and not any(
-        map(ADDRESSES.search, others)
-    )
+    is_prose = any(map(_PROSE.match, (filled[0], filled[-1])))
+    return not is_prose and not any(map(ADDRESSES.search, others))
 
 
 def _find_foreign_part(text: str) -> tuple[int, int] | None:
@@ -125,9 +131,8 @@ def _find_foreign_part(text: str) -> tuple[int, int] | None:
         return None
     offers = [m.start() for m in _OFFER.finditer(text, max(start, len(text) - 2 * WHOLE_MESSAGE))]
     tells_of = bool(_TELLS_OF.search(lead)) or bool(_FOR_AGENTS.search(rest[:LEAD]))
-    tells_of = tells_of or (
-        bool(_ASKS_ABOUT.search(lead)) and len(_POLISHED.findall(rest)) >= MIN_POLISHED
-    )
+    asks_about = _ASKS_ABOUT.search(lead)
+    tells_of |= bool(asks_about) and len(_POLISHED.findall(rest)) >= MIN_POLISHED
     if offers:
         tail = text.find("\n\n", offers[-1])
     elif tells_of or sum(1 for _ in _SCREEN.finditer(rest)) >= MIN_MARKS:
@@ -163,15 +168,3 @@ def _find_lead(text: str) -> tuple[int, str]:
         if lead.rstrip().endswith((":", "?")) and line.strip():
             break
     return (min(position, len(text)), lead) if lead else (0, "")
-
-
-def _leave_out_part(text: str, start: int, end: int) -> OwnWords:
-    """Return a message without a part, which is reported in whole lines."""
-    begins = text.rfind("\n", 0, start) + 1
-    lines = [line for line in text[begins:end].split("\n") if line.strip()]
-    lead, tail = text[:start].strip(), text[end:].strip()
-    is_pasted = not (lead or tail)
-    if is_pasted:
-        lead, lines = lines[0].strip(), lines[1:]
-    words = f"{lead} {_PASTED_MARK.format(len(lines))} {tail}".strip()
-    return OwnWords(words, tuple(lines), is_pasted)

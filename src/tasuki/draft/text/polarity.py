@@ -33,19 +33,15 @@ def list_words(text: str) -> list[str]:
 @lru_cache(maxsize=8_192)
 def extract_telling_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about, cut to their stems."""
-    return frozenset(
-        _cut_stem(word)
-        for word in list_words(text)
-        if len(word) > 2 and word not in STOP_WORDS and word not in _MODAL
-    )
-
-
-def _cut_stem(word: str) -> str:
-    word = word.rstrip(".'’-")
-    for ending in ("ting", "ing", "ed", "es", "s"):
-        if len(word) > len(ending) + 2 and word.endswith(ending):
-            return word[: -len(ending)].rstrip("e")
-    return word.rstrip("e") if len(word) > 4 else word
+    stems = set()
+    for word in list_words(text):
+        if len(word) > 2 and word not in STOP_WORDS and word not in _MODAL:
+            word = word.rstrip(".'’-")
+            fits = (e for e in ("ting", "ing", "ed", "es", "s") if len(word) > len(e) + 2)
+            ending = next(filter(word.endswith, fits), "")
+            word = word.removesuffix(ending)
+            stems.add(word.rstrip("e") if ending or len(word) > 4 else word)
+    return frozenset(stems)
 
 
 @lru_cache(maxsize=8_192)
@@ -67,20 +63,22 @@ def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
         return bool(_PREFERS.search(rule)) and _permits_forbidden(line, rule)
     if _EXCEPT.search(rule) or _EXCEPT.search(line):
         return bool(_EXCEPT.search(rule)) and bool(_EXCEPT.search(line))
-    if _BEFORE.search(rule) and _BEFORE.search(line):
-        return _has_same_order(line, rule)
+    if _BEFORE.search(rule) and _BEFORE.search(line):  # The same things on its two sides.
+        one, two = map(extract_telling_words, _BEFORE.split(line, 1))
+        first, second = map(extract_telling_words, _BEFORE.split(rule, 1))
+        return len(one & first) + len(two & second) >= len(one & second) + len(two & first)
     return not (_BEFORE.search(rule) or _BEFORE.search(line))
+
+
+_PART_END = compile_pattern(r"[,;.!?]\s")
+_PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
 
 
 def _denies_part(text: str, other: str) -> bool:
     """Return whether a text denies something in a part that speaks of the same as another text."""
     shared = extract_telling_words(other)
-    parts = _PART_END.split(text)
-    return any(denies(part) and shared & extract_telling_words(part) for part in parts)
-
-
-_PART_END = compile_pattern(r"[,;.!?]\s")
-_PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
+    parts = filter(denies, _PART_END.split(text))
+    return any(shared & extract_telling_words(part) for part in parts)
 
 
 def swaps_preference(line: str, rule: str) -> bool:
@@ -117,15 +115,6 @@ def _is_about(line: str, rule: str, share: float) -> bool:
     return shared >= min(MIN_SHARED, len(telling)) and shared >= share * len(telling) > 0
 
 
-def _has_same_order(line: str, rule: str) -> bool:
-    """Return whether two sentences with `before` have the same things on its two sides."""
-    (one, two), (first, second) = (
-        (extract_telling_words(a), extract_telling_words(b))
-        for a, b in (_BEFORE.split(text, 1) for text in (line, rule))
-    )
-    return len(one & first) + len(two & second) >= len(one & second) + len(two & first)
-
-
 def _permits_forbidden(line: str, rule: str) -> bool:
     """Return whether a line wants or allows exactly what a clause of a rule forbids."""
     match = _DENIES.search(rule)
@@ -134,16 +123,11 @@ def _permits_forbidden(line: str, rule: str) -> bool:
     end = _CLAUSE_END.search(rule, match.end())
     forbidden = extract_telling_words(rule[match.end() : end.start() if end else len(rule)])
     wanted = extract_telling_words(rule) - forbidden
-    allowed = _find_allowed_words(line)
+    clauses = (clause for clause in _CLAUSE_END.split(line) if not denies(clause))
+    allowed = frozenset[str]().union(*map(extract_telling_words, clauses))
     named = max(forbidden, key=len, default="")
     if not forbidden or not named or named not in allowed:
         return False
     if wanted & extract_telling_words(line):
         return forbidden <= allowed
     return bool(_PERMITS.search(line)) and not denies(line) and len(named) > 4
-
-
-def _find_allowed_words(line: str) -> frozenset[str]:
-    """Return the telling words of the clauses of a line that deny nothing."""
-    clauses = _CLAUSE_END.split(line)
-    return frozenset().union(*(extract_telling_words(c) for c in clauses if not denies(c)))

@@ -6,6 +6,7 @@ Everything returned is verbatim from the text, apart from white space and emphas
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 
 from tasuki.draft.text import lexicon
@@ -78,13 +79,14 @@ def find_paths(text: str) -> list[str]:
     """
     likely = [word for word in dict.fromkeys(text.split()) if "/" in word or "." in word]
     if "\\" in text:
-        likely = [part for word in likely for part in _split_escapes(word)]
+        plain = ("\\" not in word or _DRIVE.match(word) for word in likely)
+        split = (
+            [w] if is_plain else _ESCAPES.split(w)
+            for w, is_plain in zip(likely, plain, strict=True)
+        )
+        likely = list(chain.from_iterable(split))
     likely = [word for word in likely if "/" in word or _ENDS_LIKE_FILE.search(word)]
     return list(dict.fromkeys(PATH.findall(" ".join(likely))))
-
-
-def _split_escapes(word: str) -> list[str]:
-    return [word] if "\\" not in word or _DRIVE.match(word) else _ESCAPES.split(word)
 
 
 def fold_whitespace(text: str) -> str:
@@ -128,12 +130,10 @@ def split_sentences(text: str, *, whole: bool = False) -> list[str]:
         first = bare[:1]
         if first in "`~" and bare.startswith(("```", "~~~")):
             fenced = not fenced
-            if whole:
-                sentences += _split_paragraph(paragraph, whole)
-                paragraph = []
+            sentences += _split_paragraph(paragraph, whole) if whole else ()
+            paragraph = [] if whole else paragraph
         elif fenced:
-            if whole:
-                paragraph.append(line)
+            paragraph += [line] if whole else []
         elif not bare or (not whole and first in "|:+=-" and _TABLE.match(line)):
             sentences += _split_paragraph(paragraph, whole)
             paragraph = []
@@ -144,8 +144,7 @@ def split_sentences(text: str, *, whole: bool = False) -> list[str]:
                 sentences += _split_paragraph(paragraph, whole)
                 paragraph = []
         elif first == "*" and _WHOLLY_BOLD.match(line):
-            sentences += _split_paragraph(paragraph, whole)
-            sentences += _split_paragraph([line], whole)
+            sentences += [*_split_paragraph(paragraph, whole), *_split_paragraph([line], whole)]
             paragraph = []
         else:
             paragraph.append(line)
@@ -176,7 +175,6 @@ def _is_sentence(text: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _split_line(text: str) -> tuple[str, ...]:
-    """Return the pieces of a paragraph on one line."""
     sentences = []
     start = 0
     for match in _SENTENCE_END.finditer(text):
@@ -207,10 +205,7 @@ def trim_name(token: str) -> str:
 
 
 def extract_terms(text: str) -> dict[str, float]:
-    """Return what a goal is about, in lower case, with weights.
-
-    Identifiers weigh 3, parts of them and words 1.
-    """
+    """Return what a goal is about, in lower case, with weights. Identifiers weigh 3, parts of them and words 1."""
     found: dict[str, float] = {}
     for token in find_identifiers(text[:MAX_GOAL_WORDS]):
         if len(token) >= 3:
@@ -249,3 +244,41 @@ def find_error_line(output: str, sum_up: str = "") -> str:
         return shorten(fold_whitespace(weak), 240)
     lines = [x for x in output.split("\n") if x.strip() and not x.startswith("Exit code")]
     return shorten(fold_whitespace(sum_up or lines[-1]), 240) if lines else ""
+
+
+CHARACTERS_PER_TOKEN = 4
+_WEIGHTS = (
+    (0x0080, 0x024F, 1.0),  # Latin letters with accents, and their signs
+    (0x0370, 0x052F, 1.0),  # Greek, Cyrillic
+    (0x0530, 0x0E7F, 2.0),  # Hebrew, Arabic, Indian, Thai
+    (0x0F00, 0x10FF, 2.0),
+    (0x1100, 0x11FF, 3.0),  # Korean
+    (0x1200, 0x1FFF, 2.0),
+    (0x2000, 0x206F, 1.0),  # dashes, quotation marks
+    (0x2070, 0x2BFF, 3.0),  # arrows, lines, signs
+    (0x2E80, 0x9FFF, 3.0),  # Chinese, Japanese
+    (0xA960, 0xD7FF, 3.0),  # Korean
+    (0xF900, 0xFAFF, 3.0),
+    (0xFE00, 0xFE0F, 6.0),  # emoji
+    (0xFF00, 0xFFEF, 3.0),
+    (0x1F000, 0x1FAFF, 6.0),
+    (0x20000, 0x3FFFF, 3.0),
+)
+"""What a character of these costs beside its own length: 3 is a token each."""
+_OTHER = compile_pattern(r"[^\x00-\x7f]")
+
+
+@lru_cache(maxsize=16_384)
+def _weigh(character: str) -> float:
+    code = ord(character)
+    return next((weight for first, last, weight in _WEIGHTS if first <= code <= last), 0.0)
+
+
+def measure_text(text: str) -> int:
+    """Return how many characters of English take as many tokens as a text."""
+    return len(text) + (0 if text.isascii() else int(sum(map(_weigh, _OTHER.findall(text)))))
+
+
+def count_tokens(text: str) -> int:
+    """Estimate the size of a text in tokens, rounded up."""
+    return -(-measure_text(text) // CHARACTERS_PER_TOKEN)

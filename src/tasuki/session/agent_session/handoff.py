@@ -22,7 +22,7 @@ from tasuki.draft import brief as briefs
 from tasuki.draft.authors import session_document
 from tasuki.draft.authors.author import AuthorReply
 from tasuki.draft.authors.session_document import AskSession, SessionDocument
-from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.pipeline import AnalyzedThread, HandoffResult
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor

@@ -13,9 +13,7 @@ from tasuki.patterns import compile_pattern
 CITED_SHARE = 0.3
 """Share of a sentence's words that a text must contain to support it."""
 RARE_SHARE = 0.2
-"""Share of a sentence's rare words that the entries it cites, or their neighbours, must
-contain.
-"""
+"""Share of a sentence's rare words that the entries it cites, or their neighbours, must contain."""
 FOUND_SHARE = 0.35
 """Share of them that one entry must contain to be cited instead of the author's refs."""
 SUPPORT_WINDOW = 2_000
@@ -165,19 +163,13 @@ def _measure_share(weights: Mapping[str, float], source: str) -> float:
 
 
 def _has_names(weights: Mapping[str, float], source: str) -> bool:
-    """Return whether a text contains some of a sentence's names.
-
-    For another language words cannot be compared.
-    """
+    """Return whether a text contains some of a sentence's names. For another language words cannot be compared."""
     named = [stem for stem, weight in weights.items() if weight > 1]
     return not named or sum(name in source for name in named) * 3 >= len(named)
 
 
 def is_other_language(text: str, source: str) -> bool:
-    """Return whether a sentence and its entries differ in language.
-
-    Then their words cannot be compared.
-    """
+    """Return whether a sentence and its entries differ in language. Then their words cannot be compared."""
     sample = source[:8_000]
     own, others = _find_scripts(text, 3), _find_scripts(sample, 3)
     if own != others:

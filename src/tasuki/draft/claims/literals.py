@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tasuki.draft.text.entries import TextClaim, strip_hidden
+from tasuki.draft.text.entries import ClaimKind, TextClaim, strip_hidden
 from tasuki.draft.text.split import PATH
 from tasuki.patterns import compile_pattern
 
@@ -110,10 +110,7 @@ def extract_claims(text: str) -> tuple[TextClaim, ...]:
 
 
 def is_attributed_to_user(text: str) -> bool:
-    """Return whether a sentence says that some words are the user's.
-
-    “the user said” does, “shown to the user” does not.
-    """
+    """Return whether a sentence says that some words are the user's. “the user said” does, “shown to the user” does not."""
     return bool(_ATTRIBUTES.search(_QUOTE.sub("“”", strip_hidden(text))))
 
 
@@ -145,23 +142,22 @@ def _find_claims(text: str) -> Iterator[TextClaim]:
     for match in _QUOTE.finditer(masked):
         group = match.lastindex or 0
         words = text[match.start(group) : match.end(group)].strip()
-        if _is_quote(words, masked[: match.start()]):
+        # A person's words, and not one word in a special sense, or a name.
+        is_code = words.startswith("`") and words.endswith("`") and words.count("`") == 2
+        is_said = " " in words or not words.isascii() or _SAYS.search(masked[: match.start()][-24:])
+        if is_said and not is_code:
             yield TextClaim("quote", words)
             rest += [text[end : match.start()], " "]
             end = match.end()
     yield from _find_unquoted_claims("".join([*rest, text[end:]]))
 
 
-def _is_quote(words: str, before: str) -> bool:
-    """Whether quoted words are a person's, and not one word in a special sense, or a name."""
-    if words.startswith("`") and words.endswith("`") and words.count("`") == 2:
-        return False
-    return " " in words or not words.isascii() or bool(_SAYS.search(before[-24:]))
-
-
 def _find_unquoted_claims(text: str) -> Iterator[TextClaim]:
     for match in _CODE.finditer(text):
-        yield _parse_code_claim(match[2].strip())
+        code = match[2].strip()
+        is_command = " " in code and re.match(rf"(?:sudo )?(?:{_PROGRAM}|\./\S+) ", code)
+        kind: ClaimKind = "path" if PATH.fullmatch(code) else "value"
+        yield TextClaim("command" if is_command else kind, code)
     rest = _CODE.sub("-", text).replace("`", " ")
     for match in _URL.finditer(rest):
         yield TextClaim("value", match[0].rstrip(".,;:!?/"))
@@ -171,24 +167,12 @@ def _find_unquoted_claims(text: str) -> Iterator[TextClaim]:
     rest = _COMMAND.sub("-", rest)
     for match in PATH.finditer(rest):
         path = match[0].rstrip(".")
-        if not _is_prose(path):
+        is_pair = _PLAIN_PAIR.fullmatch(path) and path.partition("/")[0].lower() not in _FOLDERS
+        # `read/write`, `3/4` and titles are no paths.
+        if not (is_pair or re.fullmatch(r"\d+/\d+", path) or _TITLES.fullmatch(path)):
             yield TextClaim("path", path)
             if line := _PATH_LINE.match(rest, match.end()):
                 yield from (TextClaim("value", number) for number in line.groups() if number)
     for match in _VALUE.finditer(PATH.sub(" ", rest)):
         if not _ABBREVIATION.fullmatch(match[0]):
             yield TextClaim("value", match[0].rstrip("."))
-
-
-def _parse_code_claim(code: str) -> TextClaim:
-    if " " in code and re.match(rf"(?:sudo )?(?:{_PROGRAM}|\./\S+) ", code):
-        return TextClaim("command", code)
-    return TextClaim("path" if PATH.fullmatch(code) else "value", code)
-
-
-def _is_prose(path: str) -> bool:
-    """Return whether something with a slash is two words: `read/write`."""
-    if re.fullmatch(r"\d+/\d+", path) or _TITLES.fullmatch(path):
-        return True
-    pair = _PLAIN_PAIR.fullmatch(path)
-    return bool(pair) and path.partition("/")[0].lower() not in _FOLDERS

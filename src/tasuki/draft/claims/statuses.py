@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from tasuki.draft.checks.claims import is_attributed_to_user, strip_attribution
-from tasuki.draft.checks.support import CITED_SHARE, is_other_language, measure_mentioned
+from tasuki.draft.claims.literals import is_attributed_to_user, strip_attribution
+from tasuki.draft.claims.support import CITED_SHARE, is_other_language, measure_mentioned
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.text.entries import extract_user_words, join_entry_text
 from tasuki.draft.text.split import find_paths
@@ -89,15 +89,18 @@ class StatusCheck:
 
     @cached_property
     def _done(self) -> dict[str, object]:
-        state, tests = (
-            self.facts.repository,
-            [c for c in self.facts.last_check if c.check == "test"],
-        )
+        state = self.facts.repository
+        tests = [c for c in self.facts.last_check if c.check == "test"]
         return {"commit": state.commits, "push": state.published, "test": tests, "pull request": state.pull_requests}  # fmt: skip
 
     def find_refuted(self, text: str, refs: Sequence[int]) -> str:
         """Return why a sentence is not so, in words for its author; empty if nothing refutes it."""
-        return next(self._list_refuted(text, refs), "")
+        for clause in filter(None, map(str.strip, _CLAUSES.split(text))):
+            if why := next(self._list_refuted_in(clause, refs), ""):
+                return why
+            if _USER.search(clause) and (why := self._find_user_act(clause)):
+                return why
+        return ""
 
     def find_unproven(self, text: str, refs: Collection[int]) -> str:
         """Return what a sentence says and the entries that it cites do not bear, in words for its author."""
@@ -108,7 +111,13 @@ class StatusCheck:
         """Yield names and figures that cited entries do not hold; in any language."""
         names = [name for name in _CODE.findall(text) if len(name) > 2]
         is_checked = any((run := self._runs.get(r)) and run.check for r in refs)
-        unnamed = [name for name in names if not _is_named(name.lower(), near)]
+        unnamed = []  # Neither whole nor by a path's last part, a member, a command's words.
+        for name in names:
+            low = name.lower()
+            parts = (low.rstrip("/").rpartition("/")[2], re.split(r"[.:#]", low)[-1].rstrip("()"))
+            is_whole = all(word in near for word in low.split())
+            if not is_whole and not any(len(p) > 3 and p in near for p in parts):
+                unnamed.append(name)
         if unnamed != names:
             unnamed = [name for name in unnamed if name.startswith("--") or find_paths(name)]
         if unnamed and not is_checked:
@@ -161,41 +170,48 @@ class StatusCheck:
                 return True
         return False
 
-    def _list_refuted(self, text: str, refs: Sequence[int]) -> Iterator[str]:
-        for clause in filter(None, map(str.strip, _CLAUSES.split(text))):
-            yield from self._list_refuted_in(clause, refs)
-            if _USER.search(clause) and (why := self._find_user_act(clause)):
-                yield why
-
     def _list_refuted_in(self, clause: str, refs: Sequence[int]) -> Iterator[str]:
         if _COMMITTED.search(clause) and (why := self._find_commit_fault(clause)):
             yield why
         if (named := _PULL_REQUEST.search(clause)) and (said := _PULL_REQUEST_STATE.search(clause)):
-            state = self._find_pull_request_state(int(named[1]))
+            pulls = self.facts.repository.pull_requests
+            states = {p.state for p in pulls if p.number == int(named[1])}
+            state = states.pop() if len(states) == 1 else ""
+            state = "open" if state == "draft" else state
             is_denied = bool(_NOTHING_DONE.search(clause))
             if state and (state == said[1].lower()) == is_denied:
                 yield f"the thread shows it {state}"
         if _NEGATED.search(clause):
             return
-        results = {run.result for r in refs if (run := self._runs.get(r)) and run.check}
-        is_passed, is_failed = _PASSED.search(clause), _FAILED.search(clause)
-        if is_passed and not is_failed and results == {"failed"}:
-            yield "the run that it cites failed"
-        elif (
-            is_passed
-            and not is_failed
-            and "passed" not in results
-            and self._has_failed_tests(clause)
-        ):
-            yield "the last test run of the thread failed"
-        elif is_failed and not is_passed and results == {"passed"}:
-            yield "the run that it cites passed"
+        if why := self._find_other_result(clause, refs):
+            yield why
         if _PUSHED.search(clause) and not self._was_pushed:
             yield "the thread shows no push"
-        if _STOPPED.search(clause) and (why := self._find_running(clause)):
-            yield why
-        if _REMOVED.search(clause) and (why := self._find_kept_file(clause)):
-            yield why
+        for one in self.facts.running if _STOPPED.search(clause) else ():
+            share, weight = measure_mentioned(clause, one.label.lower())
+            if weight >= MIN_STEMS and share >= CITED_SHARE:
+                yield "it still runs, as far as the thread shows"
+        if removed := _REMOVED.search(clause):
+            after = clause[removed.end() :]
+            for path in find_paths(after[:80])[:1]:
+                known = [f for f in self.facts.files if f.path.endswith(path)]
+                is_named_alone = after.strip().strip("`").startswith(path)
+                if is_named_alone and known and not any(f.deleted for f in known):
+                    yield f"the thread did not remove `{path}`"
+
+    def _find_other_result(self, clause: str, refs: Sequence[int]) -> str:
+        results = {run.result for r in refs if (run := self._runs.get(r)) and run.check}
+        is_passed, is_failed = _PASSED.search(clause), _FAILED.search(clause)
+        if bool(is_passed) == bool(is_failed):
+            return ""
+        if is_failed:
+            return "the run that it cites passed" if results == {"passed"} else ""
+        if results == {"failed"}:
+            return "the run that it cites failed"
+        checks = (c for c in self.facts.last_check if c.check == "test" and not c.unseen)
+        has_failed = any(check.result == "failed" for check in checks)
+        is_told = "passed" not in results and _TESTS.search(clause) and has_failed
+        return "the last test run of the thread failed" if is_told else ""
 
     def _find_commit_fault(self, clause: str) -> str:
         commits = [c for c in self.facts.repository.commits if not c.gone]
@@ -210,38 +226,10 @@ class StatusCheck:
         kept = [p for p in named if any(f.endswith(p) for f in self.facts.uncommitted)]
         return f"`{kept[0]}` was edited after the last commit" if kept else ""
 
-    def _find_pull_request_state(self, number: int) -> str:
-        states = {p.state for p in self.facts.repository.pull_requests if p.number == number}
-        state = states.pop() if len(states) == 1 else ""
-        return "open" if state == "draft" else state
-
-    def _has_failed_tests(self, clause: str) -> bool:
-        tests = [c for c in self.facts.last_check if c.check == "test"]
-        return bool(_TESTS.search(clause)) and any(
-            c.result == "failed" and not c.unseen for c in tests
-        )
-
     @cached_property
     def _was_pushed(self) -> bool:
         published = self.facts.repository.published or self.facts.repository.pull_requests
         return bool(published) or any(_PUBLISHES.search(run.command) for run in self._runs.values())
-
-    def _find_running(self, clause: str) -> str:
-        for one in self.facts.running:
-            share, weight = measure_mentioned(clause, one.label.lower())
-            if weight >= MIN_STEMS and share >= CITED_SHARE:
-                return "it still runs, as far as the thread shows"
-        return ""
-
-    def _find_kept_file(self, clause: str) -> str:
-        match = _REMOVED.search(clause)
-        after = clause[match.end() :] if match else ""
-        for path in find_paths(after[:80])[:1]:
-            known = [f for f in self.facts.files if f.path.endswith(path)]
-            is_named_alone = after.strip().strip("`").startswith(path)
-            if is_named_alone and known and not any(f.deleted for f in known):
-                return f"the thread did not remove `{path}`"
-        return ""
 
     def _find_user_act(self, clause: str) -> str:
         """Return a complaint where something is called the user's of which they wrote nothing."""
@@ -259,12 +247,6 @@ def _find_said(pattern: re.Pattern[str], clause: str) -> re.Match[str] | None:
     """Return a match that no negation or condition precedes."""
     found = pattern.search(clause)
     return None if found and _OPEN.search(clause[: found.start()]) else found
-
-
-def _is_named(name: str, text: str) -> bool:
-    """Return whether a lower-case text has a name: whole, a path's last part, a member, or the words of a command."""
-    parts = (name.rstrip("/").rpartition("/")[2], re.split(r"[.:#]", name)[-1].rstrip("()"))
-    return all(w in text for w in name.split()) or any(len(p) > 3 and p in text for p in parts)
 
 
 def _is_counted(figure: str, numbers: Collection[str]) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tasuki.draft.checks.lookup import (
-    ThreadLookup,
+from tasuki.draft.claims.evidence import ThreadEvidence
+from tasuki.draft.claims.lookup import (
     contains_command,
     fold_quote,
     is_unique_tail,
@@ -28,8 +28,8 @@ from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thre
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
-    from tasuki.draft.checks.statuses import StatusCheck
-    from tasuki.draft.checks.support import SupportFinder
+    from tasuki.draft.claims.statuses import StatusCheck
+    from tasuki.draft.claims.support import SupportFinder
 
 CAPS = {
     "files": 20,
@@ -113,38 +113,29 @@ class DraftChecker:
         caps: dict[str, int],
         validate_files: bool = True,
     ) -> None:
-        self.facts = derived.facts
+        self.evidence = ThreadEvidence(thread, derived, goal)
+        self.lookup, self.facts = self.evidence.lookup, derived.facts
         self.caps = {**CAPS, **caps}
         self.validate_files = validate_files
-        self.lookup = ThreadLookup(thread, goal)
         self.dropped: list[Dropped] = []
         self._marked: set[tuple[str, str]] = set()
         """Section and text of the items that were kept with a mark."""
-        self._runs = derived.runs
-        self._derived = derived
         self._has_author = False
         """Whether somebody wrote it: then every claim in its prose is looked up, and its refs too."""
-        self._thread = thread
-        self._known_paths = [f.path for f in self.facts.files]
-
-    @cached_property
-    def _known_commands(self) -> set[str]:
-        """Every command of the thread on one line; only what an author wrote is compared."""
-        return {fold_whitespace(run.command) for run in self._runs}
 
     @cached_property
     def _support(self) -> "SupportFinder":
-        from tasuki.draft.checks.support import (
+        from tasuki.draft.claims.support import (
             SupportFinder,  # not needed for a draft without an author
         )
 
-        return SupportFinder(self._thread.entries)
+        return SupportFinder(self.evidence.thread.entries)
 
     @cached_property
     def _statuses(self) -> "StatusCheck":
-        from tasuki.draft.checks.statuses import StatusCheck  # as above
+        from tasuki.draft.claims.statuses import StatusCheck  # as above
 
-        return StatusCheck(self._thread, self._derived)
+        return StatusCheck(self.evidence.thread, self.evidence.derived)
 
     def check_draft(self, draft: Draft) -> Draft:
         """Return the draft without what failed a check, with the reasons.
@@ -156,38 +147,26 @@ class DraftChecker:
         self._has_author = draft.authorship.author != "offline"
         if self._has_author:
             self._look_up_claims(draft)
+        files = (
+            f if f.path in self.evidence.paths else replace(f, path=normalize_path(f.path))
+            for f in draft.files
+        )
         changed: dict[str, Any] = {
-            "files": self._select_within_cap(
-                "files",
-                (
-                    f
-                    if f.path in self._known_paths
-                    else msgspec.structs.replace(f, path=normalize_path(f.path))
-                    for f in draft.files
-                ),
-                lambda f: f.path,
-                self._check_file,
-            ),
+            "files": self._select_within_cap("files", files, lambda f: f.path, self._check_file),
             "commands": self._select_within_cap(
                 "commands", draft.commands, lambda c: c.command, self._check_command
             ),
             "asked": self._check_items("asked", draft.asked, self._check_quote),
+            "state": tuple(replace(i, refs=self._filter_known_refs(i.refs)) for i in draft.state),
         }
-        if not self._has_author:
-            refs = (
-                msgspec.structs.replace(i, refs=self._filter_known_refs(i.refs))
-                for i in draft.state
-            )
-            changed["state"] = tuple(refs)
         for section in _PROSE if self._has_author else _QUOTED_PROSE:
-            changed[section] = self._check_items(
-                section, getattr(draft, section), self._check_prose
-            )
-        return msgspec.structs.replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
+            items = getattr(draft, section)
+            changed[section] = self._check_items(section, items, self._check_prose)
+        return replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
 
     def _look_up_claims(self, draft: Draft) -> None:
         """Look up the claims of all sentences together."""
-        from tasuki.draft.checks.claims import extract_claims
+        from tasuki.draft.claims.literals import extract_claims
 
         caps = self.caps
         most = {**caps, "context": caps["context"] + caps["state"]}
@@ -197,14 +176,8 @@ class DraftChecker:
         self.lookup.look_up_claims(map(extract_claims, texts))
 
     def _drop(self, section: str, text: str, reason: DropReason, refs: Sequence[int] = ()) -> None:
-        dropped = Dropped(
-            section,
-            shorten(text, DROPPED_CHARACTERS),
-            shorten(reason.text, DROPPED_CHARACTERS),
-            kind=reason.kind,
-            refs=tuple(refs),
-        )
-        self.dropped.append(dropped)
+        text, why = (shorten(words, DROPPED_CHARACTERS) for words in (text, reason.text))
+        self.dropped.append(Dropped(section, text, why, kind=reason.kind, refs=tuple(refs)))
 
     def _select_within_cap(
         self,
@@ -217,7 +190,9 @@ class DraftChecker:
         selected: list[_T] = []
         looked_at, places = Counter[str](), Counter[str]()
         for item in self._filter_repeated(section, items, key):
-            capped = _choose_cap(section, item)
+            # What an author says about the state is context with a label.
+            is_state = section == "context" and isinstance(item, Item) and bool(item.label)
+            capped = "state" if is_state else section
             cap = self.caps[capped]
             looked_at[capped] += 1
             is_over = places[capped] >= cap or looked_at[capped] > cap * LOOKED_AT_FACTOR
@@ -251,50 +226,44 @@ class DraftChecker:
     # -- files and commands ------------------------------------------------------------
 
     def _check_file(self, file: FileItem) -> FileItem | None:
-        occurs = self._is_known_path(file)
-        if not occurs and self.validate_files:
-            self._drop(
-                "files", file.path, DropReason("path", "this path does not occur in the thread")
+        path, name = file.path, file.path.rpartition("/")[2]
+        occurs = path in self.evidence.paths or is_unique_tail(path, self.evidence.paths)
+        if not occurs and "/" in path:
+            claim = TextClaim("path", path)
+            occurs = (
+                self.lookup.has_claim(claim, file.refs)
+                if self._has_author
+                else self._is_in_thread(path, file.refs)
             )
+        if not occurs and self.validate_files:
+            reason = DropReason("path", "this path does not occur in the thread")
+            self._drop("files", path, reason)
             return None
         why = self._check_note("files", file.reason, file.refs)
-        if occurs:
-            return msgspec.structs.replace(file, refs=self._select_file_refs(file), reason=why)
-        return msgspec.structs.replace(file, verified=False, refs=(), reason=why)
-
-    def _select_file_refs(self, file: FileItem) -> tuple[int, ...]:
-        """Return the refs of a file, or, of those an author chose, the ones that speak of it."""
-        refs, name = self._filter_known_refs(file.refs), file.path.rpartition("/")[2]
-        return tuple(r for r in refs if not self._has_author or name in self.lookup.get_text(r))
-
-    def _is_known_path(self, file: FileItem) -> bool:
-        path = file.path
-        if path in self._known_paths or is_unique_tail(path, self._known_paths):
-            return True
-        if self._has_author:
-            return "/" in path and self.lookup.has_claim(TextClaim("path", path), file.refs)
-        return "/" in path and self._is_in_thread(path, file.refs)
+        if not occurs:
+            return replace(file, verified=False, refs=(), reason=why)
+        refs = self._filter_known_refs(file.refs)  # Of those an author chose, what speaks of it.
+        refs = tuple(r for r in refs if not self._has_author or name in self.lookup.get_text(r))
+        return replace(file, refs=refs, reason=why)
 
     def _check_command(self, item: CommandItem) -> CommandItem | None:
         if self._was_run(item):
             note = self._check_note("commands", item.note, item.refs)
-            return msgspec.structs.replace(item, refs=self._filter_known_refs(item.refs), note=note)
+            return replace(item, refs=self._filter_known_refs(item.refs), note=note)
         reason = DropReason("command", "this command was not run in the thread")
         self._drop("commands", item.command, reason)
         return None
 
     def _was_run(self, item: CommandItem) -> bool:
-        head = fold_whitespace(item.command.removesuffix(" …"))
-        if head in self._known_commands:
+        head, known = fold_whitespace(item.command.removesuffix(" …")), self.evidence.commands
+        if head in known:
             return True
-        if self._has_author:  # What a text merely mentions was not run.
-            cut = item.command.endswith(" …")
-            return any(
-                contains_command(c, head, is_cut=cut) or matches_shortened(head, c)
-                for c in self._known_commands
-            )
-        return self._is_in_thread(head, item.refs) or any(
-            c.startswith(head) for c in self._known_commands
+        if not self._has_author:
+            is_there = self._is_in_thread(head, item.refs)
+            return is_there or any(c.startswith(head) for c in known)
+        cut = item.command.endswith(" …")  # What a text merely mentions was not run.
+        return any(
+            contains_command(c, head, is_cut=cut) or matches_shortened(head, c) for c in known
         )
 
     def _check_note(self, section: str, note: str, refs: Sequence[int]) -> str:
@@ -310,37 +279,35 @@ class DraftChecker:
         self, section: str, items: Sequence[Item], find_fault: Callable[[Item], DropReason | None]
     ) -> tuple[Item, ...]:
         def check_item(item: Item) -> Item | None:
-            refs, why = self._filter_known_refs(item.refs), find_fault(item)
-            if self._has_author and (why is None or self._is_marked(item, why)):
+            why = find_fault(item)
+            if self._has_author and (why is None or _is_kept_with_mark(item, why)):
                 return self._check_support(section, item, why)
             if why is None:
-                return msgspec.structs.replace(item, refs=refs)
+                return replace(item, refs=self._filter_known_refs(item.refs))
             self._drop(section, item.text, why, item.refs)
             return None
 
         return self._select_within_cap(section, items, lambda i: f"{i.label} {i.text}", check_item)
-
-    def _is_marked(self, item: Item, why: DropReason) -> bool:
-        """Return whether an item with a fault is kept with a mark: a next step may name what is not there yet."""
-        if item.label.startswith(NEXT_STEP) and why.kind in ("path", "command", "value"):
-            return True
-        return why.kind in _MARKED and "://" not in why.text and item.label != CONSTRAINT
 
     def _check_support(self, section: str, item: Item, why: DropReason | None) -> Item | None:
         """Return an author's item with the entries that bear it, marked with what is not found in the thread.
 
         What nothing in the thread speaks of, what has two faults, and more than a few marked ones are dropped.
         """
+        from tasuki.draft.claims.support import measure_mentioned  # as above
+
         known = self._filter_known_refs(item.refs)
         claim = why.claim if why else ""
         rest = item.text.replace(f"`{claim}`", " ").replace(claim, " ") if claim else item.text
-        refs, complaint = self._find_support(msgspec.structs.replace(item, text=rest))
+        refs, complaint = self._find_support(rest, item.refs)
         if is_next := item.label.startswith(NEXT_STEP):
             complaint = ""
         if complaint and why is None:
             why = DropReason("unsupported" if known else "uncited", complaint)
             is_denial = bool(_DENIALS & {*item.text.lower().split()})
-            is_kept = is_denial or (item.label != DONE and self._is_spoken_of(item.text))
+            said = self.lookup.lower.partition("\n")[2]  # Without the goal.
+            share = 0.0 if is_denial else measure_mentioned(item.text, said)[0]
+            is_kept = is_denial or (item.label != DONE and share >= SPOKEN_SHARE)
             complaint = "" if known and is_kept else complaint
         gap = "" if why or is_next else self._statuses.find_unproven(item.text, {*known, *refs})
         why = DropReason("unsupported", gap) if gap else why
@@ -355,25 +322,16 @@ class DraftChecker:
                 return None
         if text.endswith(_MARK_END):
             self._marked.add((place, text))
-        return msgspec.structs.replace(item, refs=refs or known, text=text)
+        return replace(item, refs=refs or known, text=text)
 
-    def _is_spoken_of(self, text: str) -> bool:
-        """Return whether the thread, without the goal, holds most of a sentence's words somewhere."""
-        from tasuki.draft.checks.support import measure_mentioned  # as above
-
-        return measure_mentioned(text, self.lookup.lower.partition("\n")[2])[0] >= SPOKEN_SHARE
-
-    def _find_support(self, item: Item) -> tuple[tuple[int, ...], str]:
-        """Return the entries that support an item, and a complaint if none do.
-
-        A quote is supported by the entries that contain it.
-        """
-        if quoted := _QUOTED.match(item.text):
+    def _find_support(self, text: str, refs: Sequence[int]) -> tuple[tuple[int, ...], str]:
+        """Return the entries that support a text, those that contain a quote, and a complaint if none do."""
+        if quoted := _QUOTED.match(text):
             words, answered = fold_quote(quoted[1]), fold_quote(quoted[2] or "")
-            if holding := self.lookup.find_quoting_entries(words, item.refs):
+            if holding := self.lookup.find_quoting_entries(words, refs):
                 is_answered = not answered or self.lookup.find_quoting_entries(answered, ())
                 return (holding, "") if is_answered else ((), "what it answers was not said")
-        return self._support.resolve_refs(item.text, item.refs)
+        return self._support.resolve_refs(text, refs)
 
     def _check_quote(self, item: Item) -> DropReason | None:
         """Return why a quote must be dropped: only what users typed may be quoted as theirs."""
@@ -406,48 +364,34 @@ class DraftChecker:
 
     def _check_authored_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:
         """The same for what an author wrote: every claim is looked up, in code marks or not."""
-        from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
+        from tasuki.draft.claims.literals import (
+            extract_claims,
+            extract_names,
+            is_attributed_to_user,
+        )
         from tasuki.draft.prompts import list_examples
 
         if text.strip().rstrip(".").lower() in list_examples():
             return DropReason("empty", "it is an example of the prompt")
         of_user = is_attributed_to_user(text)
         for claim in extract_claims(text):
-            if claim.kind == "quote" and of_user and not _is_said_by_another(claim.text, text):
-                if not self.lookup.is_user_quote(claim.text):
-                    return NOT_BY_USER
-            elif not self._is_claim_known(claim, refs) and not self._is_known_in_other_case(
-                claim, text
-            ):
+            by_user = claim.kind == "quote" and of_user
+            before = text[: max(text.find(claim.text), 0)]
+            if by_user and (other := _AGENT_SPEAKS.search(before)):  # The nearest speaker.
+                by_user = bool(_SPEAKER.search(before, other.start()))
+            verdict = self.evidence.judge(
+                claim,
+                refs,
+                by_user=by_user,
+                is_plain=f"`{claim.text}`" not in text,  # GitHub, but not `GitHub`
+                may_lack_words=True,
+            )
+            if verdict == "false":
+                return NOT_BY_USER
+            if verdict == "unknown":
                 return DropReason(claim.kind, f"`{claim.text}`{_ABSENT}", claim.text)
         unknown = (name for name in extract_names(text) if not self.lookup.has_name(name))
         return next((DropReason("value", f"`{name}`{_ABSENT}", name) for name in unknown), None)
-
-    def _is_claim_known(self, claim: TextClaim, refs: Sequence[int]) -> bool:
-        """Return whether a claim is among the facts or in the thread."""
-        text = claim.text
-        if text in self._paths or is_unique_tail(text, self._known_paths):
-            return True
-        if claim.kind == "command":
-            head, words = fold_whitespace(text), text.split()
-            if any(
-                contains_command(c, head, is_cut=True)
-                or (" ".join(words[:2]) in c and {*words} <= {*c.replace(",", " ").split()})
-                for c in self._known_commands
-            ):  # Some arguments may be left out.
-                return True
-        return self.lookup.has_claim(claim, refs)
-
-    def _is_known_in_other_case(self, claim: TextClaim, text: str) -> bool:
-        """Return whether a claim is a word that the thread has in another case.
-
-        For example GitHub, not `GitHub`.
-        """
-        return (
-            claim.text.isalpha()
-            and f"`{claim.text}`" not in text
-            and self.lookup.has_name(claim.text)
-        )
 
     def _is_finished(self, item: Item) -> bool:
         """Whether what an item calls open passed or was committed after the entries it cites."""
@@ -467,28 +411,14 @@ class DraftChecker:
         cited = [self.lookup.get_text(r) for r in refs]
         if any(text in t for t in cited) or any(wanted in fold_whitespace(t) for t in cited):
             return True
-        return wanted in self._paths or self.lookup.is_anywhere(text)
-
-    @cached_property
-    def _paths(self) -> set[str]:
-        return {*self._known_paths, *(q.text.split()[0] for q in self.facts.revision.commits)}
+        return wanted in self.evidence.names or self.lookup.is_anywhere(text)
 
 
-def _choose_cap(section: str, item: Item | FileItem | CommandItem) -> str:
-    """Return the name of the cap that counts an item.
-
-    What an author says about the state is in the context section with a label, so it counts as
-    state.
-    """
-    is_labelled = section == "context" and isinstance(item, Item) and bool(item.label)
-    return "state" if is_labelled else section
-
-
-def _is_said_by_another(words: str, text: str) -> bool:
-    """Return whether the nearest speaker before quoted words is not the user."""
-    before = text[: max(text.find(words), 0)]
-    match = _AGENT_SPEAKS.search(before)
-    return bool(match) and not _SPEAKER.search(before, match.start() if match else 0)
+def _is_kept_with_mark(item: Item, why: DropReason) -> bool:
+    """Return whether an item with a fault is kept with a mark: a next step may name what is not there yet."""
+    if item.label.startswith(NEXT_STEP) and why.kind in ("path", "command", "value"):
+        return True
+    return why.kind in _MARKED and "://" not in why.text and item.label != CONSTRAINT
 
 
 def normalize_path(path: str) -> str:

@@ -6,13 +6,14 @@ is still missing, since long results are cut in memory.
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 
-from tasuki.draft.checks.occurrences import find_occurring
 from tasuki.draft.text.entries import (
     QUOTE_WINDOW,
     TextClaim,
@@ -46,9 +47,7 @@ _NEGATES = compile_pattern(
 _WRAPPED_NEGATION = compile_pattern(
     r"\b(?:never|without|(?:do|must|should)nt|(?:do|must|should|may|can|shall|will) not|kein\w*)\s*$"
 )
-"""A negation at the end of a line that continues in the next one, so that it negates what
-is there.
-"""
+"""A negation at the end of a line that continues in the next one, so that it negates what is there."""
 _LINE_END = "\x00"
 """Represents a line's end while a message is folded; no text of a thread contains it then."""
 _TEXT_PREFIX = compile_pattern(r"(?<=\b[fbru])(?=[\"'][^\"'\s])", re.IGNORECASE)
@@ -76,8 +75,12 @@ class ThreadLookup:
         self._texts: dict[int, str] = {}
         self._file_matches: dict[str, bool] = {}
         self._text_matches: dict[TextClaim, bool] = {}
-        self._extents = {**dict(_list_sizes(thread.sources)), **(ends or {})}
+        self._extents: dict[str, int] = {}
         """What is written after it from now on, perhaps an author's answer, supports nothing."""
+        for path in thread.sources:
+            with suppress(OSError):
+                self._extents[path] = os.stat(path).st_size
+        self._extents |= ends or {}
 
     @cached_property
     def entries(self) -> dict[int, Entry]:
@@ -153,13 +156,14 @@ class ThreadLookup:
         A pass costs as much as reading them. If one claim is found nowhere, the rest of its
         sentence is skipped.
         """
-        left = [filter(self._may_be_in_files, claims) for claims in sentences]
+
+        def may_be_in_files(claim: TextClaim) -> bool:
+            return _is_searchable(claim) and not self._is_in_texts(claim)
+
+        left = [filter(may_be_in_files, claims) for claims in sentences]
         while pairs := [(claim.text, rest) for rest in left if (claim := next(rest, None))]:
             self._are_in_files([text for text, _ in pairs])
             left = [rest for text, rest in pairs if self._file_matches[text]]
-
-    def _may_be_in_files(self, claim: TextClaim) -> bool:
-        return _is_searchable(claim) and not self._is_in_texts(claim)
 
     def _are_in_files(self, texts: Sequence[str]) -> bool:
         unknown = [text for text in texts if text not in self._file_matches]
@@ -174,10 +178,9 @@ class ThreadLookup:
         A number is looked for in the files only if a cited result was cut: every number occurs
         among their times and sizes.
         """
-        if claim.text.startswith("#") and claim.text[1:].isdigit():
-            return int(claim.text[1:]) in self.entries or contains_verbatim(
-                claim.text[1:], self.folded
-            )
+        number = claim.text[1:]
+        if claim.text.startswith("#") and number.isdigit():
+            return int(number) in self.entries or contains_verbatim(number, self.folded)
         if self._is_in_texts(claim) or self._is_rounded(claim, refs):
             return True
         if claim.text in self.folded or not (_is_searchable(claim) or self._is_cut(refs)):
@@ -204,13 +207,10 @@ class ThreadLookup:
     def _matches_texts(self, claim: TextClaim) -> bool:
         text = claim.text
         if claim.kind == "quote":
-            return any(
-                contains_verbatim(words, self.lower, QUOTE_WINDOW) for words in _list_forms(text)
-            )
+            forms = _list_forms(text)
+            return any(contains_verbatim(form, self.lower, QUOTE_WINDOW) for form in forms)
         below = make_relative(text, self.thread.cwd)
-        if contains_verbatim(text, self.folded) or (
-            below != text and contains_verbatim(below, self.folded)
-        ):
+        if any(contains_verbatim(form, self.folded) for form in dict.fromkeys((text, below))):
             return True
         if " " in text and contains_verbatim(_strip_marks(text).lower(), self.lower):
             return True
@@ -221,21 +221,16 @@ class ThreadLookup:
         if claim.kind == "value" and _MEMBER.fullmatch(text):
             return self._has_together([part for part in _JOINTS.split(text) if part])
         if claim.kind == "path" and _WORDS.fullmatch(text):
-            return self._has_together(text.split("/")) and not contains_verbatim(
-                f"{text.partition('/')[0]}/", self.folded
-            )
+            folder = f"{text.partition('/')[0]}/"
+            is_folder = contains_verbatim(folder, self.folded)
+            return self._has_together(text.split("/")) and not is_folder
         return False
 
     def _has_together(self, names: Sequence[str]) -> bool:
-        """Return whether some entry contains all of some names."""
         if not all(name in self.folded for name in names):
             return False
-        lines = self.folded.split("\n")
-        return any(
-            all(contains_verbatim(name, line) for name in names)
-            for line in lines
-            if names[0] in line
-        )
+        lines = (line for line in self.folded.split("\n") if names[0] in line)
+        return any(all(contains_verbatim(name, line) for name in names) for line in lines)
 
     def has_name(self, word: str) -> bool:
         """Return whether a name occurs, in any case."""
@@ -249,13 +244,12 @@ class ThreadLookup:
         if not words or not contains_verbatim(words, self.lower, QUOTE_WINDOW):
             return ()
         lines = dict(zip(self.entries, self.lower.split("\n")[1:], strict=True))
-        cited = tuple(
-            r for r in refs if r in lines and contains_verbatim(words, lines[r], QUOTE_WINDOW)
-        )
-        newest = (
-            r for r in reversed(self.entries) if contains_verbatim(words, lines[r], QUOTE_WINDOW)
-        )
-        return cited or tuple(islice(newest, 1))
+
+        def list_quoting(refs: Iterable[int]) -> Iterator[int]:
+            known = (ref for ref in refs if ref in lines)
+            return (r for r in known if contains_verbatim(words, lines[r], QUOTE_WINDOW))
+
+        return tuple(list_quoting(refs)) or tuple(islice(list_quoting(reversed(self.entries)), 1))
 
     def _is_cut(self, refs: Sequence[int]) -> bool:
         calls = [entry.tool for r in refs if (entry := self.find_entry(r))]
@@ -269,13 +263,11 @@ class ThreadLookup:
         """
         cited = [entry for ref in refs if (entry := self.find_entry(ref))]
         parts = list(filter(None, map(_list_forms, PASTED.split(words))))
-        return bool(parts) and all(
-            any(
-                any(_is_plainly_said(form, entry) for entry in cited) or self._is_by_user(form)
-                for form in forms
-            )
-            for forms in parts
-        )
+
+        def is_said(form: str) -> bool:
+            return any(_is_plainly_said(form, one) for one in cited) or self._is_by_user(form)
+
+        return bool(parts) and all(any(map(is_said, forms)) for forms in parts)
 
     def is_user_choice(self, text: str, refs: Sequence[int]) -> bool:
         """Return whether a line says what the user chose where a tool of the agent asked."""
@@ -288,7 +280,6 @@ class ThreadLookup:
         )
 
     def _is_by_user(self, wanted: str) -> bool:
-        """Return whether one form of a quote is the user's."""
         if not contains_verbatim(wanted, self.user_text, QUOTE_WINDOW):
             return False
         before = ""
@@ -325,22 +316,13 @@ def _is_plainly_said(wanted: str, entry: Entry) -> bool:
     return not (_NEGATES.search(before) or _WRAPPED_NEGATION.search(before))
 
 
-def _list_sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for path in paths:
-        with suppress(OSError):
-            yield path, os.stat(path).st_size
-
-
 def _list_forms(quote: str) -> list[str]:
     """Return how a quote may occur: as it is, and without inserted parts, `[the test output]`."""
     return [form for form in (fold_quote(quote), fold_quote(_INSERTED.sub("…", quote))) if form]
 
 
 def fold_quote(text: str) -> str:
-    """Return a quote in the form for comparison: no case, emphasis, apostrophes or quote marks.
-
-    Closing marks are removed too.
-    """
+    """Return a quote in the form for comparison: no case, emphasis, apostrophes or quote marks. Closing marks are removed too."""
     bare = _strip_marks(fold_for_comparison(strip_hidden(text))).lower()
     return bare.strip(" ").removesuffix("…").strip(_ENDS)
 
@@ -373,10 +355,7 @@ def _is_searchable(claim: TextClaim) -> bool:
 
 
 def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
-    """Return whether a command line runs a command, perhaps with others.
-
-    If `is_cut`, more arguments may follow it.
-    """
+    """Return whether a command line runs a command, perhaps with others. If `is_cut`, more arguments may follow it."""
     index = command.find(part) if part else -1
     while index >= 0:
         rest = command[index + len(part) :]
@@ -388,16 +367,10 @@ def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
 
 
 def matches_shortened(shortened: str, command: str) -> bool:
-    """Return whether `shortened` shows a command from its start with parts left out.
-
-    For example `git commit -m "…"`.
-    """
+    """Return whether `shortened` shows a command from its start with parts left out. For example `git commit -m "…"`."""
     head, left_out, _ = shortened.partition("…")
-    return (
-        bool(left_out and head.strip())
-        and command.startswith(head)
-        and contains_verbatim(shortened, command)
-    )
+    is_begun = bool(left_out and head.strip()) and command.startswith(head)
+    return is_begun and contains_verbatim(shortened, command)
 
 
 def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
@@ -411,3 +384,53 @@ def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
 def _is_begun(text: str, whole: str) -> bool:
     """Return whether a text is another one, perhaps shortened at its end."""
     return text == whole or (text.endswith("…") and whole.startswith(text[:-1].rstrip()))
+
+
+_SQLITE = b"SQLite format 3\0"
+_BLOCK = 1 << 20
+
+
+def find_occurring(
+    paths: Iterable[str], needles: Iterable[str], extents: Mapping[str, int] | None = None
+) -> set[str]:
+    """Find which texts occur in the strings of thread files, whatever was clipped in memory.
+
+    `extents` are the bytes of each file that count, from its beginning; by default all.
+    Compares JSON-escaped bytes, in Markdown the plain ones, block by block, so the cost is that
+    of reading the files. Databases are left out: their pages hold other threads, and split
+    texts.
+    """
+    import json  # Heavy at start.
+
+    texts = {n for n in needles if n}
+    found: set[str] = set()
+    for path in paths:
+        plain = path.endswith(".md")
+        wanted: dict[str, set[bytes]] = {}
+        for text in texts - found:
+            wanted[text] = {text.encode("utf-8", "replace")}
+            if not plain:
+                as_is = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+                wanted[text] = {as_is[1:-1], json.dumps(text)[1:-1].encode()}
+        longest = max((len(e) for es in wanted.values() for e in es), default=0)
+        for block in _read_blocks(Path(path), longest, (extents or {}).get(path)):
+            found |= {n for n, es in wanted.items() if any(e in block for e in es)}
+            wanted = {n: es for n, es in wanted.items() if n not in found}
+            if not wanted:
+                break
+    return found
+
+
+def _read_blocks(path: Path, overlap: int, extent: int | None) -> Iterator[bytes]:
+    carried = b""
+    left = sys.maxsize if extent is None else extent
+    try:
+        with path.open("rb") as file:
+            while block := file.read(min(_BLOCK, left)):
+                left -= len(block)
+                if not carried and block.startswith(_SQLITE):
+                    return
+                yield carried + block
+                carried = block[-overlap:] if overlap else b""
+    except OSError:
+        return

@@ -1,1 +1,0 @@
-"""Check a draft against its thread."""

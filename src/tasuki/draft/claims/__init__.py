@@ -1,0 +1,1 @@
+"""What a text claims of a thread, and whether that is true."""
