@@ -141,7 +141,7 @@ def test_a_terminal_gets_a_link_that_is_valid_once(world: World) -> None:
     os.close(below)
     said = ""
     try:
-        while said.count("\n") < 3 and select.select([above], [], [], 20)[0]:
+        while said.count("\n") < 3 and select.select([above], [], [], 60)[0]:
             said += os.read(above, 4096).decode()
     finally:
         server.terminate()

@@ -1,10 +1,12 @@
 """What the tests with real programs share: an isolated home, a scripted model, a terminal."""
 
+import copy
 import json
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,17 @@ ANSWER = "The scripted answer."
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker of these tests."""
     config.addinivalue_line("markers", "e2e: starts real programs, installed from npm")
+
+
+@pytest.fixture(scope="session")
+def tmp_path_factory(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[pytest.TempPathFactory]:
+    """Make folders on the disk: the sandbox of Codex has a /dev, and so a memory, of its own."""
+    made = copy.copy(tmp_path_factory)
+    made._basetemp = Path(tempfile.mkdtemp(prefix="tasuki-e2e-"))
+    yield made
+    shutil.rmtree(made._basetemp, ignore_errors=True)
 
 
 class World:

@@ -302,7 +302,7 @@ class World:
 
     def idle(self, id: int, seconds: float = 30.0) -> int:
         """The agent's id once it is idle."""
-        retry_until(lambda: self.agent(id)["state"] == "idle" or None, seconds)
+        retry_until(lambda: self.agent(id)["state"] == "idle" or None, seconds, 0.1)
         return id
 
     def worked(self, id: int, text: str = "Fix the upload client") -> int:
@@ -338,7 +338,7 @@ class World:
 
     def ends(self, id: str, state: str = "done", seconds: float = 60.0) -> Any:
         """A handoff once it is no longer under way; AssertionError where it ended in another state."""
-        retry_until(lambda: self.handoff(id)["state"] != "running", seconds)
+        retry_until(lambda: self.handoff(id)["state"] != "running", seconds, 0.2)
         found = self.handoff(id)
         assert found["state"] == state, (
             found["state"],

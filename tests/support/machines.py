@@ -95,7 +95,7 @@ def seen_by(world: World, other: str, state: str = "alive", seconds: float = 30.
         hosts = world.api("GET", "/api/hosts")["hosts"]
         return any(host["id"] == other and host["state"] == state for host in hosts)
 
-    retry_until(is_seen, seconds)
+    retry_until(is_seen, seconds, 0.2)
 
 
 def git(folder: Path, *arguments: str) -> str:

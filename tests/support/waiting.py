@@ -10,12 +10,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def retry_until(condition: Callable[[], T], seconds: float = 10.0) -> T:
-    """What `condition` returns once it is true; AssertionError after `seconds`."""
+def retry_until(condition: Callable[[], T], seconds: float = 10.0, pause: float = 0.05) -> T:
+    """What `condition` returns once it is true; AssertionError after `seconds`.
+
+    A longer `pause` is for what stays true: a server needs 4 ms to answer.
+    """
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
-        time.sleep(0.05)
+        time.sleep(pause)
     return found
 
 
