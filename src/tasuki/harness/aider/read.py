@@ -39,8 +39,10 @@ _ADDED = compile_pattern(
 _OUTPUT_ADDED = compile_pattern(r"Added \d+ lines? of output to the chat")
 _COMMIT = compile_pattern(r"Commit ([0-9a-f]{7,40}) (.*)\Z", re.DOTALL)
 _TOKENS = compile_pattern(r"Tokens: ([\d.,]+)(k|M)? sent.*?([\d.,]+)(k|M)? received")
-_MODEL = compile_pattern(r"(?:Main model|Model|Models): (\S+)")
-_VERSION = compile_pattern(r"Aider v(\S+)")
+_FACTS = {
+    "model": compile_pattern(r"(?:Main model|Model|Models): (\S+)"),
+    "version": compile_pattern(r"Aider v(\S+)"),
+}
 _ERROR = compile_pattern(
     r"# \d+ SEARCH/REPLACE|The LLM did not conform|Unable to commit|litellm\.|Error\b|Can't "
 )
@@ -84,8 +86,6 @@ class AiderReader(ThreadReader):
             compile_pattern("Running (.+)", re.DOTALL): self._on_running,
             _ADDED: self._on_added,
             _OUTPUT_ADDED: self._on_output_added,
-            _MODEL: self._on_model,
-            _VERSION: self._on_version,
         }
 
     def read(self) -> Thread:
@@ -149,6 +149,10 @@ class AiderReader(ThreadReader):
 
     def _read_own_text(self, text: str) -> None:
         """Read what aider itself says."""
+        for name, fact in _FACTS.items():
+            if match := fact.match(text):
+                setattr(self, name, match[1])
+                return
         for pattern, handler in self.own_line_handlers.items():
             if match := pattern.match(text):
                 handler(match)
@@ -201,12 +205,6 @@ class AiderReader(ThreadReader):
         """Mark `/test` as failed: its output is added without a question only then."""
         if self.command and self.command.status == "ok":
             put(self.command, "status", "error")
-
-    def _on_model(self, match: re.Match[str]) -> None:
-        self.model = match[1]
-
-    def _on_version(self, match: re.Match[str]) -> None:
-        self.version = match[1]
 
     # -- the whole ---------------------------------------------------------------------
 

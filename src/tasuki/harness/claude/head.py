@@ -66,14 +66,6 @@ def build_folder_name(cwd: Path) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", units)[:200]
 
 
-def _list_desktop_folders() -> Iterator[Path]:
-    """Yield the folders of threads of Claude Desktop: one for each session."""
-    for place in _DESKTOP:
-        sessions = find_home_folder() / place / "local-agent-mode-sessions"
-        if sessions.is_dir():
-            yield from sessions.glob("*/*/local_*/.claude/projects")
-
-
 _FIRST_KEYS = compile_pattern(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
 )
@@ -99,13 +91,14 @@ class ClaudeHead(HeadReader):
     @staticmethod
     def list_files() -> Iterator[ThreadFile]:
         """Yield all thread files: only their lines name the folders."""
-        for projects in (get_projects_folder(), *_list_desktop_folders()):
+        desktop = (find_home_folder() / place / "local-agent-mode-sessions" for place in _DESKTOP)
+        sessions = (
+            s for f in desktop if f.is_dir() for s in f.glob("*/*/local_*/.claude/projects")
+        )
+        for projects in (get_projects_folder(), *sessions):
             for directory in (d for d in scan_folder(projects) if os.path.isdir(d.path)):
-                yield from list_thread_files(
-                    e
-                    for e in scan_folder(directory.path)
-                    if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
-                )
+                files = (e for e in scan_folder(directory.path) if e.name.endswith(".jsonl"))
+                yield from list_thread_files(e for e in files if not e.name.startswith("agent-"))
 
     @staticmethod
     def is_thread(path: Path, first: bytes) -> bool:  # noqa: ARG004

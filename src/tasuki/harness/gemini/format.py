@@ -19,6 +19,7 @@ from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
 SNAPSHOT = "<state_snapshot>"
+"""Begins the summary of a compaction, inside of a message."""
 _REFERENCES = "\n--- Content from referenced files ---"
 _HOOK = compile_pattern(r"<hook_context>.*?</hook_context>", re.DOTALL)
 _OWN_WORDS = compile_pattern(

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tasuki.harness import claude_shape, integration, protocol, questions
 from tasuki.harness.dialogs import DialogRows, begin_at_title, read_dialog
+from tasuki.harness.gemini.format import SNAPSHOT
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import Addition, HookAnswer, HookCall, get_text
 from tasuki.harness.plans import BaseControl
@@ -21,8 +22,6 @@ from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 HOOKS = claude_shape.HookFile("gemini", get_home, "settings.json", 1000, "tasuki")
-SNAPSHOT = "<state_snapshot>"
-"""Begins the summary of a compaction, inside of a message."""
 REMARK = "<!-- tasuki: "
 """The start of the command's prompt; `-->` ends the remark, and what was typed follows."""
 WINDOW = 1_048_576

@@ -142,15 +142,13 @@ def remove_edits(lines: Sequence[str]) -> list[str]:
     kept: list[str] = []
     position = 0
     while position < len(lines):
-        end = position
-        if _SEARCH.match(lines[position]):
-            end = _find_next(lines, _find_next(lines, position + 1, _DIVIDER) + 1, _REPLACE)
-            if end >= len(lines):
-                return [*kept, *lines[position:]]
-        if end == position:
+        if not _SEARCH.match(lines[position]):
             kept.append(lines[position])
             position += 1
             continue
+        end = _find_next(lines, _find_next(lines, position + 1, _DIVIDER) + 1, _REPLACE)
+        if end >= len(lines):
+            return [*kept, *lines[position:]]
         if kept and _OPENING.match(kept[-1]):
             kept.pop()
         position = end + 1
