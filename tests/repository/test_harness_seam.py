@@ -25,7 +25,7 @@ ALLOWED = {
     "draft/facts/files.py": "folders of programs in paths",
     "draft/rank/guides.py": "file names of guides, folders of programs in paths",
     "draft/repository/reader.py": "the words in which aider reports a commit",
-    "draft/checks/checker.py": "words for an agent in prose",
+    "draft/claims/checker.py": "words for an agent in prose",
     "draft/redact/patterns.py": "names of models",
     "session/pi_store": "tasuki's own sessions are files in pi's format",
     "session/acp/recorder.py": "tasuki's own sessions are files in pi's format",
