@@ -41,7 +41,11 @@ def find_last_compaction(thread: Thread, instructions: str = "") -> Compaction |
     if last is None:
         return None
     before = [e for e in thread.entries if e.ref < last.ref]
-    kept = _list_kept_refs(thread, last)
+    kept = set(range(last.kept_from, last.ref)) if last.kept_from else set()
+    for notice in thread.notices:  # What the harness kept as it was.
+        match = _KEPT_IN_VIEW.match(notice.text) if notice.after == last.ref else None
+        if match and int(match[1]) == last.ref:
+            kept.update(int(ref[1:]) for ref in match[2].split(", "))
     first = min(kept, default=last.ref)
     notes = [
         n.text for n in thread.notices if n.kind == "context" and first - 1 <= n.after < last.ref
@@ -70,13 +74,3 @@ def cut_thread(thread: Thread, entries: Iterable[Entry]) -> Thread:
     last = own[-1].ref if own else 0
     background = tuple(b for b in thread.background if b.ref <= last)
     return replace(thread, entries=own, background=background)
-
-
-def _list_kept_refs(thread: Thread, compaction: Entry) -> frozenset[int]:
-    """Return the refs of entries before a compaction that the harness kept as they were."""
-    kept = set(range(compaction.kept_from, compaction.ref)) if compaction.kept_from else set()
-    for notice in thread.notices:
-        match = _KEPT_IN_VIEW.match(notice.text) if notice.after == compaction.ref else None
-        if match and int(match[1]) == compaction.ref:
-            kept.update(int(ref[1:]) for ref in match[2].split(", "))
-    return frozenset(kept)

@@ -360,13 +360,10 @@ def _check_todo(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
                 yield Correction(line.text, "in the todo list it is done", ref)
             return
     if _STILL_RUNS.search(line.words) and not line.is_plan and not _NEGATED.search(line.words):
-        yield from _check_background(line, evidence)
-
-
-def _check_background(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    for item in evidence.thread.background:
-        terms = set(extract_terms(item.label))
-        shared = sum(term in line.text.lower() for term in terms)
-        if item.state in ("done", "failed") and terms and shared >= max(2, len(terms) * 0.6):
-            yield Correction(line.text, f"it has ended ({item.state})", (item.ref,))
-            return
+        for item in evidence.thread.background:
+            terms = set(extract_terms(item.label))
+            shared = sum(term in line.text.lower() for term in terms)
+            has_ended = item.state in ("done", "failed")
+            if has_ended and terms and shared >= max(2, len(terms) * 0.6):
+                yield Correction(line.text, f"it has ended ({item.state})", (item.ref,))
+                return

@@ -205,7 +205,10 @@ class DraftComposer:
             if room > 0:
                 items = getattr(self, f"_{section}")(room)
                 name = "context" if section == "said" else section
-                filled[name] = (*filled.get(name, ()), *self._fit_items(section, items))
+                fitting = fit_room(items, self.room - HEADING_COST, self.left_out)
+                if fitting:
+                    self.room -= HEADING_COST + sum(map(measure_line, fitting))
+                filled[name] = (*filled.get(name, ()), *fitting)
                 self.quoted += [getattr(item, "text", "") for item in filled[name]]
         return filled
 
@@ -217,13 +220,6 @@ class DraftComposer:
         if section in AUTHORED:
             share = min(share, AUTHORED_SHARE - 1.0 + self.room / max(self.whole, 1))
         return min(self.room, int(self.whole * share))
-
-    def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the first items that fit into the remaining room."""
-        fitting = fit_room(items, self.room - HEADING_COST, self.left_out)
-        if fitting:
-            self.room -= HEADING_COST + sum(map(measure_line, fitting))
-        return tuple(fitting)
 
     # -- sections ----------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class SupportFinder:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
         self.index_by_ref = {entry.ref: n for n, entry in enumerate(entries)}
-        self._texts: dict[int, str] = {}
+        self._cut_texts: dict[int, str] = {}
         self._holding: dict[str, frozenset[int]] = {}
 
     def resolve_refs(self, text: str, refs: Sequence[int]) -> tuple[tuple[int, ...], str]:
@@ -83,10 +83,10 @@ class SupportFinder:
         beside = {
             n for r in refs for n in range(self.index_by_ref[r] - 1, self.index_by_ref[r] + 2)
         }
-        hay = "\n".join(
-            self._get_whole_text(n) for n in sorted(beside) if 0 <= n < len(self.entries)
-        )
-        own = "\n".join(self._get_whole_text(self.index_by_ref[r]) for r in refs)
+        places = [n for n in sorted(beside) if 0 <= n < len(self.entries)]
+        texts = {n: strip_colours(join_entry_text(self.entries[n])).lower() for n in places}
+        hay = "\n".join(texts.values())
+        own = "\n".join(texts[self.index_by_ref[r]] for r in refs)
         if is_other_language(text, own):
             return _has_names(weights, hay)
         return (
@@ -118,20 +118,16 @@ class SupportFinder:
         """Return the newest entries that contain a stem."""
         if stem not in self._holding:
             first = max(0, len(self.entries) - SUPPORT_WINDOW)
-            looked = range(first, len(self.entries))
-            self._holding[stem] = frozenset(n for n in looked if stem in self._get_cut_text(n))
+            if not self._cut_texts:
+                half = ENTRY_CHARACTERS // 2
+                for n, entry in enumerate(self.entries[first:], first):
+                    text = strip_colours(join_entry_text(entry))
+                    is_long = len(text) > ENTRY_CHARACTERS
+                    text = f"{text[:half]}\n{text[-half:]}" if is_long else text
+                    self._cut_texts[n] = text.lower()
+            holding = (n for n, text in self._cut_texts.items() if stem in text)
+            self._holding[stem] = frozenset(holding)
         return self._holding[stem]
-
-    def _get_whole_text(self, n: int) -> str:
-        return strip_colours(join_entry_text(self.entries[n])).lower()
-
-    def _get_cut_text(self, n: int) -> str:
-        if n not in self._texts:
-            text = strip_colours(join_entry_text(self.entries[n]))
-            half = ENTRY_CHARACTERS // 2
-            text = text if len(text) <= ENTRY_CHARACTERS else f"{text[:half]}\n{text[-half:]}"
-            self._texts[n] = text.lower()
-        return self._texts[n]
 
 
 def is_supported_by(text: str, source: str) -> bool:

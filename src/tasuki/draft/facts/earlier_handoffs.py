@@ -14,7 +14,7 @@ from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, find_han
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.model import Entry, Facts, Quote, Thread, ToolCall
+from tasuki.model import Entry, Facts, Quote, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.typed_prompts import HANDOFF_CLOSING, find_named_document
 
@@ -222,21 +222,16 @@ def _find_documents(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
                 yield entry.ref, entry.text
             elif named := find_named_document(entry.text):
                 path, left = named, MAX_PARTS
-        elif left and entry.tool and _has_printed(entry.tool, path):
+        elif left and (call := entry.tool):
+            name, output = path.rpartition("/")[2], call.output
+            is_named = name in call.command or any(p.rpartition("/")[2] == name for p in call.paths)
+            may_print = call.kind in ("read", "shell") and call.status not in ("error", "refused")
+            if not (is_named and may_print and output):
+                continue
             left -= 1
-            output = entry.tool.output
             lines = sum(1 for line in output.split("\n") if line.strip())
             is_numbered = len(_NUMBERED.findall(output)) * 2 > lines  # By a tool, line by line.
             yield entry.ref, _NUMBERED.sub("", output) if is_numbered else output
-
-
-def _has_printed(call: ToolCall, path: str) -> bool:
-    """Return whether a call read a file and printed it, judged by the file's name."""
-    name = path.rpartition("/")[2]
-    if call.kind not in ("read", "shell") or call.status in ("error", "refused"):
-        return False
-    is_named = name in call.command or any(p.rpartition("/")[2] == name for p in call.paths)
-    return is_named and bool(call.output)
 
 
 # -- what they say ---------------------------------------------------------------------

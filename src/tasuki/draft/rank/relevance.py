@@ -51,7 +51,9 @@ class FileRanks:
         order = sorted(self.candidates, key=lambda f: -f.last)
         self.place = {f.path: n for n, f in enumerate(order, 1)}
         paths = [_split_words(f.path) for f in self.candidates]
-        stems = {_cut_stem(word) for word in _WORD.findall(goal[:MAX_GOAL].lower())}
+        words = _WORD.findall(goal[:MAX_GOAL].lower())
+        # The first letters of a word, which its forms share: `reconcil` of "reconciliation".
+        stems = {word[: max(5, len(word) // 2 + 1)] for word in words}
         held = {s: sum(f"_{s}" in p for p in paths) for s in stems - STOP_WORDS}
         self._rarity = {s: math.log(1 + len(paths) / n) for s, n in sorted(held.items()) if n}
         self._matches: dict[str, float] = {}
@@ -112,11 +114,6 @@ class FileRanks:
 def _split_words(path: str) -> str:
     """Return the words of a path in lower case, `_` before each: `_src_undo_stack_cpp`."""
     return f"_{_BETWEEN.sub('_', path)}".lower()
-
-
-def _cut_stem(word: str) -> str:
-    """Return the first letters of a word, which its forms share: `reconcil` of "reconciliation"."""
-    return word[: max(5, len(word) // 2 + 1)]
 
 
 MIN_HALF_LIFE = 40

@@ -384,7 +384,11 @@ class GitReading:
         logs = [c for c in self.commands if c.verb == "log"]
         if not logs:
             return
-        is_own = all(_is_head_log(c.words) for c in logs)
+        is_own = True  # For the branch in use, or for the end of it.
+        for command in logs:
+            until = command.words.index("--") if "--" in command.words else None
+            plain = [w for w in command.words[:until] if w and w[0] not in "-0123456789"]
+            is_own = is_own and all(w == "HEAD" or w.endswith(("..HEAD", "..")) for w in plain)
         self.log.read_log(self.output, self._key(here.branch) if is_own else "")
         skips = any(w == s or w.startswith(f"{s}=") for w in logs[0].words for s in _LOG_SKIPS)
         if skips or not (is_own and len(self.line.steps) == 1):
@@ -442,10 +446,3 @@ def is_covered(path: str, listed: str) -> bool:
     if is_on_drive(path):
         path, listed = path.lower(), listed.lower()
     return f"/{listed.rstrip('/')}/" in f"{path}/" or path.endswith(f"/{listed}")
-
-
-def _is_head_log(words: Sequence[str]) -> bool:
-    """Return whether `git log` was run for the branch in use, or for the end of it."""
-    until = words.index("--") if "--" in words else None
-    plain = [w for w in words[:until] if w and w[0] not in "-0123456789"]
-    return all(w == "HEAD" or w.endswith(("..HEAD", "..")) for w in plain)

@@ -9,7 +9,7 @@ from tasuki.draft.repository.checkouts import find_root
 from tasuki.draft.repository.git_output import is_covered
 from tasuki.draft.runs.scopes import join_folder, locate
 from tasuki.draft.text.split import shorten
-from tasuki.model import Commit, Facts, Item, RepositoryState, Thread
+from tasuki.model import CheckoutState, Commit, Facts, Item, RepositoryState, Thread
 from tasuki.paths import is_outside, make_relative
 
 MAX_NAMED = 6
@@ -105,9 +105,8 @@ def _name_branch(branch: str, place: str, thread: Thread) -> str:
 
 def _find_clean(thread: Thread, facts: Facts, live: Sequence[Commit]) -> int:
     """Return the entry in which git called the tree clean behind the last commit and edit; 0 for none."""
-    root = facts.repository.folder
-    found = [c for c in facts.repository.checkouts if not root or c.root == root]
-    clean = found[0].clean_ref if found else 0
+    here = _find_checkout_in_use(facts)
+    clean = here.clean_ref if here else 0
     if any(e.kind == "user" and e.ref > clean for e in thread.entries):
         return 0  # The user may have changed something meanwhile.
     edits = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
@@ -188,14 +187,16 @@ def _list_whole(thread: Thread, paths: Sequence[str]) -> list[str]:
     return [locate(folder, path) for path in paths]
 
 
+def _find_checkout_in_use(facts: Facts) -> CheckoutState | None:
+    root = facts.repository.folder
+    return next((c for c in facts.repository.checkouts if not root or c.root == root), None)
+
+
 def _find_last_listing(facts: Facts) -> tuple[int, tuple[str, ...]]:
     """Find the last list of changes by git in the checkout in use, if nothing was committed since."""
-    root = facts.repository.folder
-    found = [c for c in facts.repository.checkouts if not root or c.root == root]
-    if not found or not found[0].listed:
-        return 0, ()
-    ref, listed = found[0].listed[-1]
-    is_old = found[0].clean_ref > ref or any(r >= ref for r, _ in found[0].settled)
+    here = _find_checkout_in_use(facts)
+    ref, listed = here.listed[-1] if here and here.listed else (0, ())
+    is_old = here and (here.clean_ref > ref or any(r >= ref for r, _ in here.settled))
     return (0, ()) if is_old else (ref, listed)
 
 

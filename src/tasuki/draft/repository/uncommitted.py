@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from msgspec.structs import replace
@@ -148,23 +149,17 @@ def _is_shown(path: str, entries: Iterable[Entry]) -> bool:
 
 def find_ignored(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return paths, and names of files and folders, that git or a `.gitignore` of the thread ignores."""
-    return tuple(name for path in _list_ignored(entries) if (name := path.strip().strip("/")))
-
-
-def _list_ignored(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
-        call = entry.tool
-        if call is None:
-            continue
+    ignored: list[str] = []
+    for call in (entry.tool for entry in entries if entry.tool):
         if any(path.endswith(".gitignore") for path in call.paths):
             text = call.output if call.kind == "read" else "\n".join(c.new for c in call.changes)
-            yield from _IGNORE_LINE.findall(text[:8_000])
+            ignored += _IGNORE_LINE.findall(text[:8_000])
         elif call.kind == "shell" and "git " in call.command:
             if "are ignored by" in call.output and (match := _IGNORED.search(call.output)):
-                yield from match[1].split("\n")
+                ignored += match[1].split("\n")
             if "check-ignore" in call.command:
-                for pattern, path in _MATCHED_IGNORE.findall(call.output):
-                    yield from (pattern, path)
+                ignored += chain.from_iterable(_MATCHED_IGNORE.findall(call.output))
+    return tuple(name for path in ignored if (name := path.strip().strip("/")))
 
 
 def compare_commits(repository: RepositoryState, revision: Revision) -> RepositoryState:
