@@ -1,4 +1,4 @@
-"""How well `tasuki.draft.text.tokens` estimates: its counts beside those of public tokenisers, by kind of text.
+"""How well `tasuki.draft.text.split` estimates: its counts beside those of public tokenisers, by kind of text.
 
     npm install gpt-tokenizer @anthropic-ai/tokenizer       in FOLDER, which the registry reaches
     python bench/tokens.py FOLDER TEXT…                     files of text, each a row
