@@ -20,7 +20,7 @@ from tasuki.web.security.access import load_tokens
 
 with tempfile.TemporaryDirectory() as folder:
     fleet = open_fleet(Path(folder, "fleet"), "", LoadedSettings(Settings()))
-    schema.upgrade_tables(fleet.database)
+    schema.create_tables(fleet.database)
     create_application(fleet, load_tokens(Path(folder, "fleet")))
     list_harnesses(Path(folder, "fleet"))
     fleet.database.close()
