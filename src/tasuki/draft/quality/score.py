@@ -118,11 +118,9 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
         min(MAX_DEDUCTED, points * len(found))
         for points, found in ((FINISHED_POINTS, finished), (LEFTOVER_POINTS, leftovers))
     )
-    # Only the sections count if the thread has no facts.
-    have = (sections.share + 4 * facts.share) / 5 if facts.of else sections.share
     return _redact_quality(
         DocumentQuality(
-            total=max(0, round(100 * have * claim_share.share) - deducted) if document.lines else 0,
+            total=compute_total(sections, facts, claim_share, deducted) if document.lines else 0,
             tokens=count_tokens(document.text),
             has_goal=bool(goal.strip()) or bool(document.kinds & {"goal", "next"}),
             sections=sections,
@@ -139,6 +137,14 @@ def score_document(text: str, thread: Thread, task: AuthorTask, goal: str = "") 
         ),
         redactor,
     )
+
+
+def compute_total(
+    sections: QualityShare, facts: QualityShare, claim_share: QualityShare, deducted: int
+) -> int:
+    """Return points from 0 to 100; only the sections count if the thread has no facts."""
+    have = (sections.share + 4 * facts.share) / 5 if facts.of else sections.share
+    return max(0, round(100 * have * claim_share.share) - deducted)
 
 
 def _build_share(points: Iterable[QualityPoint]) -> QualityShare:
