@@ -13,6 +13,7 @@ from browser import Browsing, operator, portraits, violations
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
+from tasuki.fleet.orders import agents
 from tasuki.fleet.store import log
 
 STATES = ("idle", "busy", "waiting", "idle", "compacting")
@@ -234,12 +235,12 @@ def test_an_order_for_many_shows_how_far_it_is(
     go = threading.Event()
     given: list[int] = []
 
-    def stop(id: int) -> None:
+    def stop(_: object, id: int) -> None:
         given.append(id)
         if len(given) > 1:
             go.wait(30)
 
-    monkeypatch.setattr(served.fleet, "stop_agent", stop)
+    monkeypatch.setattr(agents, "stop_agent", stop)
     seen.goto("/bulk?do=stop&id=1&id=2&id=3")
     seen.get_by_role("button", name=re.compile("^Stop")).click()
     expect(seen.get_by_role("heading", level=1)).to_have_text("1 of 3 stopped …")

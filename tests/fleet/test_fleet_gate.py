@@ -235,7 +235,8 @@ OTHERS = [
     "UPDATE agents SET pane = '%9'", "UPDATE agents SET goal = 'rm'", "UPDATE agents SET token_hash = 'x'",
     "INSERT INTO agents (harness, state, state_at, cwd, host, started_at) VALUES ('claude', 'idle', 0, '/', 'h00000000000a', 0)",
     "UPDATE handoffs SET context = 'x'", "UPDATE handoffs SET step = 'shut_down'", "UPDATE handoffs SET agent_id = 2",
-    "INSERT INTO handoffs SELECT 'new', agent_id, persona, reason, 'x', force, from_thread, automatic, state, step FROM handoffs",
+    "INSERT INTO handoffs (id, agent_id, persona, reason, state, step, created_at, host, queue) "
+    "SELECT 'new', agent_id, persona, reason, state, step, created_at, host, queue FROM handoffs",
 ]  # fmt: skip
 """What would decide what happens on another host."""
 
