@@ -186,7 +186,13 @@ async def share_page(
     shared: SharedAnswers[Any] = request.app.state.shared
     note = request.query_params.get(FIELD, "")
     kind = (address, request.headers.get("hx-request", ""), read_theme(request), note)
-    page: RenderedPage = await shared.get(kind, render)
+
+    def render_now() -> RenderedPage:
+        # Whoever waited for an older one shows what is known now, which is newer than its request.
+        request.state.newest = request.app.state.live.position.id
+        return render()
+
+    page: RenderedPage = await shared.get(kind, render_now)
     is_packed = "gzip" in request.headers.get("accept-encoding", "")
     answer_kind = (*kind, page.version, page.newest, read_known_version(request), is_packed)
     answer: PageResponse = await shared.get(
