@@ -15,10 +15,12 @@ from machines import JoinedMachines, Machines, host_of, machines
 from test_fleet_machines import move, pair, prepare_move
 from waiting import retry_until
 
-from tasuki.errors import Refused, StoreFailed
+from tasuki.errors import NotPossible, Refused, StoreFailed
 from tasuki.fleet.exchange.gate import KEY_FILE, POLICY_FILE, HostGate
 from tasuki.fleet.hosts import FleetHost, record_host
 from tasuki.fleet.membership.urls import read_url
+from tasuki.fleet.orders import agents, handoffs  # noqa: F401  they fill the table of orders
+from tasuki.fleet.orders.order import carry_out, list_deeds
 from tasuki.fleet.store.database import FleetDatabase
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
@@ -142,6 +144,28 @@ def test_a_damaged_policy_lets_nobody_do_anything(fleet: Machines) -> None:
     assert f"{path} cannot be used, so no other host may do anything here" in sentence
     assert "everything" in sentence
     assert "proven" == two.api("POST", f"/api/agents/{agent}/send", {"text": "own"})["state"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "deeds"),
+    [
+        ("hand_off", {"to_host": "two"}, ["hand_off", "move"]), ("hand_off", {"to_host": ""}, ["hand_off"]),
+        ("preview_move", {"to_host": "two"}, ["look", "move"]), ("undo_move", None, ["move"]), ("nothing", {}, []),
+    ],
+)  # fmt: skip
+def test_what_leads_to_another_host_is_a_move(
+    name: str, data: dict[str, str] | None, deeds: list[str]
+) -> None:
+    """Also to look at what a move would do asks for the rule."""
+    assert deeds == list(list_deeds(name, {"id": 1, "data": data}))
+
+
+def test_an_order_that_cannot_be_read_says_what_to_do() -> None:
+    """Another version of tasuki may give it, with more or other fields."""
+    with pytest.raises(
+        NotPossible, match=r"reads the order 'press_key' otherwise: .*`hold`.*same tasuki"
+    ):
+        carry_out(None, "", "press_key", {"id": 1, "data": {"key": "y", "hold": True}})
 
 
 # -- signatures ------------------------------------------------------------------------

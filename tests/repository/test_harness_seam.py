@@ -15,8 +15,6 @@ NAME = re.compile(
 )
 SENTENCE = re.compile(r"\s\S+\s")
 """Help, messages and descriptions may name programs: people read them."""
-LEAVING = ("testing",)
-"""Packages that are no part of the product's own code."""
 ALLOWED = {
     "config/settings.py": "pi's settings file may hold tasuki's settings",
     "config/validation.py": "pi's settings file may hold tasuki's settings",
@@ -66,7 +64,7 @@ def list_places() -> tuple[tuple[str, int, str], ...]:
     return tuple(
         (file.as_posix(), *found)
         for file in files
-        if file.parts[0] not in ("harness", *LEAVING)
+        if file.parts[0] != "harness"
         for found in list_names((PACKAGE / file).read_text(encoding="utf-8"))
     )
 

@@ -40,7 +40,7 @@ class ThreadFollower(Protocol):
         ...
 
 
-def _call(harness: Harness, method: str, *arguments: object) -> Any:
+def call_optional(harness: Harness, method: str, *arguments: object) -> Any:
     """Call a method that an adapter may have; None without it."""
     own = getattr(harness, method, None)
     return own(*arguments) if own else None
@@ -54,7 +54,7 @@ def get_facts(harness: Harness) -> HarnessFacts:
 
 def list_running(harness: Harness, session: str) -> Iterator[RunningProgram]:
     """Yield the running programs that say themselves that they have a session open."""
-    yield from _call(harness, "list_running", session) or ()
+    yield from call_optional(harness, "list_running", session) or ()
 
 
 def follow_thread(harness: Harness, path: Path) -> ThreadFollower | None:
@@ -62,7 +62,7 @@ def follow_thread(harness: Harness, path: Path) -> ThreadFollower | None:
 
     An adapter may have a method `follow`, if its harness appends to the files of threads.
     """
-    follower: ThreadFollower | None = _call(harness, "follow", path)
+    follower: ThreadFollower | None = call_optional(harness, "follow", path)
     return follower
 
 
@@ -72,7 +72,7 @@ def read_for_draft(harness: Harness, path: Path) -> Thread:
     An adapter may have a method of this name, whose calls read their outputs from the file when
     they are asked for. Such a thread is used while the file is there, and not handed on.
     """
-    thread: Thread = _call(harness, "read_for_draft", path) or harness.read(path)
+    thread: Thread = call_optional(harness, "read_for_draft", path) or harness.read(path)
     return thread
 
 
@@ -83,7 +83,7 @@ def find_file(harness: Harness, path: Path) -> ThreadFile | None:
     ThreadUnreadable where that cannot be told.
     """
     if hasattr(harness, "find_file"):
-        found: ThreadFile | None = _call(harness, "find_file", path)
+        found: ThreadFile | None = call_optional(harness, "find_file", path)
         return found
     return find_plain_file(path)
 
@@ -105,5 +105,5 @@ def list_parts(harness: Harness, path: Path, cwd: str) -> tuple[ThreadPart, ...]
     The list is empty where the thread is a file of the user's, which no harness deletes. Raises
     OSError or ThreadUnreadable.
     """
-    parts: tuple[ThreadPart, ...] | None = _call(harness, "list_parts", path, cwd)
+    parts: tuple[ThreadPart, ...] | None = call_optional(harness, "list_parts", path, cwd)
     return (ThreadPart(path.name, str(path)),) if parts is None else parts

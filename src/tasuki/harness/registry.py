@@ -16,7 +16,7 @@ from typing import Any
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.optional import get_facts
+from tasuki.harness.optional import call_optional, get_facts
 from tasuki.harness.protocol import AgentControl, Harness, HarnessFacts, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
 from tasuki.model import Thread, ThreadHead
@@ -97,20 +97,20 @@ def list_child_variables() -> tuple[str, ...]:
 
 def get_integration(harness: Harness) -> HarnessIntegration | None:
     """Return what tasuki can add to a harness; None also for an adapter without this method."""
-    method = getattr(harness, "get_integration", None)
-    return method() if method else None
+    integration: HarnessIntegration | None = call_optional(harness, "get_integration")
+    return integration
 
 
 def get_control(harness: Harness) -> AgentControl | None:
     """Return how agents of a harness are run in a fleet; None also for an adapter without this method."""
-    method = getattr(harness, "get_control", None)
-    return method() if method else None
+    control: AgentControl | None = call_optional(harness, "get_control")
+    return control
 
 
 def is_signed_in(harness: Harness) -> bool | None:
     """Tell whether a harness has credentials on this machine; None where that is not known."""
-    method = getattr(harness, "is_signed_in", None)
-    return method() if method else None
+    found: bool | None = call_optional(harness, "is_signed_in")
+    return found
 
 
 def require_control(name: str) -> AgentControl:

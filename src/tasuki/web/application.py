@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from litestar import Litestar, Request, Response, Router, get
+from litestar import Litestar, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
@@ -33,7 +33,7 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
-from tasuki.web.handlers import TheFleet
+from tasuki.web.handlers import AnyRequest, TheFleet
 from tasuki.web.live import LogStreams
 from tasuki.web.news_watch import NewsWatch
 from tasuki.web.page_news import PageStreams
@@ -44,6 +44,7 @@ from tasuki.web.pages.threads import thread_news
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
+from tasuki.web.views import templates
 from tasuki.web.views.display import redact_answer
 from tasuki.web.views.notices import PageNotices
 from tasuki.web.views.shared_answers import SharedAnswers
@@ -129,9 +130,8 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     return app
 
 
-async def _note_place(request: Request[Any, Any, Any]) -> None:
-    """Note the newest line of the log before anything is read: a page shows at least that."""
-    request.state.newest = request.app.state.live.position.id
+async def _note_place(request: AnyRequest) -> None:
+    templates.note_place(request)  # Litestar would call it in a thread, were it not async
 
 
 def _build_provider(name: str) -> Callable[[State], Any]:

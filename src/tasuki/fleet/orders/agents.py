@@ -49,10 +49,13 @@ def find_agent_host(fleet: FleetParts, id: int, **_: Any) -> str:
 
 
 def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> str:
-    """Find the host that is named, and give it the files of the persona. Raises HostNotFound."""
+    """Find the host that is named; another one is given the files of the persona.
+
+    Raises HostNotFound; NotPossible where an agent would start there without a folder.
+    """
     host = find_host(fleet.database, data.host).id if data.host else fleet.host
-    if isinstance(data, NewAgent):
-        if host != fleet.host and not data.cwd:
+    if isinstance(data, NewAgent) and host != fleet.host:
+        if not data.cwd:
             raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
         if data.persona:
             share_persona(fleet.database, fleet.root, data.persona)

@@ -8,7 +8,7 @@ route of the HTTP API too, and a form of the dashboard may be sent there.
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar
 
@@ -115,16 +115,21 @@ def carry_out(fleet: Any, order_id: str, name: str, message: Mapping[str, Any]) 
     """Carry out an order of another host; return its result, a JSON value. Raises TasukiError."""
     if name not in ORDERS:
         raise NotPossible(f"This host runs a tasuki that does not know {name!r}. Upgrade it.")
-    wanted = ORDERS[name]
-    words = {
-        n: msgspec.convert(v, wanted.types[n]) for n, v in message.items() if n in wanted.types
-    }
-    if "order_id" in wanted.types:
+    wanted, types = ORDERS[name], ORDERS[name].types
+    try:
+        words = {n: msgspec.convert(v, types[n]) for n, v in message.items() if n in types}
+    except msgspec.ValidationError as error:
+        raise NotPossible(
+            f"This host reads the order {name!r} otherwise: {error}. Run the same tasuki on both hosts."
+        ) from error
+    if "order_id" in types:
         words["order_id"] = order_id
     return msgspec.to_builtins(wanted.function(fleet, **words))
 
 
-def list_deeds(name: str, message: Mapping[str, Any]) -> Iterable[Deed]:
-    """List what an order is to a host's policy: a handoff to another host is a move as well."""
-    is_move = name == "hand_off" and bool((message.get("data") or {}).get("to_host"))
-    return (*((ORDERS[name].deed,) if name in ORDERS else ()), *(("move",) if is_move else ()))
+def list_deeds(name: str, message: Mapping[str, Any]) -> Iterator[Deed]:
+    """List what an order is to a host's policy: what leads to another host is a move as well."""
+    if name in ORDERS:
+        yield ORDERS[name].deed
+    if (message.get("data") or {}).get("to_host"):
+        yield "move"

@@ -9,14 +9,12 @@ from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import HeaderParameter, JSONBody
 
-from tasuki.fleet.orders import agents, handoffs
 from tasuki.fleet.orders.order import ORDERS, HostOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.web.handlers import PathId, TheFleet
 from tasuki.web.views import display
 
-__all__ = ["HANDLERS", "agents", "handoffs"]
 KeyHeader = Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)]
 
 

@@ -113,6 +113,11 @@ NEAR_SECONDS = 20 * 3600
 """Of a moment that comes within this time the day is not named; also in `page.js`."""
 
 
+def note_place(request: AnyRequest) -> None:
+    """Note the newest line of the log before anything is read: a page shows at least that."""
+    request.state.newest = request.app.state.live.position.id
+
+
 def render_page(
     request: AnyRequest, template: str, status: int = 200, **context: Any
 ) -> PageResponse:
@@ -188,8 +193,7 @@ async def share_page(
     kind = (address, request.headers.get("hx-request", ""), read_theme(request), note)
 
     def render_now() -> RenderedPage:
-        # Whoever waited for an older one shows what is known now, which is newer than its request.
-        request.state.newest = request.app.state.live.position.id
+        note_place(request)  # whoever waited for an older page gets what is known now
         return render()
 
     page: RenderedPage = await shared.get(kind, render_now)

@@ -3,14 +3,13 @@
 from collections.abc import Collection
 from typing import Any
 
-from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.orders.order import ORDERS, HostOrder
 from tasuki.web.api.forms import fill_body
-from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet
+from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, take_form
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
@@ -37,4 +36,4 @@ def _build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
         return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
 
     give_order.__name__ = order.name
-    return post(order.at, sync_to_thread=True, include_in_schema=False)(give_order)
+    return take_form(order.at)(give_order)
