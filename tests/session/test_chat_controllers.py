@@ -8,9 +8,13 @@ from chats import Chatting
 from fakes.session_backend import BackendRule, ScriptedTurn
 from sessions import DOCUMENT, FIRST, REQUEST, says
 
-from tasuki.session.agent_session.backend import TextPiece
-from tasuki.session.agent_session.session import NOTHING_MESSAGE
-from tasuki.session.chat.controllers import BUSY_MESSAGE, CANCELLED_MESSAGE, STARTED_MESSAGE
+from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
+    TextPiece,
+)
+from tasuki.session.chat.controllers import BUSY_MESSAGE
 from tasuki.session.pi_store.manager import SessionManager
 
 HELD = BackendRule("^wait", (ScriptedTurn((TextPiece("I wait."),), hold=True),))

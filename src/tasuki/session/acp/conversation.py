@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,10 @@ class AcpConversation:
         from tasuki.session.pi_store.manager import SessionManager
 
         self.end_turn()
-        with SessionManager.create(cwd) as manager:
+        with closing(SessionManager.create(cwd)) as manager:
             for message in self.messages:
                 if message["role"] == HANDOFF_ROLE:
-                    manager.append_custom_message_entry(
-                        HANDOFF_ROLE, message["content"], display=True
-                    )
+                    manager.append_custom_message(HANDOFF_ROLE, message["content"])
                 else:
                     manager.append_message(message)
             manager.flush()

@@ -19,20 +19,22 @@ from tasuki.session.acp.process import run_in_thread, wait_for_first
 from tasuki.session.acp.recorder import find_thread
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
-from tasuki.session.agent_session.backend import TurnEnded
+from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
+    TurnEnded,
+)
 from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
     from tasuki.session.agent_session.handoff import SessionHandoff
 
-NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
-CANCELLED_MESSAGE = "Handoff cancelled"
 FAILED_MESSAGE = "Handoff failed: {} This session goes on unchanged."
 DIED_MESSAGE = "Handoff failed: {}"
-STARTED_MESSAGE = "New session started with handoff context"
 AGAIN_MESSAGE = "\n\n(The agent is asked again for what was missing.)\n\n"
-LEAST_MESSAGES = 2
 OPENING_SECONDS = 120.0
 """How long the agent may take to open a session."""
 STOPPING_SECONDS = 8.0

@@ -164,9 +164,7 @@ class RecordedThread:
                 file.append(self._build_entry(message))
             return file
         id, at = pi_format.create_id(), pi_format.format_now()
-        mark = self._link_entry(
-            {"type": "custom", "customType": MARK_TYPE, "data": {"session": self.agent}}
-        )
+        mark = self._link_entry("custom", customType=MARK_TYPE, data={"session": self.agent})
         entries = [mark, *map(self._build_entry, (*self._earlier_messages, *messages))]
         file = LockedSessionFile(folder / pi_format.build_file_name(id, at))
         file.write_whole([pi_format.build_header(id, cwd, at, self.parent), *entries])
@@ -199,20 +197,16 @@ class RecordedThread:
         from tasuki.session.pi_store.messages import convert_time
 
         if message["role"] == HANDOFF_ROLE:
-            content = {"content": message["content"], "display": True}
-            return self._link_entry(
-                {"type": "custom_message", "customType": HANDOFF_ROLE, **content}
-            )
-        timed = {"timestamp": convert_time(), **message}
-        return self._link_entry({"type": "message", "message": timed})
+            fields = {"customType": HANDOFF_ROLE, "content": message["content"], "display": True}
+            return self._link_entry("custom_message", **fields)
+        return self._link_entry("message", message={"timestamp": convert_time(), **message})
 
-    def _link_entry(self, fields: Json) -> Json:
-        from tasuki.harness.pi_v3.format import format_now
+    def _link_entry(self, kind: str, **fields: object) -> Json:
+        from tasuki.session.pi_store.session_file import build_entry
 
         self._count += 1
         parent, self._leaf = self._leaf, f"{self._count:08x}"
-        position = {"id": self._leaf, "parentId": parent or None, "timestamp": format_now()}
-        return {"type": fields.pop("type"), **position, **fields}
+        return build_entry(kind, self._leaf, parent or None, **fields)
 
 
 def find_thread(session: str, since: float = 0.0) -> "tuple[Harness, Path] | None":

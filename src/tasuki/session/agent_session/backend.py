@@ -13,6 +13,12 @@ from msgspec import Struct
 from tasuki.harness.protocol import Harness
 from tasuki.session.pi_store.messages import Json
 
+LEAST_MESSAGES = 2
+"""Fewer messages are nothing to hand off."""
+NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
+CANCELLED_MESSAGE = "Handoff cancelled"
+STARTED_MESSAGE = "New session started with handoff context"
+
 Stop = Literal["end_turn", "cancelled", "max_tokens", "max_turn_requests", "refusal"]
 """How a turn ended; the words of the Agent Client Protocol."""
 ToolStatus = Literal["pending", "in_progress", "completed", "failed"]

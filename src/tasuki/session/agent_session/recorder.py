@@ -41,12 +41,9 @@ class _MessageGroup(Struct):
 class TurnRecorder:
     """Turns the events of one turn into messages; `on_message` gets each as soon as it is whole."""
 
-    def __init__(
-        self, on_message: Callable[[Json], object], provider: str = "", model: str = ""
-    ) -> None:
+    def __init__(self, on_message: Callable[[Json], object], provider: str = "") -> None:
         self.on_message = on_message
         self.provider = provider
-        self.model = model
         self._groups: list[_MessageGroup] = []
         self._calling_groups: dict[str, _MessageGroup | None] = {}
         """The message that calls each tool; None once it is kept, and no longer changes."""
@@ -107,7 +104,7 @@ class TurnRecorder:
         content += [_build_call(tool) for tool in tools]
         self.on_message(
             messages.build_assistant_message(
-                content, provider=self.provider, model=self.model, stop=reason, error=error
+                content, provider=self.provider, stop=reason, error=error
             )
         )
         for tool in tools:

@@ -24,6 +24,8 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
     AgentPlan,
     AgentTodo,
     Backend,
@@ -56,8 +58,6 @@ from tasuki.session.pi_store.messages import Json
 from tasuki.typed_prompts import is_typed_by_tasuki
 from tasuki.vault import Vault
 
-LEAST_MESSAGES = 2
-NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
 CUSTOM_TYPE = "handoff"
 PLAN_TYPE = "plan"
 """Custom type of the entries that hold the agent's plan."""
@@ -123,14 +123,12 @@ class AgentSession:
     @property
     def messages(self) -> list[Json]:
         """The context as the model has it."""
-        return self.manager.build_session_context().messages
+        return self.manager.build_session_context()
 
     @property
     def todos(self) -> tuple[AgentTodo, ...]:
         """The newest plan of this session."""
-        plans = (e for e in reversed(self.manager.get_branch()) if e.get("customType") == PLAN_TYPE)
-        entry = next(plans, None)
-        data = entry.get("data") if entry else None
+        data = self.manager.find_custom_data(PLAN_TYPE)
         try:
             return convert(data["todos"], tuple[AgentTodo, ...]) if data else ()
         except (KeyError, TypeError, ValidationError):
@@ -223,7 +221,7 @@ class AgentSession:
     async def _send_prompt(self, text: str, *, is_queued: bool = False) -> Stop:
         notes = self.queues.take_notes()
         for note in notes:
-            self.manager.append_custom_message_entry("note", note, display=True)
+            self.manager.append_custom_message("note", note)
         self.manager.append_message(messages.build_user_message(text))
         self.manager.flush()
         if is_queued:  # They leave the queue only once they are on the disk.
@@ -357,7 +355,7 @@ class AgentSession:
     def _find_newest_prompt(self) -> str:
         """Find what the user said last."""
         messages_newest_first = (
-            e["message"] for e in reversed(self.manager.get_branch()) if e["type"] == "message"
+            e["message"] for e in reversed(self.manager.tree.get_branch()) if e["type"] == "message"
         )
         texts = (messages.extract_text(m) for m in messages_newest_first if m.get("role") == "user")
         return next((text for text in texts if not is_typed_by_tasuki(text)), "")
@@ -365,7 +363,7 @@ class AgentSession:
     def _list_files_and_todos(self) -> tuple[str, ...]:
         """List the newest files that were made, and the todos, for the successor to open."""
         marks = {"completed": "x", "in_progress": "~", "pending": " "}
-        files = [f"- `{artifact.path}`" for artifact in self.manager.list_artifacts()]
+        files = [f"- `{path}`" for path in self.manager.list_artifacts()]
         todos = [f"- [{marks[t.status]}] {t.text}" for t in self.todos]
         return (*limit_lines(files, "files"), *limit_lines(todos, "todos"))
 
@@ -380,21 +378,22 @@ class AgentSession:
         self, session_handoff: SessionHandoff, goal: Goal | None, abort: asyncio.Event
     ) -> HandoffOutcome:
         """Put a fresh session on disk, open the agent's, then use them. Raises Cancelled."""
-        old_state, todos = self.manager.save(), self.todos
-        parent = self.manager.path
-        self.manager.flush()
-        self.manager.new_session(parent=str(parent))
+        old = self.manager
+        old.flush()
+        fresh = SessionManager.create(old.cwd, old.folder, str(old.path))
         try:
-            self._begin_session(session_handoff, parent, todos)
+            self._begin_session(fresh, session_handoff)
+            self.manager = fresh  # The agent may send events of the session that it opens.
             opened = await run_unless_aborted(
                 abort, self.backend.open(self.messages, self._take_event)
             )
         except BaseException:
-            fresh = self.manager.path
-            self.manager.restore(old_state)
+            self.manager = old
+            fresh.close()
             with suppress(OSError):
-                fresh.unlink(missing_ok=True)
+                fresh.path.unlink(missing_ok=True)
             raise
+        old.close()
         self.backend_session = opened
         self._is_complete, self._undelivered_handoff = True, session_handoff.handoff.id
         self.reminder_count = 0
@@ -410,20 +409,16 @@ class AgentSession:
             session_handoff.notes,
         )
 
-    def _begin_session(
-        self, session_handoff: SessionHandoff, parent: Path, todos: Sequence[AgentTodo]
-    ) -> None:
+    def _begin_session(self, fresh: SessionManager, session_handoff: SessionHandoff) -> None:
         """Write the start of a fresh session: the handoff, and the current plan."""
         origin = session_handoff.handoff.predecessor
         predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
         details: Json = {"handoff": session_handoff.handoff.id, "predecessor": predecessor}
-        self.manager.append_custom_message_entry(
-            CUSTOM_TYPE, session_handoff.message, True, details
-        )
-        if todos:
-            plan = {"todos": to_builtins(todos), "from": str(parent)}
-            self.manager.append_custom_entry(PLAN_TYPE, plan)
-        self.manager.flush()
+        fresh.append_custom_message(CUSTOM_TYPE, session_handoff.message, details)
+        if self.todos:
+            plan = {"todos": to_builtins(self.todos), "from": str(self.manager.path)}
+            fresh.append_custom_entry(PLAN_TYPE, plan)
+        fresh.flush()
 
     def _note_started(self, session_handoff: SessionHandoff, opened: str) -> None:
         details = {

@@ -217,8 +217,7 @@ def choose_agent(agent: str | None, session: Path | None, cwd: Path) -> AcpProgr
 def _find_agent_command(path: Path) -> str:
     """Find the command of the agent that a session was held with."""
     try:
-        branch = SessionManager.open(path).get_branch()
+        data = SessionManager.open(path).find_custom_data(AGENT_TYPE) or {}
     except TasukiError:
         return ""
-    entry = next((e for e in reversed(branch) if e.get("customType") == AGENT_TYPE), None)
-    return str(((entry or {}).get("data") or {}).get("command") or "")
+    return str(data.get("command") or "")

@@ -20,21 +20,22 @@ from tasuki.config.settings import format_path
 from tasuki.errors import Cancelled, TasukiError, ThreadNotFound
 from tasuki.model import ThreadHead
 from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
     AgentCommand,
     ContextUsage,
     PermissionOption,
     PermissionRequest,
     ToolProgress,
 )
-from tasuki.session.agent_session.session import LEAST_MESSAGES, NOTHING_MESSAGE
 from tasuki.session.chat.conversation import ChatConversation
 from tasuki.session.chat.painter import build_diff_lines, format_tool_title
 from tasuki.session.chat.view import ChatView, NumberedChoice
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
-CANCELLED_MESSAGE = "Handoff cancelled"
 FAILED_MESSAGE = "Handoff failed: {}"
-STARTED_MESSAGE = "New session started with handoff context"
 MOST_LISTED = 9
 """Most sessions that can be chosen from."""
 
@@ -221,7 +222,7 @@ class InputController:
         try:
             if self.conversation.backend.has_ended:
                 self.view.show_note(RESTART_MESSAGE.format(self.conversation.title))
-                await self.conversation.restart()
+                await self.conversation.start()
             stop = await self.conversation.session.prompt(text)
         except TasukiError as error:
             self.view.show_error(str(error), error.exit_code)

@@ -106,12 +106,8 @@ class ChatConversation:
         await self._use_session(SessionManager.open(path))
 
     async def start(self) -> None:
-        """Open the agent's session for the session in use."""
+        """Open the agent's session for the session in use; start the agent again if it ended."""
         await self._use_session(self.session.manager)
-
-    async def restart(self) -> None:
-        """Restart the agent, which has ended, with the conversation so far."""
-        await self.start()
 
     async def interrupt(self) -> bool:
         """Cancel the handoff under way, else the turn; return False where there is neither."""
@@ -181,7 +177,5 @@ class ChatConversation:
         """Find the agent's id of a session, where the agent knows all of it; else empty."""
         if not manager.count_messages():
             return ""
-        entries = reversed(manager.get_branch())
-        entry = next((e for e in entries if e.get("customType") == AGENT_TYPE), None)
-        details = (entry or {}).get("data") or {}
+        details = manager.find_custom_data(AGENT_TYPE) or {}
         return str(details.get("session") or "") if details.get("name") == self.backend.name else ""
