@@ -11,11 +11,10 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, NothingToHandOff, TasukiError
 from tasuki.session.acp.connection import AcpConnection, AcpTurn
-from tasuki.session.acp.process import run_in_thread, wait_for_first
 from tasuki.session.acp.recorder import find_thread
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
@@ -26,6 +25,7 @@ from tasuki.session.agent_session.backend import (
     STARTED_MESSAGE,
     TurnEnded,
 )
+from tasuki.session.waiting import run_in_thread, wait_for_first, wait_unless_aborted
 from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
@@ -123,15 +123,13 @@ class AcpHandoff:
         Raises Cancelled, and then waits for the work no longer than the agent may take to stop.
         """
         done = run_in_thread(work)
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await wait_for_first(done, aborted)
+        await wait_unless_aborted(self.abort, done)
         if not done.done() and self.session.agent in self.connection.own_turns:
             await wait_for_first(done, timeout=STOPPING_SECONDS)
-        aborted.cancel()
         if self.abort.is_set():
             done.add_done_callback(lambda late: late.cancelled() or late.exception())
             raise Cancelled(CANCELLED_MESSAGE)
-        return cast("T", done.result())
+        return done.result()
 
     @property
     def _cwd(self) -> str:
@@ -236,9 +234,7 @@ class AcpHandoff:
 
         Raises Cancelled, AgentFailed; AuthorFailed if the answer is late.
         """
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await wait_for_first(request, aborted, timeout=OPENING_SECONDS)
-        aborted.cancel()
+        await wait_unless_aborted(self.abort, request, OPENING_SECONDS)
         if self.abort.is_set():
             raise Cancelled(CANCELLED_MESSAGE)
         if not request.done():

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tasuki.errors import TasukiError
 from tasuki.session.acp.conversation import HANDOFF_ROLE, AcpConversation
-from tasuki.session.acp.process import run_in_thread
 from tasuki.session.acp.wire import Json, print_problem
+from tasuki.session.waiting import run_in_thread
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
@@ -124,7 +124,7 @@ class RecordedThread:
             for _ in range(MOST_LOOKS):
                 self._turn.clear()
                 if self.has_own_thread is None and await run_in_thread(
-                    lambda: find_thread(self.agent, self._since)
+                    lambda: find_thread(self.agent, self._since) is not None
                 ):
                     self.discard()
                     return
@@ -139,9 +139,8 @@ class RecordedThread:
     async def _begin_file(self) -> None:
         """Write the file with the messages so far; messages that come meanwhile are added."""
         first, self._waiting = self._waiting, []
-        file = await run_in_thread(lambda: self._write_first(first))
+        self._file = await run_in_thread(lambda: self._write_first(first))
         self._earlier_messages = []
-        self._file = file  # type: ignore[assignment]
         if self.has_own_thread:  # A handoff found the agent's thread meanwhile.
             self.discard()
         waiting, self._waiting = self._waiting, []

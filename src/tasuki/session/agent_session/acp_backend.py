@@ -170,14 +170,14 @@ class AcpBackend:
             with suppress(Exception):  # its tasks may fail as they are ended
                 await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
         if self._child is not None:
-            await self._child.end_group()
+            await self._child.close()
         self._connection = self._child = None
         self.session = ""
 
     # -- requests --------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._child = await AcpChild.start(self.program, self.cwd)
+        self._child = await AcpChild.launch(self.program, self.cwd)
         self._connection = Connection(self._handle_call, self._child.writer, self._child.reader)
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,

@@ -32,6 +32,7 @@ from tasuki.harness.pi_v3.format import wrap_handoff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Handoff
 from tasuki.session.agent_session.backend import PermissionOption, TurnEnded
+from tasuki.session.waiting import wait_unless_aborted
 from tasuki.text_safety import clean_text
 from tasuki.vault import Vault, create_handoff_id
 
@@ -93,14 +94,10 @@ class HandoffWriter:
         if self.abort.is_set():
             raise Cancelled("The handoff was cancelled.")
         turn_task = asyncio.ensure_future(self.run_turn(question))
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await asyncio.wait(
-            {turn_task, aborted}, timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED
-        )
-        is_late = not turn_task.done() and not aborted.done()
+        await wait_unless_aborted(self.abort, turn_task, self.seconds)
+        is_late = not turn_task.done() and not self.abort.is_set()
         if not turn_task.done():
             await self._stop_turn(turn_task)
-        aborted.cancel()
         if self.abort.is_set():
             raise Cancelled("The handoff was cancelled.")
         if is_late:
@@ -123,9 +120,9 @@ async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T])
 
     Raises Cancelled.
     """
-    task, aborted = asyncio.ensure_future(work), asyncio.ensure_future(abort.wait())
+    task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({task, aborted}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_unless_aborted(abort, task)
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
@@ -134,7 +131,6 @@ async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T])
         return task.result()
     finally:
         task.cancel()
-        aborted.cancel()
 
 
 def _build_reply(turn_ended: TurnEnded) -> AuthorReply:

@@ -16,7 +16,6 @@ from typing import Any
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.files import get_data_folder
-from tasuki.session.acp.process import run_in_thread
 from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
 from tasuki.session.agent_session.acp_program import AcpProgram, find_acp_program, list_acp_programs
 from tasuki.session.agent_session.backend import PermissionRequest, SessionEvent, TurnEnded
@@ -30,6 +29,7 @@ from tasuki.session.chat.conversation import AGENT_TYPE, ChatConversation
 from tasuki.session.chat.screen import TerminalScreen
 from tasuki.session.chat.view import ChatView, PlainView
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
+from tasuki.session.waiting import run_in_thread
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
 SUGGESTION = "The context is {} % full. /handoff continues in a fresh session."
@@ -74,7 +74,7 @@ class TerminalChat:
                 line = await run_in_thread(sys.stdin.readline)
                 if not line:
                     break
-                await controller.submit(str(line))
+                await controller.submit(line)
         finally:
             await finish_work(self.conversation.close())
         return view.code
