@@ -300,12 +300,10 @@ async def test_resume_of_nothing(folder: Path) -> None:
 async def test_help_and_quit(folder: Path) -> None:
     """`/help` lists every command and key; `/quit` leaves."""
     chat = Chatting(folder)
-    left = []
-    chat.commands.leave = lambda: left.append(True)
     await chat.said("/help", "/quit")
 
     ((_, text),) = chat.view.shown
     assert "/handoff [focus instructions]" in text
     assert "Escape" in text
-    assert left == [True]
+    assert chat.view.has_left
     assert chat.backend.log == []

@@ -73,6 +73,8 @@ class AcpProxy:
         self.end_reason = ""
         """Why the agent does not answer any more."""
         self._client_requests: dict[Id, ClientRequest] = {}
+        self._handoffs: dict[AcpSession, AcpHandoff] = {}
+        """The handoffs under way."""
 
     def reject_oversized(self, raw: bytes, *, is_from_client: bool, limit: int) -> None:
         """Reject a dropped line, of which `raw` is the beginning: it is longer than `limit` bytes.
@@ -201,12 +203,12 @@ class AcpProxy:
             self.replies.refuse_prompt(session, message, BUSY_MESSAGE)
             return
         handoff = AcpHandoff(self.connection, session, message, focus, self._on_handoff_ended)
-        session.active_handoff = handoff
+        self._handoffs[session] = handoff
         self.connection.start_task(handoff.run())
 
     def _on_handoff_ended(self, session: AcpSession) -> None:
         """Handle the messages that waited for the end of a handoff."""
-        session.active_handoff = None
+        del self._handoffs[session]
         waiting, session.waiting = session.waiting, []
         for message in waiting:
             self.take_from_client(message.raw)
@@ -217,7 +219,7 @@ class AcpProxy:
         Prompts wait, and once the new session opens everything that could change the old one. A
         message that ends the session ends the handoff first.
         """
-        active = session.active_handoff
+        active = self._handoffs.get(session)
         if not active:
             return False
         is_prompt, is_end = message.method == "session/prompt", message.method in ENDING_METHODS
@@ -233,8 +235,9 @@ class AcpProxy:
 
     def _handle_cancellation(self, message: RpcMessage, session: AcpSession | None) -> bool:
         """Cancel what the proxy does itself, if a message asks for that; return whether it did."""
-        if message.method == "session/cancel" and session and session.active_handoff:
-            session.active_handoff.cancel()
+        active = self._handoffs.get(session) if session else None
+        if message.method == "session/cancel" and active:
+            active.cancel()
             if message.is_request:
                 self.replies.send_result(message.id, {})
             return True
@@ -248,8 +251,9 @@ class AcpProxy:
 
         Return whether it was one of these.
         """
-        if session.active_handoff and session.active_handoff.prompt.id == request_id:
-            session.active_handoff.cancel()
+        active = self._handoffs.get(session)
+        if active and active.prompt.id == request_id:
+            active.cancel()
             return True
         for waiting in session.waiting:
             if waiting.is_request and waiting.id == request_id:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -120,18 +119,6 @@ SETUP_FIELDS = ("cwd", "mcpServers", "additionalDirectories", "_meta")
 SETTING_METHODS = ("session/set_mode", "session/set_config_option", "session/set_model")
 
 
-class ActiveHandoff(Protocol):
-    """A handoff under way in a session: `prompt` is the client's request for it."""
-
-    prompt: RpcMessage
-    switching: bool
-    """The new session is being opened: nothing may change the old one."""
-
-    def cancel(self) -> None:
-        """Cancel the handoff; without effect once the new session is in use."""
-        ...
-
-
 class AcpSession:
     """One session of the client, and the agent session that it uses."""
 
@@ -160,7 +147,6 @@ class AcpSession:
         """File of the session that was handed off to it."""
         self.has_own_thread: bool | None = None
         """Whether the agent keeps threads that can be read, if the session before showed it."""
-        self.active_handoff: ActiveHandoff | None = None
         self.waiting: list[RpcMessage] = []
         """Messages of the client that wait for the end of the handoff."""
 

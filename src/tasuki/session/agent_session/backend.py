@@ -112,6 +112,12 @@ class PermissionRequest(Struct, frozen=True):
     answer: Callable[[str | None], None]
 
 
+def find_refusal(options: Sequence[PermissionOption]) -> int | None:
+    """Find the index of the option that refuses, this once if possible; None if there is none."""
+    indexes = [i for i, option in enumerate(options) if option.kind.startswith("reject")]
+    return min(indexes, key=lambda i: options[i].kind != "reject_once", default=None)
+
+
 BackendEvent = (
     TextPiece
     | ThoughtPiece

@@ -31,7 +31,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.pi_v3.format import wrap_handoff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Handoff
-from tasuki.session.agent_session.backend import PermissionOption, TurnEnded
+from tasuki.session.agent_session.backend import TurnEnded
 from tasuki.session.waiting import wait_unless_aborted
 from tasuki.text_safety import clean_text
 from tasuki.vault import Vault, create_handoff_id
@@ -139,13 +139,6 @@ def _build_reply(turn_ended: TurnEnded) -> AuthorReply:
     if turn_ended.stop != "end_turn":
         raise AuthorFailed(f"The agent stopped before it finished ({turn_ended.stop}).")
     return AuthorReply(turn_ended.text)
-
-
-def choose_refusal(options: Sequence[PermissionOption]) -> str | None:
-    """Choose the option that refuses, this once if possible; None if there is none."""
-    refusing = [option for option in options if option.kind.startswith("reject")]
-    once = [option for option in refusing if option.kind == "reject_once"]
-    return next((option.id for option in (*once, *refusing)), None)
 
 
 WRITING_PHASE = "Writing handoff document..."

@@ -41,11 +41,11 @@ from tasuki.session.agent_session.backend import (
     TurnEnded,
     TurnStarted,
     build_reminder,
+    find_refusal,
 )
 from tasuki.session.agent_session.handoff import (
     HandoffWriter,
     SessionHandoff,
-    choose_refusal,
     contains_prompt,
     limit_lines,
     run_unless_aborted,
@@ -256,7 +256,8 @@ class AgentSession:
 
     def _take_turn_event(self, event: BackendEvent, recorder: TurnRecorder) -> None:
         if isinstance(event, PermissionRequest) and self.is_generating_handoff:
-            event.answer(choose_refusal(event.options))
+            index = find_refusal(event.options)
+            event.answer(None if index is None else event.options[index].id)
             return
         recorder.take(event)
         self._take_event(event)

@@ -6,7 +6,7 @@ it is the bottom line: the agent, the folder, how full its context is.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,9 +26,9 @@ from tasuki.session.agent_session.backend import (
     STARTED_MESSAGE,
     AgentCommand,
     ContextUsage,
-    PermissionOption,
     PermissionRequest,
     ToolProgress,
+    find_refusal,
 )
 from tasuki.session.chat.conversation import ChatConversation
 from tasuki.session.chat.painter import build_diff_lines, format_tool_title
@@ -64,117 +64,6 @@ KEY_DESCRIPTIONS = {
 }
 
 
-class CommandController:
-    """Runs the commands, and shows the outcome of each."""
-
-    def __init__(self, conversation: ChatConversation, view: ChatView) -> None:
-        self.conversation = conversation
-        self.view = view
-        self.leave: Callable[[], None] = lambda: None
-        """Ends the chat."""
-        self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
-            "/handoff": lambda words: self.handle_handoff_command(words or None),
-            "/new": self._start_new,
-            "/resume": self._resume,
-            "/help": self._show_help,
-            "/quit": self._leave_chat,
-        }
-
-    def find_command(self, name: str) -> Callable[[str], Awaitable[None]] | None:
-        """Find the handler of a command; None if it is not one of the chat's own."""
-        return self._handlers.get(name)
-
-    async def handle_handoff_command(self, custom_instructions: str | None) -> None:
-        """Let the running session write a handoff, and a fresh one continue with it."""
-        session = self.conversation.session
-        if session.manager.count_messages() < LEAST_MESSAGES:
-            self.view.show_warning(NOTHING_MESSAGE)
-            return
-        try:
-            outcome = await session.handoff(custom_instructions)
-        except Cancelled:
-            outcome = None
-        except TasukiError as error:
-            self.view.show_error(FAILED_MESSAGE.format(error), error.exit_code)
-            self.return_waiting_words()
-            return
-        if outcome is None:
-            self.view.show_error(CANCELLED_MESSAGE, Cancelled.exit_code)
-            self.return_waiting_words()
-            return
-        self.view.rebuild(session.messages, session.todos)
-        for sentence in outcome.notes:
-            self.view.show_note(sentence)
-        self.view.show_note(STARTED_MESSAGE)
-        if outcome.prefill:
-            self.view.fill_input(outcome.prefill)
-
-    def return_waiting_words(self) -> None:
-        """Put waiting words back into the input line: they may no longer fit."""
-        if words := self.conversation.take_waiting_words():
-            self.view.fill_input(words)
-
-    async def _start_new(self, words: str) -> None:
-        if await self._try_open(self.conversation.start_fresh()):
-            self.view.show_note("New session started")
-            if words:
-                self.view.fill_input(words)
-
-    async def _resume(self, words: str) -> None:
-        try:
-            head = self._find_session(words) if words else await self._choose_session()
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
-            return
-        if head is not None and await self._try_open(self.conversation.resume(Path(head.path))):
-            session = self.conversation.session
-            self.view.rebuild(session.messages, session.todos)
-            for note in session.manager.notes:
-                self.view.show_note(note)
-            self.view.show_note(f"Session {head.id[:13]} resumed")
-
-    async def _try_open(self, opening: Awaitable[None]) -> bool:
-        try:
-            await opening
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
-            return False
-        return True
-
-    def _find_session(self, session_id: str) -> ThreadHead:
-        matches = [
-            head for head in self.conversation.list_others() if head.id.startswith(session_id)
-        ]
-        if len(matches) != 1:
-            many = (
-                f"{len(matches)} sessions begin" if matches else "No session of this folder begins"
-            )
-            raise ThreadNotFound(f"{many} with {session_id!r}. See them all: /resume")
-        return matches[0]
-
-    async def _choose_session(self) -> ThreadHead | None:
-        heads = self.conversation.list_others()[:MOST_LISTED]
-        if not heads:
-            raise ThreadNotFound("This folder has no other session yet.")
-        options = tuple(f"{head.id[:13]}  {_describe_session(head)}" for head in heads)
-        index = await self.view.choose(NumberedChoice("Which session?", options))
-        return None if index is None else heads[index]
-
-    async def _show_help(self, words: str) -> None:
-        lines = [f"{f'{name} {c.hint}':30} {c.description}" for name, c in CHAT_COMMANDS.items()]
-        lines += [f"{keys:30} {description}" for keys, description in KEY_DESCRIPTIONS.items()]
-        if own := ", ".join(f"/{c.name}" for c in self.conversation.commands):
-            lines.append(f"Commands of {self.conversation.title}: {own}")
-        self.view.show_note("\n".join(lines))
-
-    async def _leave_chat(self, words: str) -> None:
-        self.leave()
-
-
-def _describe_session(head: ThreadHead) -> str:
-    return shorten_to_line(head.name or head.first_words or "(handed off, no messages yet)", 60)
-
-
 BUSY_MESSAGE = "The agent is still working. Wait for it, or cancel it with Escape; then {}."
 RESTART_MESSAGE = "{} ended; it is restarted with the conversation so far."
 _STOP_MESSAGES = {
@@ -185,25 +74,32 @@ _STOP_MESSAGES = {
 }
 
 
-class InputController:
-    """Decides about each text that the user submits. The chat's commands never reach the model."""
+class ChatController:
+    """Decides about each text that the user submits, and runs the chat's commands.
 
-    def __init__(
-        self, conversation: ChatConversation, commands: CommandController, view: ChatView
-    ) -> None:
+    These never reach the model. Failures are shown, not raised.
+    """
+
+    def __init__(self, conversation: ChatConversation, view: ChatView) -> None:
         self.conversation = conversation
-        self.commands = commands
         self.view = view
+        self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
+            "/handoff": lambda words: self.hand_off(words or None),
+            "/new": self._start_new,
+            "/resume": self._resume,
+            "/help": self._show_help,
+            "/quit": self._leave_chat,
+        }
 
     async def submit(self, text: str) -> None:
-        """Carry out a text. Failures are shown, not raised."""
+        """Carry out a text: run a command, send all else to the agent."""
         text = text.strip()
         if not text:
             return
         self.view.clear_input()
-        name, words = _split_command(text)
-        command = self.commands.find_command(name)
-        if command is None:
+        name = text.split(maxsplit=1)[0]
+        handle = self._handlers.get(name)
+        if handle is None:
             await self.send_words(text)
             return
         if CHAT_COMMANDS[name].waits:
@@ -212,7 +108,7 @@ class InputController:
             self.view.show_warning(BUSY_MESSAGE.format(name))
             self.view.fill_input(text)
         else:
-            await command(words)
+            await handle(text[len(name) :].strip())
 
     async def send_words(self, text: str) -> None:
         """Send words to the agent; while it works they wait."""
@@ -230,13 +126,97 @@ class InputController:
             if stop == "end_turn":
                 return
             self.view.show_warning(_STOP_MESSAGES[stop])
-        self.commands.return_waiting_words()
+        self._return_waiting_words()
 
+    async def hand_off(self, custom_instructions: str | None) -> None:
+        """Let the running session write a handoff, and a fresh one continue with it."""
+        session = self.conversation.session
+        if session.manager.count_messages() < LEAST_MESSAGES:
+            self.view.show_warning(NOTHING_MESSAGE)
+            return
+        problem, code = CANCELLED_MESSAGE, Cancelled.exit_code
+        try:
+            outcome = await session.handoff(custom_instructions)
+        except Cancelled:
+            outcome = None
+        except TasukiError as error:
+            outcome, problem, code = None, FAILED_MESSAGE.format(error), error.exit_code
+        if outcome is None:
+            self.view.show_error(problem, code)
+            self._return_waiting_words()
+            return
+        self.show_session()
+        for sentence in (*outcome.notes, STARTED_MESSAGE):
+            self.view.show_note(sentence)
+        if outcome.prefill:
+            self.view.fill_input(outcome.prefill)
 
-def _split_command(text: str) -> tuple[str, str]:
-    """Split a text into its first word and the rest."""
-    name = text.split(maxsplit=1)[0]
-    return name, text[len(name) :].strip()
+    def show_session(self) -> None:
+        """Show the session in use again, and what was odd in its file."""
+        session = self.conversation.session
+        self.view.rebuild(session.messages, session.todos)
+        for note in session.manager.notes:
+            self.view.show_note(note)
+
+    def _return_waiting_words(self) -> None:
+        """Put waiting words back into the input line: they may no longer fit."""
+        if words := self.conversation.take_waiting_words():
+            self.view.fill_input(words)
+
+    async def _start_new(self, words: str) -> None:
+        try:
+            await self.conversation.start_fresh()
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+            return
+        self.view.show_note("New session started")
+        if words:
+            self.view.fill_input(words)
+
+    async def _resume(self, words: str) -> None:
+        try:
+            head = self._find_session(words) if words else await self._choose_session()
+            if head is None:
+                return
+            await self.conversation.resume(Path(head.path))
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+            return
+        self.show_session()
+        self.view.show_note(f"Session {head.id[:13]} resumed")
+
+    def _find_session(self, session_id: str) -> ThreadHead:
+        matches = [
+            head for head in self.conversation.list_others() if head.id.startswith(session_id)
+        ]
+        if len(matches) != 1:
+            many = (
+                f"{len(matches)} sessions begin" if matches else "No session of this folder begins"
+            )
+            raise ThreadNotFound(f"{many} with {session_id!r}. See them all: /resume")
+        return matches[0]
+
+    async def _choose_session(self) -> ThreadHead | None:
+        heads = self.conversation.list_others()[:MOST_LISTED]
+        if not heads:
+            raise ThreadNotFound("This folder has no other session yet.")
+        words = (h.name or h.first_words or "(handed off, no messages yet)" for h in heads)
+        options = tuple(
+            f"{head.id[:13]}  {shorten_to_line(text, 60)}"
+            for head, text in zip(heads, words, strict=True)
+        )
+        index = await self.view.choose(NumberedChoice("Which session?", options))
+        return None if index is None else heads[index]
+
+    async def _show_help(self, words: str) -> None:
+        lines = [f"{f'{name} {c.hint}':30} {c.description}" for name, c in CHAT_COMMANDS.items()]
+        lines += [f"{keys:30} {description}" for keys, description in KEY_DESCRIPTIONS.items()]
+        if own := ", ".join(f"/{c.name}" for c in self.conversation.commands):
+            lines.append(f"Commands of {self.conversation.title}: {own}")
+        self.view.show_note("\n".join(lines))
+
+    async def _leave_chat(self, words: str) -> None:
+        self.view.leave()
 
 
 _COMMANDS = ("command", "cmd", "script")
@@ -270,21 +250,9 @@ def build_question(permission: PermissionRequest, title: str) -> NumberedChoice:
     return NumberedChoice(
         f"{title} asks: {format_tool_title(tool)}",
         tuple(shorten_to_line(option.name, 70) for option in permission.options),
-        find_careful_option(permission.options),
+        find_refusal(permission.options),
         tuple(_describe_details(tool)),
     )
-
-
-def find_careful_option(options: Sequence[PermissionOption]) -> int | None:
-    """Find the index of the answer that allows least; None if none refuses.
-
-    That is: refuse this once, else refuse.
-    """
-    for kind in ("reject_once", "reject_always"):
-        for index, option in enumerate(options):
-            if option.kind == kind:
-                return index
-    return None
 
 
 def _describe_details(tool: ToolProgress) -> Iterator[str]:
