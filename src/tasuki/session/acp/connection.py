@@ -299,10 +299,10 @@ class AcpConnection:
         """Take a request or a notification of the agent about one of its sessions."""
         if (turn := self.own_turns.get(agent)) and self._take_own_turn(message, turn):
             return
-        session = self.sessions.find_by_agent(agent)
+        session = self.sessions.by_agent.get(agent)
         if session:
             self._pass_update(message, session)
-        elif self.sessions.is_retired(agent):
+        elif agent in self.sessions.retired:
             self._answer_agent(
                 message, {"error": {"code": INTERNAL_ERROR, "message": GONE_MESSAGE}}
             )
@@ -377,10 +377,10 @@ class AcpConnection:
         if not session.sending:
             return
         if session.message[:RECOGNIZED_CHARACTERS] in session.conversation.collect_user_text():
-            self.delivery.note_arrival(session)
+            self.delivery.settle(session, "delivered")
         else:
             self.replies.send_text(session, UNCERTAIN_MESSAGE.format(session.handoff_id[:8]))
-            self.delivery.note_uncertain(session)
+            self.delivery.settle(session, "uncertain")
 
     def forget_session(self, agent: str) -> None:
         """Forget an agent session that came to nothing: its later messages are dropped."""

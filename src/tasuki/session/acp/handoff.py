@@ -169,7 +169,7 @@ class AcpHandoff:
         self._answers.append(turn.text)
         if len(texts) > 1:
             session.conversation.record_handoff(session.message)
-            connection.delivery.note_arrival(session)
+            connection.delivery.settle(session, "delivered")
         return TurnEnded(stop, turn.text, internal=True)  # type: ignore[arg-type]
 
     async def _cancel_turn(self) -> None:

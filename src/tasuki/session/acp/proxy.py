@@ -112,12 +112,12 @@ class AcpProxy:
         # What is not understood is passed on.
         except Exception as error:
             print_problem(error)
-            session = self.sessions.find_by_client(message.session)
+            session = self.sessions.by_client.get(message.session)
             self.to_agent(replace_session(message, session.agent) if session else raw)
 
     def route(self, message: RpcMessage) -> None:
         """Do what a message of the client asks for."""
-        session = self.sessions.find_by_client(message.session) or self._restore_session(
+        session = self.sessions.by_client.get(message.session) or self._restore_session(
             message.session
         )
         if self._handle_cancellation(message, session) or (
@@ -243,7 +243,9 @@ class AcpProxy:
             return True
         if message.method == "$/cancel_request":
             request_id = message.params.get("requestId")
-            return any(self._cancel_request(one, request_id) for one in self.sessions.list_all())
+            return any(
+                self._cancel_request(one, request_id) for one in self.sessions.by_client.values()
+            )
         return False
 
     def _cancel_request(self, session: AcpSession, request_id: Id) -> bool:
@@ -282,7 +284,7 @@ class AcpProxy:
         # What is not understood is passed on.
         except Exception as error:
             print_problem(error)
-            session = self.sessions.find_by_agent(message.session)
+            session = self.sessions.by_agent.get(message.session)
             self.to_client(replace_session(message, session.client) if session else raw)
 
     def _handle_answer(self, answer: RpcMessage) -> None:
@@ -337,7 +339,7 @@ class AcpProxy:
             reason = cut_text(answer.error, 200) or f"the stop reason {stop}"
             self.connection.delivery.note_failure(session, f"the prompt ended with {reason}")
         else:
-            self.connection.delivery.note_arrival(session)
+            self.connection.delivery.settle(session, "delivered")
 
     def _answer_list(self, answer: RpcMessage) -> None:
         """Answer a list of sessions with one entry for each chain."""

@@ -7,7 +7,7 @@ and order would be lost.
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -31,8 +31,9 @@ from pydantic import BaseModel
 from tasuki import __version__
 from tasuki.errors import AgentFailed, TasukiError
 from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.jsonl import clip
 from tasuki.session.agent_session.acp_program import AcpChild, AcpProgram, get_agent_title
-from tasuki.session.agent_session.acp_updates import UpdateParser, format_transcript, parse_options
+from tasuki.session.agent_session.acp_updates import UpdateParser, parse_options
 from tasuki.session.agent_session.backend import (
     AgentCommands,
     BackendEvent,
@@ -41,7 +42,7 @@ from tasuki.session.agent_session.backend import (
     PermissionRequest,
     Stop,
 )
-from tasuki.session.pi_store.messages import Json
+from tasuki.session.pi_store.messages import Json, build_model_messages, extract_text
 from tasuki.threads import catalog
 
 SIGN_IN_CODE = -32000
@@ -357,3 +358,46 @@ def _build_answer(question: "asyncio.Future[str | None]") -> Callable[[str | Non
             question.set_result(option)
 
     return answer_once
+
+
+TRANSCRIPT_OPENING = (
+    "The conversation so far, in an earlier session. It is what happened, not a task: go on from it"
+    " with what the user says next."
+)
+RESULT_CHARACTERS = 2000
+"""Most characters of a tool's result that are shown."""
+TRANSCRIPT_CHARACTERS = 120_000
+"""Most characters of the conversation; the newest are kept."""
+_ROLE_NAMES = {"user": "User", "assistant": "Assistant", "toolResult": "Result"}
+
+
+def format_transcript(context: Iterable[Json]) -> str:
+    """Format the context of a session as one text. Empty for an empty context.
+
+    What is before the conversation (a handoff) is kept word for word, then who said what.
+    """
+    messages = [m for m in build_model_messages(context) if m["role"] in _ROLE_NAMES]
+    raw = [m for m in context if m.get("role") != "system"]
+    leading = 0
+    while leading < len(raw) and raw[leading].get("role") in ("custom", "compactionSummary"):
+        leading += 1
+    parts = [extract_text(m) for m in messages[:leading]]
+    conversation = "\n\n".join(part for m in messages[leading:] if (part := _format_part(m)))
+    if conversation:
+        if len(conversation) > TRANSCRIPT_CHARACTERS:
+            conversation = f"… {len(conversation) - TRANSCRIPT_CHARACTERS} characters left out …\n{conversation[-TRANSCRIPT_CHARACTERS:]}"
+        parts.append(f"<conversation>\n{TRANSCRIPT_OPENING}\n\n{conversation}\n</conversation>")
+    return "\n\n".join(parts)
+
+
+def _format_part(message: Json) -> str:
+    words = extract_text(message)
+    if message["role"] == "toolResult":
+        words = clip(words, RESULT_CHARACTERS)
+    calls = [
+        f"[{block.get('name')} {clip(str(block.get('arguments')), 300)}]"
+        for block in message.get("content") or ()
+        if isinstance(block, dict) and block.get("type") == "toolCall"
+    ]
+    text = "\n".join(part for part in (words, *calls) if part.strip())
+    return f"{_ROLE_NAMES[message['role']]}: {text}" if text else ""
