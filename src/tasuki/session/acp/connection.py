@@ -134,9 +134,14 @@ class AcpTurn:
         if kind in AGENT_UPDATES:
             collect_message(self._texts, update)
         elif kind in ("tool_call", "tool_call_update"):
-            self._note_call(str(update.get("toolCallId") or ""))
+            if (id := str(update.get("toolCallId") or "")) not in self._calls:
+                self._calls.add(id)
+                self._texts.clear()
         elif kind == "state_update":
-            self._apply_state(update)
+            state = update.get("state")
+            if state == "idle" and self._has_begun and not self.stop_reason.done():
+                self.stop_reason.set_result(str(update.get("stopReason") or "end_turn"))
+            self._has_begun = self._has_begun or state == "running"
         return kind not in USER_UPDATES and kind != "state_update"
 
     def refuse_request(self, request: RpcMessage) -> Json | None:
@@ -153,18 +158,6 @@ class AcpTurn:
             return None
         self._texts.clear()
         return answer
-
-    def _note_call(self, id: str) -> None:
-        if id not in self._calls:
-            self._calls.add(id)
-            self._texts.clear()
-
-    def _apply_state(self, update: Json) -> None:
-        state = update.get("state")
-        if state == "running":
-            self._has_begun = True
-        elif state == "idle" and self._has_begun and not self.stop_reason.done():
-            self.stop_reason.set_result(str(update.get("stopReason") or "end_turn"))
 
 
 def _build_refusal(options: object) -> Json:
@@ -297,8 +290,12 @@ class AcpConnection:
 
     def take_agent_message(self, message: RpcMessage, agent: str) -> None:
         """Take a request or a notification of the agent about one of its sessions."""
-        if (turn := self.own_turns.get(agent)) and self._take_own_turn(message, turn):
-            return
+        if turn := self.own_turns.get(agent):
+            refusal = turn.refuse_request(message) if message.is_request else None
+            if refusal:
+                self._answer_agent(message, refusal)
+            if refusal or not (message.is_request or turn.take_update(message.update)):
+                return
         session = self.sessions.by_agent.get(agent)
         if session:
             self._pass_update(message, session)
@@ -310,15 +307,6 @@ class AcpConnection:
             self._held_messages.setdefault(agent, []).append(message)
         else:
             self.to_client(message.raw)
-
-    def _take_own_turn(self, message: RpcMessage, turn: AcpTurn) -> bool:
-        """Take a message that belongs to the proxy's own turn; return whether it does."""
-        if not message.is_request:
-            return not turn.take_update(message.update)
-        refusal = turn.refuse_request(message)
-        if refusal:
-            self._answer_agent(message, refusal)
-        return refusal is not None
 
     def _pass_update(self, message: RpcMessage, session: AcpSession) -> None:
         update = message.update

@@ -117,9 +117,10 @@ class AcpProxy:
 
     def route(self, message: RpcMessage) -> None:
         """Do what a message of the client asks for."""
-        session = self.sessions.by_client.get(message.session) or self._restore_session(
-            message.session
-        )
+        session = self.sessions.by_client.get(message.session)
+        if not session and message.session and (chain := self.chains.load_chain(message.session)):
+            # It was handed off before the client opened it here.
+            session = self.sessions.add_session(AcpSession.from_chain(chain))
         if self._handle_cancellation(message, session) or (
             session and self.queue_during_handoff(message, session)
         ):
@@ -173,11 +174,6 @@ class AcpProxy:
         # Some agents put the blocks of a prompt together as they are.
         block = {"type": "text", "text": f"{session.message}\n\n"}
         self.forward(message, session, request, insert_block(message, session.agent, block))
-
-    def _restore_session(self, client: str) -> AcpSession | None:
-        """Restore a session that was handed off before the client opened it here."""
-        chain = self.chains.load_chain(client) if client else None
-        return self.sessions.add_session(AcpSession.from_chain(chain)) if chain else None
 
     def _open_session(self, message: RpcMessage, session: AcpSession | None) -> None:
         """Pass on a request that opens a session.

@@ -185,18 +185,19 @@ def serve(command: Sequence[str], limit: int = MOST_LINE_BYTES) -> int:
 
 
 async def _serve(command: list[str], limit: int) -> int:
-    exit_order: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    exit_order: asyncio.Future[int] = loop.create_future()
+
+    def note_signal(order: int) -> None:
+        if not exit_order.done():
+            exit_order.set_result(128 + order)
+
     for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with suppress(ValueError, RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(order, _note_signal, exit_order, order)
+            loop.add_signal_handler(order, note_signal, order)
     if command:
         return await _run_between(command, limit, exit_order)
     return await _run_conducted(limit, exit_order)
-
-
-def _note_signal(exit_order: "asyncio.Future[int]", order: int) -> None:
-    if not exit_order.done():
-        exit_order.set_result(128 + order)
 
 
 async def _run_between(command: list[str], limit: int, exit_order: "asyncio.Future[int]") -> int:

@@ -36,7 +36,6 @@ from tasuki.session.agent_session.acp_program import AcpChild, AcpProgram, get_a
 from tasuki.session.agent_session.acp_updates import UpdateParser, parse_options
 from tasuki.session.agent_session.backend import (
     AgentCommands,
-    BackendEvent,
     ContextUsage,
     Emit,
     PermissionRequest,
@@ -115,10 +114,12 @@ class AcpBackend:
         self._reports_usage = False
         for params in self._early_updates:
             self._emit_update(params)
-        if old_session:
+        can_close = (self._capabilities.get("sessionCapabilities") or {}).get("close") is not None
+        if old_session and can_close:
             # The fresh session is in use now: there is no way back.
-            with suppress(asyncio.CancelledError):
-                await self._close_session(old_session)
+            with suppress(asyncio.CancelledError, AgentFailed):
+                request = CloseSessionRequest(session_id=old_session)
+                await self._request("session_close", request, CLOSE_SECONDS)
         return opened
 
     async def prompt(self, texts: Sequence[str], emit: Emit) -> Stop:
@@ -141,8 +142,8 @@ class AcpBackend:
         stop = _STOPS.get(answer.get("stopReason"), "end_turn")
         if waiting and (stop == "end_turn" or self._has_output):
             self._context = ""
-        if not self._reports_usage:
-            await self._emit_context(emit)
+        if not self._reports_usage and (usage := await asyncio.to_thread(self._read_usage)):
+            emit(usage)
         return stop
 
     async def cancel(self) -> None:
@@ -194,18 +195,15 @@ class AcpBackend:
             await self.close()
             if isinstance(error.__cause__, RequestError) and error.__cause__.code == SIGN_IN_CODE:
                 raise
-            raise AgentFailed(self._format_no_agent(error)) from error
+            command = " ".join(self.program.command)
+            reason = str(error).removesuffix(f" {_ACP_QUESTION} {command}")
+            raise AgentFailed(
+                f"{reason}\nIt does not speak ACP, the Agent Client Protocol. It was started as: "
+                f"{command}\nPrograms that speak it: tasuki chat --help"
+            ) from error
         self._capabilities = answer.get("agentCapabilities") or {}
         info = answer.get("agentInfo") or {}
         self.version = " ".join(str(info[k]) for k in ("name", "version") if info.get(k))
-
-    def _format_no_agent(self, error: AgentFailed) -> str:
-        """Format why a program is not an ACP agent: it failed before it spoke the protocol."""
-        reason = str(error).removesuffix(f" {_ACP_QUESTION} {' '.join(self.program.command)}")
-        return (
-            f"{reason}\nIt does not speak ACP, the Agent Client Protocol. It was started as: "
-            f"{' '.join(self.program.command)}\nPrograms that speak it: tasuki chat --help"
-        )
 
     async def _create_session(self) -> str:
         request = NewSessionRequest(cwd=str(self.cwd), mcp_servers=[])
@@ -234,14 +232,6 @@ class AcpBackend:
                 p for p in self._early_updates if p["update"].get("sessionUpdate") in kinds
             ]
         return True
-
-    async def _close_session(self, session: str) -> None:
-        """Close a session, where the agent can; its record stays."""
-        if (self._capabilities.get("sessionCapabilities") or {}).get("close") is None:
-            return
-        with suppress(AgentFailed):
-            request = CloseSessionRequest(session_id=session)
-            await self._request("session_close", request, CLOSE_SECONDS)
 
     async def _request(self, method: str, request: BaseModel, seconds: float | None = None) -> Json:
         """Send a request and return the agent's answer. Raises AgentFailed."""
@@ -331,12 +321,8 @@ class AcpBackend:
         name = text.removeprefix("/").partition(" ")[0]
         return text.startswith("/") and name in self._commands
 
-    async def _emit_context(self, emit: Emit) -> None:
-        """Emit the context use from the agent's own file, if the agent does not report it."""
-        if (usage := await asyncio.to_thread(self._read_recorded_usage)) is not None:
-            emit(usage)
-
-    def _read_recorded_usage(self) -> BackendEvent | None:
+    def _read_usage(self) -> ContextUsage | None:
+        """Read from the agent's own file how full its context is."""
         if (thread := self.find_thread()) is None:
             return None
         harness, path = thread

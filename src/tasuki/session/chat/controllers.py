@@ -12,9 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.layout.processors import AfterInput
 
 from tasuki.config.settings import format_path
 from tasuki.errors import Cancelled, TasukiError, ThreadNotFound
@@ -286,15 +284,6 @@ def find_hint(text: str, commands: Iterable[AgentCommand]) -> str:
     return f"{'' if text.endswith(' ') else ' '}{hint}" if hint else ""
 
 
-def build_inline_hint(text: Callable[[], str], commands: CommandSource) -> AfterInput:
-    """Build a processor that shows the hint after the input, without being part of it."""
-
-    def build_hint() -> StyleAndTextTuples:
-        return [("class:hint", find_hint(text(), commands()))]
-
-    return AfterInput(build_hint)
-
-
 class CommandCompleter(Completer):
     """Completes the chat's commands, then the agent's own."""
 
@@ -314,18 +303,10 @@ class CommandCompleter(Completer):
         """Find the commands that begin with a text, with their descriptions."""
         if not text.startswith("/") or "\n" in text:
             return []
-        return [
-            (n, description)
-            for n, description in self._list_all()
-            if n.startswith(text) and n != text
-        ]
-
-    def _list_all(self) -> Iterator[tuple[str, str]]:
-        for name, command in CHAT_COMMANDS.items():
-            yield name, command.description
-        for agent_command in self.commands():
-            if f"/{agent_command.name}" not in CHAT_COMMANDS:
-                yield f"/{agent_command.name}", agent_command.description
+        own = ((f"/{c.name}", c.description) for c in self.commands())
+        descriptions = {**dict(own), **{n: c.description for n, c in CHAT_COMMANDS.items()}}
+        names = dict.fromkeys((*CHAT_COMMANDS, *descriptions))
+        return [(n, descriptions[n]) for n in names if n.startswith(text) and n != text]
 
 
 def open_history(path: Path) -> History:
@@ -339,16 +320,15 @@ def open_history(path: Path) -> History:
 
 
 FOLDER_COLUMNS = 32
-"""Columns of a folder's name."""
+"""Columns of a folder's whole name; of a longer one only the last part is shown."""
 
 
 def build_status_line(conversation: ChatConversation, width: int) -> str:
     """Build the bottom line, as far as it fits in `width` columns."""
-    parts = [
-        conversation.title,
-        _shorten_folder(conversation.cwd),
-        format_context_use(conversation.usage),
-    ]
+    folder = format_path(conversation.cwd).removesuffix("/.")
+    if len(folder) > FOLDER_COLUMNS:
+        folder = f"…/{conversation.cwd.name}"
+    parts = [conversation.title, folder, format_context_use(conversation.usage)]
     if is_full(conversation):
         parts.append("/handoff")
     parts.append("/help")
@@ -376,9 +356,3 @@ def _shorten_count(tokens: int) -> str:
         if tokens >= size:
             return f"{tokens / size:.1f}".removesuffix(".0") + unit
     return str(tokens)
-
-
-def _shorten_folder(path: Path) -> str:
-    """Shorten a folder to its last part where the whole would take too much room."""
-    whole = format_path(path).removesuffix("/.")
-    return whole if len(whole) <= FOLDER_COLUMNS else f"…/{path.name}"

@@ -17,6 +17,7 @@ from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from rich.text import Text
@@ -33,8 +34,8 @@ from tasuki.session.agent_session.backend import (
 )
 from tasuki.session.chat.controllers import (
     CommandCompleter,
-    build_inline_hint,
     build_status_line,
+    find_hint,
     open_history,
 )
 from tasuki.session.chat.conversation import ChatConversation
@@ -77,8 +78,7 @@ class TerminalScreen:
         self.hint = ""
         """A sentence that replaces the bottom line."""
         self._tasks: set[asyncio.Future[object]] = set()
-        commands = lambda: self.conversation.commands  # noqa: E731
-        self._completer = CommandCompleter(commands)
+        self._completer = CommandCompleter(lambda: conversation.commands)
         self.prompt: PromptSession[None] = PromptSession(
             output=_create_output(),
             message=self._build_prompt,
@@ -88,7 +88,7 @@ class TerminalScreen:
             completer=self._completer,
             complete_while_typing=Condition(self._can_complete),
             history=open_history(history_path),
-            input_processors=[build_inline_hint(lambda: self.typed_text, commands)],
+            input_processors=[AfterInput(self._build_hint)],
             style=STYLE,
             reserve_space_for_menu=6,
             erase_when_done=True,
@@ -313,6 +313,10 @@ class TerminalScreen:
                 ("class:careful" if is_careful else "", f"  {index + 1} {option}{enter_hint}")
             )
         return [*lines, ("class:dim", "  Press a number. Escape: no answer")]
+
+    def _build_hint(self) -> StyleAndTextTuples:
+        """Build the hint after a command, which is no part of the input."""
+        return [("class:hint", find_hint(self.typed_text, self.conversation.commands))]
 
     def _build_bottom_line(self) -> StyleAndTextTuples:
         return [("", self.hint or build_status_line(self.conversation, self._get_width()))]
