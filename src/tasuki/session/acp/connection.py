@@ -22,6 +22,7 @@ from tasuki.session.acp.wire import (
     RpcMessage,
     add_handoff_command,
     encode_line,
+    get_object,
     replace_session,
 )
 
@@ -273,8 +274,8 @@ class AcpConnection:
         """Store the agent's version and capabilities."""
         version = result.get("protocolVersion")
         self.replies.version = version if isinstance(version, int) else 1
-        capabilities = result.get("agentCapabilities") or result.get("capabilities")
-        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        old_name = "agentCapabilities" if result.get("agentCapabilities") else "capabilities"
+        self.capabilities = get_object(result, old_name)
 
     def supports(self, method: str) -> bool:
         """Whether the agent offers a method of sessions, by its name."""
@@ -283,8 +284,7 @@ class AcpConnection:
             return isinstance(capabilities, dict) and (
                 method == "close" or capabilities.get(method) is not None
             )
-        capabilities = self.capabilities.get("sessionCapabilities")
-        return isinstance(capabilities, dict) and capabilities.get(method) is not None
+        return get_object(self.capabilities, "sessionCapabilities").get(method) is not None
 
     # -- messages of the agent about its sessions ------------------------------------------
 

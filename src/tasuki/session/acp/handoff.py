@@ -30,7 +30,7 @@ from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
-    from tasuki.session.agent_session.handoff import SessionHandoff
+    from tasuki.session.agent_session.handoff import HandoffOutcome
 
 FAILED_MESSAGE = "Handoff failed: {} This session goes on unchanged."
 DIED_MESSAGE = "Handoff failed: {}"
@@ -93,7 +93,7 @@ class AcpHandoff:
 
     # -- writing ---------------------------------------------------------------------------
 
-    async def _write_handoff(self) -> "SessionHandoff":
+    async def _write_handoff(self) -> "HandoffOutcome":
         """Write the handoff and keep it in the vault."""
         from tasuki.config import settings
         from tasuki.session.agent_session.handoff import HandoffWriter, write_handoff
@@ -179,7 +179,7 @@ class AcpHandoff:
 
     # -- switching -------------------------------------------------------------------------
 
-    async def _switch_session(self, session_handoff: "SessionHandoff") -> None:
+    async def _switch_session(self, session_handoff: "HandoffOutcome") -> None:
         """Replace the old session by a new session of the agent."""
         self.switching = True
         self.connection.opening += 1
@@ -248,7 +248,7 @@ class AcpHandoff:
             if agent is not None:
                 self.connection.forget_session(agent)
 
-    def _activate_session(self, session_handoff: "SessionHandoff", agent: str) -> None:
+    def _activate_session(self, session_handoff: "HandoffOutcome", agent: str) -> None:
         """Put the new session in use. Raises StoreFailed, and then it is not in use."""
         connection, session, old = self.connection, self.session, self.session.agent
         previous = (*session.previous, old)
@@ -270,7 +270,7 @@ class AcpHandoff:
 
     # -- outcomes --------------------------------------------------------------------------
 
-    def _report_success(self, session_handoff: "SessionHandoff", refused: list[str]) -> None:
+    def _report_success(self, session_handoff: "HandoffOutcome", refused: list[str]) -> None:
         tokens = len(session_handoff.message) // 4
         id, focus = session_handoff.handoff.id, f", focus: {self.focus}" if self.focus else ""
         head = f"{STARTED_MESSAGE}\n\nHandoff {id[:8]}, {tokens:,} tokens{focus}"

@@ -229,13 +229,8 @@ def _find_recorded(folder: Path, agent: str) -> Path | None:
     from tasuki.harness.pi_v3.format import dump_records
 
     mark = dump_records([{"customType": MARK_TYPE, "data": {"session": agent}}]).strip()[1:-1]
-    newest = sorted(folder.glob("*.jsonl"), reverse=True)
-    return next((path for path in newest if mark.encode() in _read_head(path)), None)
-
-
-def _read_head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError:
-        return b""
+    for path in sorted(folder.glob("*.jsonl"), reverse=True):
+        with suppress(OSError), path.open("rb") as file:
+            if mark.encode() in file.read(HEAD_BYTES):
+                return path
+    return None

@@ -32,6 +32,7 @@ from tasuki.session.acp.wire import (
     encode,
     encode_line,
     find_value,
+    get_object,
     parse_message,
     read_head,
 )
@@ -113,8 +114,7 @@ class AcpConductor:
 
     def _pass_cancellation(self, message: RpcMessage) -> None:
         """Pass on that the agent cancels a request, which the client knows by another id."""
-        params = message.params.get("params")
-        inner = params if isinstance(params, dict) else {}
+        inner = get_object(message.params, "params")
         id = AGENT_ID_PREFIX + encode(inner.get("requestId")).decode()
         self.proxy.take_from_agent(
             encode_line({"method": "$/cancel_request", "params": {**inner, "requestId": id}})

@@ -146,17 +146,23 @@ MOST_LINES = 20
 """Most files, and most todos, that a successor is given."""
 
 
-class SessionHandoff(Struct, frozen=True):
-    """A handoff out of a running session, kept and not yet given to a successor.
+class HandoffOutcome(Struct, frozen=True):
+    """A handoff out of a running session, stored in the vault.
 
     `document` is what the session wrote, redacted, empty where another author wrote; `message`
-    is what the successor's context begins with; `notes` are sentences for the user.
+    is what the successor's context begins with; `notes` are sentences for the user. `prefill`
+    belongs into the input line, unsent: the goal, and the words of the user that had been waiting.
     """
 
     handoff: Handoff
     document: str
     message: str
     notes: tuple[str, ...] = ()
+    prefill: str = ""
+
+    @property
+    def handoff_id(self) -> str:
+        return self.handoff.id
 
 
 def write_handoff(
@@ -171,7 +177,7 @@ def write_handoff(
     vault: Vault | None = None,
     extra_lines: Sequence[str] = (),
     report: Callable[[str], None] = lambda phase: None,
-) -> SessionHandoff:
+) -> HandoffOutcome:
     """Let a running session write its own handoff.
 
     `focus` is what the document should focus on, `goal` what the user wants next; `extra_lines`
@@ -241,7 +247,7 @@ def _assemble_handoff(
     settings: Settings,
     successor_name: str,
     vault: Vault,
-) -> SessionHandoff:
+) -> HandoffOutcome:
     redactor = QuoteRedactor(analysis.thread)
     text = redactor.redact_document(document.document)
     draft = assemble.redact_draft(document.draft, redactor)
@@ -273,7 +279,7 @@ def _assemble_handoff(
     thread = analysis.thread
     kept = handoffs.keep_copy(harnesses.get_harness(thread.harness), Path(thread.path), settings)
     notes = (*handoffs.describe_authorship(result), *handoffs.collect_warnings(result), *kept)
-    return SessionHandoff(handoff, redacted.document, wrap_handoff(body), notes)
+    return HandoffOutcome(handoff, redacted.document, wrap_handoff(body), notes)
 
 
 def _build_context(body: str, settings: Settings, *, has_goal: bool) -> str:
@@ -291,11 +297,11 @@ def _write_by_author(
     successor_name: str,
     vault: Vault,
     report: Callable[[str], None],
-) -> SessionHandoff:
+) -> HandoffOutcome:
     """Write the handoff by another author, from the thread file alone."""
     successor = harnesses.get_harness(successor_name) if successor_name else harness
     prepared = handoffs.prepare_handoff(
         harness, path, goal, loaded, successor=successor, vault=vault, must_keep=True, report=report
     )
     notes = (*prepared.authorship_notes, *prepared.warnings)
-    return SessionHandoff(prepared.handoff, "", wrap_handoff(prepared.context.rstrip("\n")), notes)
+    return HandoffOutcome(prepared.handoff, "", wrap_handoff(prepared.context.rstrip("\n")), notes)

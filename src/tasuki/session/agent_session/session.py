@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from tasuki import handoffs
 from tasuki.config.settings import LoadedSettings
@@ -44,8 +45,8 @@ from tasuki.session.agent_session.backend import (
     find_refusal,
 )
 from tasuki.session.agent_session.handoff import (
+    HandoffOutcome,
     HandoffWriter,
-    SessionHandoff,
     contains_prompt,
     limit_lines,
     run_unless_aborted,
@@ -61,21 +62,6 @@ from tasuki.vault import Vault
 CUSTOM_TYPE = "handoff"
 PLAN_TYPE = "plan"
 """Custom type of the entries that hold the agent's plan."""
-
-
-class HandoffOutcome(Struct, frozen=True):
-    """A handoff that took place.
-
-    `document` is what the session wrote (empty where another author wrote), `message` what the
-    new session begins with. `prefill` belongs into the input line, unsent: the goal, and the
-    words of the user that had been waiting. `notes` are sentences for the user.
-    """
-
-    document: str
-    message: str
-    handoff_id: str
-    prefill: str = ""
-    notes: tuple[str, ...] = ()
 
 
 class AgentSession:
@@ -228,7 +214,9 @@ class AgentSession:
             self.queues.drop_next()
             self._emit(QueueChanged(self.queues.waiting))
         ended = await self._run_turn([*notes, text])
-        self._note_delivered()
+        if self._undelivered_handoff:  # The agent took the first prompt with it.
+            self._note_event(self._undelivered_handoff, "delivered")
+            self._undelivered_handoff = ""
         self._queue_reminder(ended.stop)
         return ended.stop
 
@@ -276,15 +264,6 @@ class AgentSession:
         elif not open_todos:
             self.reminder_count = 0
 
-    def _note_delivered(self) -> None:
-        """Note that the agent took the first prompt with a handoff in its context."""
-        if self._undelivered_handoff:
-            with suppress(TasukiError):
-                self.vault.append_event(
-                    self._undelivered_handoff, handoffs.create_event("delivered")
-                )
-            self._undelivered_handoff = ""
-
     # -- handoff ---------------------------------------------------------------------------
 
     def abort_handoff(self) -> None:
@@ -324,7 +303,7 @@ class AgentSession:
 
     async def _write_handoff(
         self, focus: str, goal: Goal | None, abort: asyncio.Event
-    ) -> SessionHandoff:
+    ) -> HandoffOutcome:
         """Write the handoff by this session and keep it in the vault."""
         self.manager.flush()
         writer = HandoffWriter(
@@ -376,7 +355,7 @@ class AgentSession:
         return await self._run_turn([question], internal=True)
 
     async def _switch_session(
-        self, session_handoff: SessionHandoff, goal: Goal | None, abort: asyncio.Event
+        self, session_handoff: HandoffOutcome, goal: Goal | None, abort: asyncio.Event
     ) -> HandoffOutcome:
         """Put a fresh session on disk, open the agent's, then use them. Raises Cancelled."""
         old = self.manager
@@ -399,18 +378,18 @@ class AgentSession:
         self._is_complete, self._undelivered_handoff = True, session_handoff.handoff.id
         self.reminder_count = 0
         prefill = "\n".join([*([goal.text] if goal else []), *self.queues.clear()])
-        self._note_started(session_handoff, opened)
+        self._note_event(
+            session_handoff.handoff_id,
+            "started",
+            harness=self.backend.name,
+            successor_thread=opened or self.session_id,
+            successor_path=str(self.manager.path),
+        )
         self._emit(QueueChanged(()))
         self._emit(SessionSwitched(self.session_id, self.manager.path))
-        return HandoffOutcome(
-            session_handoff.document,
-            session_handoff.message,
-            session_handoff.handoff.id,
-            prefill,
-            session_handoff.notes,
-        )
+        return replace(session_handoff, prefill=prefill)
 
-    def _begin_session(self, fresh: SessionManager, session_handoff: SessionHandoff) -> None:
+    def _begin_session(self, fresh: SessionManager, session_handoff: HandoffOutcome) -> None:
         """Write the start of a fresh session: the handoff, and the current plan."""
         origin = session_handoff.handoff.predecessor
         predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
@@ -421,13 +400,6 @@ class AgentSession:
             fresh.append_custom_entry(PLAN_TYPE, plan)
         fresh.flush()
 
-    def _note_started(self, session_handoff: SessionHandoff, opened: str) -> None:
-        details = {
-            "harness": self.backend.name,
-            "successor_thread": opened or self.session_id,
-            "successor_path": str(self.manager.path),
-        }
+    def _note_event(self, handoff_id: str, kind: str, **details: str) -> None:
         with suppress(TasukiError):
-            self.vault.append_event(
-                session_handoff.handoff.id, handoffs.create_event("started", **details)
-            )
+            self.vault.append_event(handoff_id, handoffs.create_event(kind, **details))

@@ -45,10 +45,11 @@ class TerminalChat:
         self._program = program
         self._suggested_session = ""
         """Id of the session in which a handoff was suggested last."""
+        # The SDK logs to the root logger, and the screen is no place for that.
+        logging.getLogger().addHandler(logging.NullHandler())
 
     async def run_in_terminal(self, resume: Path | None = None) -> int:
         """Talk on this terminal until the user leaves; return the exit code."""
-        _silence_logging()
         screen = TerminalScreen(self.conversation, get_data_folder() / "chat-history")
         controller = self._build_controller(screen)
         screen.submit = controller.submit
@@ -62,7 +63,6 @@ class TerminalChat:
 
     async def run_plain(self, resume: Path | None = None) -> int:
         """Take prompts from standard input, one a line; return the first failure's exit code."""
-        _silence_logging()
         view = PlainView()
         controller = self._build_controller(view)
         try:
@@ -161,11 +161,6 @@ async def finish_work(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if is_cancelled:
         raise asyncio.CancelledError
-
-
-def _silence_logging() -> None:
-    """Keep the SDK's log messages off the screen: it logs to the root logger."""
-    logging.getLogger().addHandler(logging.NullHandler())
 
 
 NEWEST_ID = "newest"
