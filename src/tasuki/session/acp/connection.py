@@ -274,8 +274,8 @@ class AcpConnection:
         """Store the agent's version and capabilities."""
         version = result.get("protocolVersion")
         self.replies.version = version if isinstance(version, int) else 1
-        old_name = "agentCapabilities" if result.get("agentCapabilities") else "capabilities"
-        self.capabilities = get_object(result, old_name)
+        capabilities = get_object(result, "agentCapabilities")
+        self.capabilities = capabilities or get_object(result, "capabilities")
 
     def supports(self, method: str) -> bool:
         """Whether the agent offers a method of sessions, by its name."""

@@ -7,7 +7,7 @@ and order would be lost.
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -124,7 +124,9 @@ class AcpBackend:
 
     async def prompt(self, texts: Sequence[str], emit: Emit) -> Stop:
         """Run one turn; a waiting context goes in front, but not of one of the agent's commands."""
-        waiting = "" if self._is_command(texts[-1]) else self._context
+        name = texts[-1].removeprefix("/").partition(" ")[0]
+        is_command = texts[-1].startswith("/") and name in self._commands
+        waiting = "" if is_command else self._context
         blocks = [
             TextContentBlock(type="text", text=t)
             for t in ((waiting,) if waiting else ()) + tuple(texts)
@@ -306,9 +308,14 @@ class AcpBackend:
         if emit is None or params.get("sessionId") != self.session:
             return {"outcome": {"outcome": "cancelled"}}
         question: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def answer_once(option: str | None) -> None:
+            if not question.done():
+                question.set_result(option)
+
         self._questions.add(question)
         tool = self._updates.parse_tool(params.get("toolCall") or {})
-        emit(PermissionRequest(tool, parse_options(params), _build_answer(question)))
+        emit(PermissionRequest(tool, parse_options(params), answer_once))
         try:
             chosen = await question
         finally:
@@ -316,10 +323,6 @@ class AcpBackend:
         if chosen is None:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": chosen}}
-
-    def _is_command(self, text: str) -> bool:
-        name = text.removeprefix("/").partition(" ")[0]
-        return text.startswith("/") and name in self._commands
 
     def _read_usage(self) -> ContextUsage | None:
         """Read from the agent's own file how full its context is."""
@@ -334,16 +337,6 @@ class AcpBackend:
 
 def _dump(model: BaseModel) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _build_answer(question: "asyncio.Future[str | None]") -> Callable[[str | None], None]:
-    """Build the function that answers a question, once."""
-
-    def answer_once(option: str | None) -> None:
-        if not question.done():
-            question.set_result(option)
-
-    return answer_once
 
 
 TRANSCRIPT_OPENING = (

@@ -231,11 +231,6 @@ class PromptQueues:
         """Drop the next words, now that they are kept elsewhere."""
         (self.steering or self.follow_up).pop(0)
 
-    def take_notes(self) -> list[str]:
-        """Remove and return all notes for the next turn."""
-        notes, self.notes = self.notes, []
-        return notes
-
     def clear(self) -> tuple[str, ...]:
         """Empty all queues; return the user's own words, which must not be lost."""
         words = self.waiting

@@ -101,7 +101,11 @@ class TurnRecorder:
         self._last_text = "\n".join(texts)
         content = [messages.build_text_block(text) for text in texts]
         tools = [single for tool in group.tools.values() for single in _split_by_file(tool)]
-        content += [_build_call(tool) for tool in tools]
+        content += [
+            # The arguments of pi's own tool are added to the agent's.
+            messages.build_tool_call(t.id, _choose_name(t), {**t.arguments, **_derive_arguments(t)})
+            for t in tools
+        ]
         self.on_message(
             messages.build_assistant_message(
                 content, provider=self.provider, stop=reason, error=error
@@ -135,13 +139,6 @@ def _choose_name(tool: ToolProgress) -> str:
     if tool.kind == "edit" and tool.diffs and all(diff.old is None for diff in tool.diffs):
         return "write"
     return TOOL_NAMES.get(tool.kind, tool.kind)
-
-
-def _build_call(tool: ToolProgress) -> Json:
-    """Build the call with the arguments of pi's own tool, in addition to the agent's."""
-    return messages.build_tool_call(
-        tool.id, _choose_name(tool), {**tool.arguments, **_derive_arguments(tool)}
-    )
 
 
 def _derive_arguments(tool: ToolProgress) -> Json:

@@ -205,7 +205,7 @@ class AgentSession:
             raise UsageError("A turn is still running; wait until it ends, or cancel it.")
 
     async def _send_prompt(self, text: str, *, is_queued: bool = False) -> Stop:
-        notes = self.queues.take_notes()
+        notes, self.queues.notes = self.queues.notes, []
         for note in notes:
             self.manager.append_custom_message("note", note)
         self.manager.append_message(messages.build_user_message(text))

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -86,7 +87,9 @@ class TerminalScreen:
             prompt_continuation="  ",
             key_bindings=build_bindings(self),
             completer=self._completer,
-            complete_while_typing=Condition(self._can_complete),
+            complete_while_typing=Condition(
+                lambda: bool(self._completer.find_commands(self.typed_text))
+            ),
             history=open_history(history_path),
             input_processors=[AfterInput(self._build_hint)],
             style=STYLE,
@@ -94,7 +97,11 @@ class TerminalScreen:
             erase_when_done=True,
         )
         bottom = Window(
-            FormattedTextControl(self._build_bottom_line), height=1, style="class:below"
+            FormattedTextControl(
+                lambda: self.hint or build_status_line(conversation, self._get_width())
+            ),
+            height=1,
+            style="class:below",
         )
         layout = Layout(HSplit([self.prompt.layout.container, bottom]), self.prompt.default_buffer)
         self.prompt.layout = self.prompt.app.layout = layout
@@ -206,9 +213,12 @@ class TerminalScreen:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(index)
 
-    def interrupt(self) -> None:
-        """Cancel the current work."""
-        self.start_task(self.conversation.interrupt())
+    def cancel(self) -> None:
+        """Take back the question, or cancel the current work."""
+        if self.choice is not None:
+            self.decide(None)
+        else:
+            self.start_task(self.conversation.interrupt())
 
     def show_remark(self, text: str, seconds: float) -> None:
         """Show a sentence in the bottom line for a while."""
@@ -318,13 +328,6 @@ class TerminalScreen:
         """Build the hint after a command, which is no part of the input."""
         return [("class:hint", find_hint(self.typed_text, self.conversation.commands))]
 
-    def _build_bottom_line(self) -> StyleAndTextTuples:
-        return [("", self.hint or build_status_line(self.conversation, self._get_width()))]
-
-    def _can_complete(self) -> bool:
-        """Whether the typed text is the beginning of a command."""
-        return bool(self._completer.find_commands(self.typed_text))
-
     def _get_width(self) -> int:
         return max(self.scroll.console.width - 1, 20)
 
@@ -346,7 +349,7 @@ def build_bindings(screen: TerminalScreen) -> KeyBindings:
 
     @keys.add("escape", filter=typing)
     def _(event: KeyPressEvent) -> None:
-        _cancel_or_interrupt(screen)
+        screen.cancel()
 
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
@@ -359,32 +362,20 @@ def build_bindings(screen: TerminalScreen) -> KeyBindings:
             event.current_buffer.reset()
             interrupted_at = -TWICE_SECONDS
         else:
-            _cancel_or_interrupt(screen)
+            screen.cancel()
             screen.show_remark(LEAVE_HINT, TWICE_SECONDS)
 
     @keys.add("c-d", filter=typing & Condition(lambda: not screen.typed_text))
     def _(event: KeyPressEvent) -> None:
         screen.leave()
 
-    for number in range(9):
-        keys.add(str(number + 1), filter=is_asked)(_build_answer(screen, number))
-    return keys
-
-
-def _build_answer(screen: TerminalScreen, index: int) -> Callable[[KeyPressEvent], None]:
-    def answer_choice(event: KeyPressEvent) -> None:
+    def answer_choice(index: int, event: KeyPressEvent) -> None:
         if screen.choice is not None and index < len(screen.choice.options):
             screen.decide(index)
 
-    return answer_choice
-
-
-def _cancel_or_interrupt(screen: TerminalScreen) -> None:
-    """Take back the question, or cancel the current work."""
-    if screen.choice is not None:
-        screen.decide(None)
-    else:
-        screen.interrupt()
+    for number in range(9):
+        keys.add(str(number + 1), filter=is_asked)(partial(answer_choice, number))
+    return keys
 
 
 def _create_output() -> Vt100_Output:

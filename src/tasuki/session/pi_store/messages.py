@@ -194,17 +194,13 @@ def _select_entries(branch: Sequence[Json]) -> list[Json]:
         return list(branch)
     first = branch[index].get("firstKeptEntryId")
     start = next((i for i, e in enumerate(branch[:index]) if e.get("id") == first), index)
-    kept_entries = [e for e in branch[start:index] if _get_role(e) != "system"]
+    kept_entries = [e for e in branch[start:index] if _get_message(e).get("role") != "system"]
     return [branch[index], *kept_entries, *branch[index + 1 :]]
 
 
 def _get_message(entry: Json) -> Json:
     message = entry.get("message")
     return message if isinstance(message, dict) else {}
-
-
-def _get_role(entry: Json) -> str:
-    return str(_get_message(entry).get("role", ""))
 
 
 def _convert_entry(entry: Json) -> Iterator[Json]:

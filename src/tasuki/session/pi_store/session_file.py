@@ -123,7 +123,8 @@ class LockedSessionFile:
             if not self._has_line_end:
                 line = b"\n" + line
             try:
-                _write_all(fd, line)
+                if os.write(fd, line) != len(line):
+                    raise OSError(errno.ENOSPC, "only a part was written")
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(fd, self._size)
@@ -193,8 +194,3 @@ class LockedSessionFile:
                 f"The session could not be written to {self.path}: {reason}. "
                 "What was stored before is safe; fix this, then continue."
             ) from error
-
-
-def _write_all(fd: int, content: bytes) -> None:
-    if os.write(fd, content) != len(content):
-        raise OSError(errno.ENOSPC, "only a part was written")
