@@ -255,7 +255,6 @@ class AcpBackend:
         return answer if isinstance(answer, dict) else {}
 
     def _format_error(self, error: RequestError) -> str:
-        """Format an error of the agent for people."""
         data = error.data
         details = data.get("details") or data.get("message") if isinstance(data, dict) else data
         text = f"{error}: {details}" if details and str(details) not in str(error) else str(error)
@@ -284,7 +283,6 @@ class AcpBackend:
             self._early_updates.append(params)
 
     def _emit_update(self, params: Json) -> None:
-        """Emit the event of an update."""
         if params.get("sessionId") != self.session:
             return
         event = self._updates.parse_update(params["update"])

@@ -85,24 +85,14 @@ def _describe_missing(path: str) -> str:
 
 
 def _build_program(words: list[str]) -> AcpProgram:
-    name = _find_harness(Path(words[0]).name)
-    program = list_acp_programs().get(name)
-    package = program.package if program and program.command[0] == words[0] else ""
-    return AcpProgram(tuple(words), name, package)
-
-
-def _find_harness(program: str) -> str:
-    """Find the harness for which a program speaks; empty for none."""
-    for name in list_acp_programs():
+    """Build the program of a command line, with the harness for which it speaks."""
+    for name, program in list_acp_programs().items():
         acp = harnesses.find_facts(name).acp
-        own = (
-            (harnesses.get_harness(name).program, acp.command[0], *acp.other_programs)
-            if acp
-            else ()
-        )
-        if program in own:
-            return name
-    return ""
+        own = (harnesses.get_harness(name).program, program.command[0])
+        if Path(words[0]).name in (*own, *(acp.other_programs if acp else ())):
+            package = program.package if program.command[0] == words[0] else ""
+            return AcpProgram(tuple(words), name, package)
+    return AcpProgram(tuple(words))
 
 
 def get_agent_title(name: str) -> str:

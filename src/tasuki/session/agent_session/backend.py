@@ -236,8 +236,3 @@ class PromptQueues:
         words = self.waiting
         self.steering, self.follow_up, self.notes = [], [], []
         return words
-
-
-def build_reminder(todos: Sequence[str]) -> str:
-    """Build a note that reminds of open todos."""
-    return "Still open in your todo list:\n" + "\n".join(f"- {todo}" for todo in todos)

@@ -105,7 +105,12 @@ class HandoffWriter:
                 f"The agent did not finish within {self.seconds:g} s. Allow "
                 "more time with author_seconds in your settings."
             )
-        return _build_reply(turn_task.result())
+        ended = turn_task.result()
+        if ended.stop == "cancelled":
+            raise Cancelled("The agent interrupted the turn.")
+        if ended.stop != "end_turn":
+            raise AuthorFailed(f"The agent stopped before it finished ({ended.stop}).")
+        return AuthorReply(ended.text)
 
     async def _stop_turn(self, turn: "asyncio.Future[TurnEnded]") -> None:
         """Stop the agent; one that does not stop is left alone."""
@@ -131,14 +136,6 @@ async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T])
         return task.result()
     finally:
         task.cancel()
-
-
-def _build_reply(turn_ended: TurnEnded) -> AuthorReply:
-    if turn_ended.stop == "cancelled":
-        raise Cancelled("The agent interrupted the turn.")
-    if turn_ended.stop != "end_turn":
-        raise AuthorFailed(f"The agent stopped before it finished ({turn_ended.stop}).")
-    return AuthorReply(turn_ended.text)
 
 
 WRITING_PHASE = "Writing handoff document..."

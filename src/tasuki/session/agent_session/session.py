@@ -41,7 +41,6 @@ from tasuki.session.agent_session.backend import (
     Stop,
     TurnEnded,
     TurnStarted,
-    build_reminder,
     find_refusal,
 )
 from tasuki.session.agent_session.handoff import (
@@ -257,10 +256,10 @@ class AgentSession:
 
     def _queue_reminder(self, stop: Stop) -> None:
         """Queue a reminder of open todos for the next prompt, at most a few times in a row."""
-        open_todos = [t.text for t in self.todos if t.status != "completed"]
+        open_todos = [f"- {t.text}" for t in self.todos if t.status != "completed"]
         if stop == "end_turn" and open_todos and self.reminder_count < self.todo_reminders:
             self.reminder_count += 1
-            self.add_note(build_reminder(open_todos))
+            self.add_note("\n".join(["Still open in your todo list:", *open_todos]))
         elif not open_todos:
             self.reminder_count = 0
 

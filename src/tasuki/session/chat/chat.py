@@ -203,7 +203,6 @@ def choose_agent(agent: str | None, session: Path | None, cwd: Path) -> AcpProgr
 
 
 def _find_agent_command(path: Path) -> str:
-    """Find the command of the agent that a session was held with."""
     try:
         data = SessionManager.open(path).find_custom_data(AGENT_TYPE) or {}
     except TasukiError:

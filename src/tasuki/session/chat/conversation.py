@@ -2,14 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Protocol
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.model import ThreadHead
+from tasuki.session.agent_session.acp_backend import AcpBackend
 from tasuki.session.agent_session.backend import (
     AgentCommand,
     AgentCommands,
-    Backend,
     ContextUsage,
     QueueChanged,
     SessionEvent,
@@ -24,29 +23,12 @@ AGENT_TYPE = "agent"
 """Custom type of the entries that name the agent's session for this one."""
 
 
-class ResumableBackend(Backend, Protocol):
-    """A Backend that can begin with an earlier session of its own."""
-
-    title: str
-    resume: str
-
-    @property
-    def command(self) -> str:
-        """The command line that starts the agent."""
-        ...
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the agent was started and is gone."""
-        ...
-
-
 class ChatConversation:
     """One agent, and the session that is in use with it. `folder` is where sessions are kept."""
 
     def __init__(
         self,
-        backend: ResumableBackend,
+        backend: AcpBackend,
         cwd: Path,
         loaded: LoadedSettings,
         *,

@@ -270,7 +270,6 @@ class TerminalScreen:
                 self.prompt.app.invalidate()
 
     def _build_prompt(self) -> StyleAndTextTuples:
-        """Build the current work and the prompt."""
         parts: StyleAndTextTuples = []
         for style, line in self._build_live_lines():
             parts += [(style, line), ("", "\n")]
