@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from tasuki.session.waiting import wait_for_first
+from tasuki.session.futures import wait_for_first
 
 TERMINATION_SECONDS = 2.0
 """Seconds between the order to end and the end by force."""

@@ -25,7 +25,7 @@ from tasuki.session.agent_session.backend import (
     STARTED_MESSAGE,
     TurnEnded,
 )
-from tasuki.session.waiting import run_in_thread, wait_for_first, wait_unless_aborted
+from tasuki.session.futures import run_in_thread, wait_for_first, wait_unless_aborted
 from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:

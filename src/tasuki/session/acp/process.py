@@ -9,7 +9,7 @@ from contextlib import suppress
 from tasuki.errors import HarnessMissing, UsageError
 from tasuki.session.acp.wire import LineSplitter
 from tasuki.session.child import ChildProcess
-from tasuki.session.waiting import wait_for_first
+from tasuki.session.futures import wait_for_first
 
 GRACE_SECONDS = 3.0
 """Seconds for an agent to end once its input is closed."""

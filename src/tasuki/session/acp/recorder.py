@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tasuki.errors import TasukiError
 from tasuki.session.acp.conversation import HANDOFF_ROLE, AcpConversation
 from tasuki.session.acp.wire import Json, print_problem
-from tasuki.session.waiting import run_in_thread
+from tasuki.session.futures import run_in_thread
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness

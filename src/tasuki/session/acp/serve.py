@@ -36,7 +36,7 @@ from tasuki.session.acp.wire import (
     parse_message,
     read_head,
 )
-from tasuki.session.waiting import wait_for_first
+from tasuki.session.futures import wait_for_first
 
 AGENT_ID_PREFIX = "tasuki:agent:"
 """Prefix of the agent's request ids towards the client: both sides' ids share one pipe."""

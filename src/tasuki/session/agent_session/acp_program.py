@@ -14,7 +14,7 @@ from msgspec import Struct
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.session.child import ChildProcess
-from tasuki.session.waiting import wait_for_first
+from tasuki.session.futures import wait_for_first
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 GRACE_SECONDS = 2.0

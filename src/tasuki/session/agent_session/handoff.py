@@ -32,7 +32,7 @@ from tasuki.harness.pi_v3.format import wrap_handoff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Handoff
 from tasuki.session.agent_session.backend import TurnEnded
-from tasuki.session.waiting import wait_unless_aborted
+from tasuki.session.futures import wait_unless_aborted
 from tasuki.text_safety import clean_text
 from tasuki.vault import Vault, create_handoff_id
 

@@ -27,8 +27,8 @@ from tasuki.session.chat.controllers import (
 from tasuki.session.chat.conversation import AGENT_TYPE, ChatConversation
 from tasuki.session.chat.screen import TerminalScreen
 from tasuki.session.chat.view import ChatView, PlainView
+from tasuki.session.futures import run_in_thread
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
-from tasuki.session.waiting import run_in_thread
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
 SUGGESTION = "The context is {} % full. /handoff continues in a fresh session."

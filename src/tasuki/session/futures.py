@@ -1,4 +1,4 @@
-"""Waiting: for the first of several futures, for work that can be aborted, for a thread."""
+"""Futures: waiting for the first of several, for work that can be aborted, for a thread."""
 
 import asyncio
 import threading
