@@ -135,7 +135,7 @@ def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
     assert turns(request) == context(session, before(session, "and then what"))
 
     typed(with_pi, pane, "/compact")
-    retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).entries), 20)
+    retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).tree.entries), 20)
     with_pi.until_quiet(pane)
     typed(with_pi, pane, "after the compaction")
     retry_until(lambda: with_pi.model.find_requests("after the compaction"), 20)
@@ -145,7 +145,8 @@ def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
     request = with_pi.model.find_requests("after the compaction")[-1]
     assert turns(request) == context(session, before(session, "after the compaction"))
     assert json.dumps(session.tree.entries).count("A SUMMARY") >= 1
-    assert session.build_session_context().model == "local/scripted"
+    newest = session.build_session_context()[-1]
+    assert (newest["provider"], newest["model"]) == ("local", "scripted")
 
 
 def typed(world: World, pane: str, text: str) -> None:
