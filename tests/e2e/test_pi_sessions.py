@@ -8,6 +8,7 @@ import pytest
 from conftest import ANSWER, World
 from fakes.model_requests import ModelTurn
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
+from session_files import build_context_at, compact, edit, go_back
 from waiting import retry_until
 
 from tasuki.session.pi_store.manager import SessionManager
@@ -41,7 +42,7 @@ def shown(turn: ModelTurn) -> tuple[str, str]:
 
 def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str, str]]:
     """What tasuki would show the model."""
-    messages = build_model_messages(session.build_session_context(leaf).messages)
+    messages = build_model_messages(build_context_at(session, leaf))
     return [
         ("tool" if m["role"] == "toolResult" else m["role"], extract_text(m).strip())
         for m in messages
@@ -51,7 +52,7 @@ def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str,
 
 def before(session: SessionManager, prompt: str) -> str:
     """Id of the entry that the last user message of some words hangs on."""
-    found = [e for e in session.entries if prompt in extract_text(e.get("message") or {})]
+    found = [e for e in session.tree.entries if prompt in extract_text(e.get("message") or {})]
     return str([e for e in found if e["message"]["role"] == "user"][-1]["id"])
 
 
@@ -65,7 +66,7 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
     """Messages, calls, a compaction, a branch with its summary and a handoff reach the model as
     tasuki says they would, and tasuki reads what pi added."""
     session = SessionManager.create(with_pi.project, tmp_path / "sessions", parent="/old/one.jsonl")
-    session.append_custom_message_entry("handoff", "<handoff-context>THE PAST", True)
+    session.append_custom_message("handoff", "<handoff-context>THE PAST")
     session.append_message(build_user_message("summarised away"))
     session.append_message(assistant("away too"))
     kept = session.append_message(build_user_message("kept"))
@@ -73,15 +74,15 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
     session.append_message(assistant("I look.", call))
     session.append_message(build_tool_result("call_1", "bash", "the notes"))
     answered = session.append_message(assistant("Seen."))
-    session.append_compaction("A summary of the past.", kept, 100)
+    compact(session, "A summary of the past.", kept)
     session.append_custom_entry("tasuki", {"never": "shown"})
     session.append_message(build_user_message("left behind"))
     session.append_message(assistant("left too"))
-    session.branch_with_summary(session.entries[-4]["id"], "Another way was tried.")
-    session.append_label(answered, "seen")
-    session.append_session_info("A session of tasuki")
+    go_back(session, session.tree.entries[-4]["id"], "Another way was tried.")
+    session.append_entry("label", targetId=answered, label="seen")
+    session.append_entry("session_info", name="A session of tasuki")
     edited = session.append_message(build_user_message("edited away"))
-    session.append_context_edit(edited, None)
+    edit(session, edited, None)
     session.flush()
     session.close()
     told = context(session)
@@ -94,7 +95,7 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
     for away in ("summarised away", "left behind", "edited away", "never", "THE PAST"):
         assert request.count_text(away) == 0, away
     again = SessionManager.open(session.path)
-    assert again.entries[: len(session.entries)] == session.entries
+    assert again.tree.entries[: len(session.tree.entries)] == session.tree.entries
     assert again.header["parentSession"] == "/old/one.jsonl"
     assert context(again)[-2:] == [("user", "go on please"), ("assistant", ANSWER)]
 
@@ -134,7 +135,7 @@ def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
     assert turns(request) == context(session, before(session, "and then what"))
 
     typed(with_pi, pane, "/compact")
-    retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).entries), 20)
+    retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).tree.entries), 20)
     with_pi.until_quiet(pane)
     typed(with_pi, pane, "after the compaction")
     retry_until(lambda: with_pi.model.find_requests("after the compaction"), 20)
@@ -143,8 +144,9 @@ def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
     session = written(with_pi)
     request = with_pi.model.find_requests("after the compaction")[-1]
     assert turns(request) == context(session, before(session, "after the compaction"))
-    assert json.dumps(session.entries).count("A SUMMARY") >= 1
-    assert session.build_session_context().model == "local/scripted"
+    assert json.dumps(session.tree.entries).count("A SUMMARY") >= 1
+    newest = session.build_session_context()[-1]
+    assert (newest["provider"], newest["model"]) == ("local", "scripted")
 
 
 def typed(world: World, pane: str, text: str) -> None:

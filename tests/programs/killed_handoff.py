@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fakes.session_backend import ScriptedBackend
 from sessions import DOCUMENT, WORKED, Desk, says
 
 from tasuki.config import settings
-from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.manager import SessionManager, list_sessions
 from tasuki.vault import Vault
 
 CALLS = ("write", "fsync", "rename", "replace", "mkdir", "unlink")
@@ -59,13 +60,14 @@ def left(folder: Path) -> dict[str, Any]:
     """What is on disk, read as the next start reads it."""
     kinds = []
     for path in sorted((folder / "sessions").glob("*.jsonl")):
-        with SessionManager.open(path) as manager:
+        with closing(SessionManager.open(path)) as manager:
             assert manager.notes == [], manager.notes
-            kinds.append([entry["type"] for entry in manager.entries])
+            kinds.append([entry["type"] for entry in manager.tree.entries])
     vault = Vault(folder / "handoffs")
     briefs = [len(vault.load_brief(handoff.id)) for handoff in vault.list_handoffs()]
-    newest = SessionManager.find_newest(folder, folder / "sessions")
-    context = [m["role"] for m in newest.build_session_context().messages] if newest else []
+    newest = next(iter(list_sessions(folder, folder / "sessions")), None)
+    session = SessionManager.open(Path(newest.path)) if newest else None
+    context = [m["role"] for m in session.build_session_context()] if session else []
     last = Path("last").read_text() if Path("last").exists() else ""
     return {"last": last, "sessions": kinds, "briefs": briefs, "context": context}
 

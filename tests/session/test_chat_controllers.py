@@ -8,9 +8,13 @@ from chats import Chatting
 from fakes.session_backend import BackendRule, ScriptedTurn
 from sessions import DOCUMENT, FIRST, REQUEST, says
 
-from tasuki.session.agent_session.backend import TextPiece
-from tasuki.session.agent_session.session import NOTHING_MESSAGE
-from tasuki.session.chat.controllers import BUSY_MESSAGE, CANCELLED_MESSAGE, STARTED_MESSAGE
+from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
+    TextPiece,
+)
+from tasuki.session.chat.controllers import BUSY_MESSAGE
 from tasuki.session.pi_store.manager import SessionManager
 
 HELD = BackendRule("^wait", (ScriptedTurn((TextPiece("I wait."),), hold=True),))
@@ -296,12 +300,10 @@ async def test_resume_of_nothing(folder: Path) -> None:
 async def test_help_and_quit(folder: Path) -> None:
     """`/help` lists every command and key; `/quit` leaves."""
     chat = Chatting(folder)
-    left = []
-    chat.commands.leave = lambda: left.append(True)
     await chat.said("/help", "/quit")
 
     ((_, text),) = chat.view.shown
     assert "/handoff [focus instructions]" in text
     assert "Escape" in text
-    assert left == [True]
+    assert chat.view.has_left
     assert chat.backend.log == []

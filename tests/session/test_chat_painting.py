@@ -23,12 +23,12 @@ from tasuki.session.agent_session.backend import (
     ToolProgress,
     TurnEnded,
     TurnStarted,
+    find_refusal,
 )
 from tasuki.session.chat.controllers import (
     CommandCompleter,
     build_question,
     build_status_line,
-    find_careful_option,
     find_hint,
     format_context_use,
     open_history,
@@ -216,9 +216,9 @@ def test_the_careful_answer_is_at_hand() -> None:
     def options(*kinds: str) -> tuple[PermissionOption, ...]:
         return tuple(PermissionOption(kind, kind, kind) for kind in kinds)
 
-    assert find_careful_option(options("allow_always", "reject_always", "reject_once")) == 2
-    assert find_careful_option(options("allow_once", "reject_always")) == 1
-    assert find_careful_option(options("allow_once")) is None
+    assert find_refusal(options("allow_always", "reject_always", "reject_once")) == 2
+    assert find_refusal(options("allow_once", "reject_always")) == 1
+    assert find_refusal(options("allow_once")) is None
     tool = ToolProgress("1", "Run", "execute", arguments={"command": "rm -rf\nbuild"})
     asked = build_question(
         PermissionRequest(tool, options("allow_once", "reject_once"), print), "Gemini"

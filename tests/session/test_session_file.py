@@ -5,7 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from session_files import lines, say, session
@@ -34,10 +34,10 @@ def test_killed_while_it_writes_no_whole_line_is_lost(session: SessionManager) -
         writer.wait()
 
     whole = session.path.read_bytes().splitlines()
-    with SessionManager.open(session.path) as again:
+    with closing(SessionManager.open(session.path)) as again:
         again.append_message(build_user_message("after"))
-    assert len(again.get_branch()) == len(again.entries) >= len(whole) - 1
-    assert [entry["id"] for entry in again.entries[:-1]] == [
+    assert len(again.tree.get_branch()) == len(again.tree.entries) >= len(whole) - 1
+    assert [entry["id"] for entry in again.tree.entries[:-1]] == [
         json.loads(line)["id"] for line in whole[1:] if _whole(line)
     ]
     assert Pi().read(session.path).report.broken == ()
@@ -74,7 +74,7 @@ def test_a_last_line_without_its_end_is_a_line(session: SessionManager) -> None:
     session.close()
     session.path.write_bytes(session.path.read_bytes().rstrip(b"\n"))
 
-    with SessionManager.open(session.path) as again:
+    with closing(SessionManager.open(session.path)) as again:
         assert again.count_messages() == 2
         assert again.notes == []
         again.append_message(build_user_message("three"))
@@ -96,7 +96,7 @@ def test_a_full_disk_leaves_memory_and_file_as_they_were(session: SessionManager
     """An entry that does not fit is refused, half of it is in neither place, and it goes on."""
     say(session, "one", "two")
     session.flush()
-    before, leaf = session.path.read_bytes(), session.leaf
+    before, leaf = session.path.read_bytes(), session.tree.leaf
 
     with (
         at_most(len(before) + 100),
@@ -105,9 +105,9 @@ def test_a_full_disk_leaves_memory_and_file_as_they_were(session: SessionManager
         session.append_message(build_user_message("x" * 1000))
 
     assert session.path.read_bytes() == before
-    assert (session.leaf, len(session.entries)) == (leaf, 2)
+    assert (session.tree.leaf, len(session.tree.entries)) == (leaf, 2)
     say(session, "three")
-    assert SessionManager.open(session.path).entries == session.entries
+    assert SessionManager.open(session.path).tree.entries == session.tree.entries
 
 
 def test_a_session_that_does_not_fit_leaves_no_file(session: SessionManager) -> None:
@@ -138,7 +138,7 @@ def test_two_processes_cannot_write_one_session(session: SessionManager) -> None
 
     with pytest.raises(StoreFailed, match="was changed by another program"):
         second.append_message(build_user_message("me too"))
-    assert second.entries == []
+    assert second.tree.entries == []
 
 
 def test_a_program_that_knows_no_lock_is_noticed(session: SessionManager) -> None:
@@ -150,4 +150,4 @@ def test_a_program_that_knows_no_lock_is_noticed(session: SessionManager) -> Non
 
     with pytest.raises(StoreFailed, match="was changed by another program"):
         say(session, "two")
-    assert len(session.entries) == 1
+    assert len(session.tree.entries) == 1

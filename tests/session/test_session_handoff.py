@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fakes.session_backend import BackendRule, ScriptedTurn
+from session_files import make_artifact
 from sessions import DOCUMENT, FIRST, READ, REQUEST, Make, lines, messages, says
 
 from tasuki.config import settings
@@ -17,6 +18,7 @@ from tasuki.errors import (
 from tasuki.harness import registry
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
+    NOTHING_MESSAGE,
     AgentPlan,
     AgentTodo,
     QueueChanged,
@@ -24,7 +26,6 @@ from tasuki.session.agent_session.backend import (
     TextPiece,
     ThoughtPiece,
 )
-from tasuki.session.agent_session.session import NOTHING_MESSAGE
 from tasuki.session.pi_store.manager import SessionManager
 from tasuki.session.pi_store.messages import (
     build_assistant_message,
@@ -388,7 +389,7 @@ async def test_a15_what_the_old_session_made_stays_readable(desk: Make) -> None:
     plan = AgentPlan((AgentTodo("accept tabs", "completed"), AgentTodo("write the test")))
     at = await desk(says(DOCUMENT), BackendRule("plan it", (ScriptedTurn((plan,)),))).worked()
     await at.session.prompt("plan it")
-    at.manager.create_artifact_path("plan.md").write_text("1. tabs\n2. tests\n")
+    make_artifact(at.manager, "plan.md", "1. tabs\n2. tests\n")
 
     first = await at.session.handoff()
     await at.session.prompt("go")
@@ -396,7 +397,7 @@ async def test_a15_what_the_old_session_made_stays_readable(desk: Make) -> None:
 
     assert first is not None
     assert second is not None
-    assert [(a.name, a.path.read_text()) for a in at.manager.list_artifacts()] == [
+    assert [(path.name, path.read_text()) for path in at.manager.list_artifacts()] == [
         ("plan.md", "1. tabs\n2. tests\n")
     ]
     assert at.session.todos == plan.todos

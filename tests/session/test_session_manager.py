@@ -2,13 +2,24 @@
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from fixture_threads import one
-from session_files import lines, say, session
+from session_files import (
+    build_context_at,
+    compact,
+    edit,
+    go_back,
+    lines,
+    make_artifact,
+    say,
+    session,
+    succeed,
+)
 
-from tasuki.errors import ThreadUnreadable, UsageError
+from tasuki.errors import ThreadUnreadable
 from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.session.pi_store.manager import SessionManager, get_default_folder, list_sessions
 from tasuki.session.pi_store.messages import (
@@ -54,11 +65,11 @@ def test_every_entry_is_in_the_file_before_it_counts(session: SessionManager) ->
     """After the first flush each entry is one line more, linked to the leaf."""
     session.flush()
     ids = say(session, "one", "two")
-    ids.append(session.append_custom_message_entry("handoff", "the past", True, {"a": 1}))
+    ids.append(session.append_custom_message("handoff", "the past", {"a": 1}))
 
     assert [record["id"] for record in lines(session)[1:]] == ids
     assert [record["parentId"] for record in lines(session)[1:]] == [None, *ids[:-1]]
-    assert session.leaf == ids[-1]
+    assert session.tree.leaf == ids[-1]
     assert session.count_messages() == 2
 
 
@@ -66,55 +77,47 @@ def test_what_was_written_is_read_again(session: SessionManager) -> None:
     """Header, entries, leaf and context are the same in a process that opens the file."""
     say(session, "one", "two")
     session.flush()
-    session.append_model_change("anthropic", "claude")
-    session.append_thinking_level_change("high")
-    session.append_label(session.entries[0]["id"], "here")
-    session.append_session_info("Naming")
+    session.append_entry("model_change", provider="anthropic", modelId="claude")
+    session.append_entry("label", targetId=session.tree.entries[0]["id"], label="here")
     session.append_custom_entry("notes", {"secret": "never shown"})
     session.close()
 
     again = SessionManager.open(session.path)
 
     assert again.header == session.header
-    assert again.entries == session.entries
-    assert again.leaf == session.leaf
+    assert again.tree.entries == session.tree.entries
+    assert again.tree.leaf == session.tree.leaf
     assert again.build_session_context() == session.build_session_context()
-    assert again.build_session_context().model == "anthropic/claude"
-    assert again.build_session_context().thinking == "high"
-    assert said(again.build_session_context().messages) == [("user", "one"), ("assistant", "two")]
+    assert said(again.build_session_context()) == [("user", "one"), ("assistant", "two")]
     assert again.notes == []
 
 
 def test_a_branch_leaves_the_other_one_in_the_file(session: SessionManager) -> None:
     """Going back hangs the next entry there; the summary of what was left speaks to the model."""
     first, second, third, _ = say(session, "one", "two", "three", "four")
-    session.branch(second)
+    session.tree.leaf = second
     other = say(session, "another three")[0]
 
-    assert [entry["id"] for entry in session.get_branch()] == [first, second, other]
-    assert len(session.entries) == 5
-    session.branch_with_summary(first, "Three was tried.")
-    assert said(session.build_session_context().messages)[0] == ("user", "one")
-    assert "Three was tried." in said(session.build_session_context().messages)[1][1]
-    assert session.entries[-1]["fromId"] == other
-    assert [text for _, text in said(session.build_session_context(third).messages)] == [
-        "one", "two", "three",
-    ]  # fmt: skip
-    session.reset_leaf()
-    assert session.get_branch() == []
-    with pytest.raises(UsageError, match="has no entry 'nowhere'"):
-        session.branch("nowhere")
+    assert [entry["id"] for entry in session.tree.get_branch()] == [first, second, other]
+    assert len(session.tree.entries) == 5
+    go_back(session, first, "Three was tried.")
+    assert said(session.build_session_context())[0] == ("user", "one")
+    assert "Three was tried." in said(session.build_session_context())[1][1]
+    assert session.tree.entries[-1]["fromId"] == other
+    assert [text for _, text in said(build_context_at(session, third))] == ["one", "two", "three"]
+    session.tree.leaf = None
+    assert session.tree.get_branch() == []
 
 
 def test_a_compaction_keeps_its_summary_and_its_tail(session: SessionManager) -> None:
     """The model gets the newest summary first, then what was kept, then what came after."""
     ids = say(session, "one", "two", "three", "four")
-    session.append_compaction("The first half.", ids[1], 1000)
+    compact(session, "The first half.", ids[1])
     say(session, "five")
-    session.append_compaction("All of it.", ids[2], 1000)
+    compact(session, "All of it.", ids[2])
     say(session, "six")
 
-    shown = said(session.build_session_context().messages)
+    shown = said(session.build_session_context())
 
     assert "<summary>\nAll of it.\n</summary>" in shown[0][1]
     assert shown[1:] == [
@@ -127,27 +130,25 @@ def test_a_compaction_that_keeps_nothing_stands_alone(session: SessionManager) -
     system prompt is left out, for the compaction holds a newer one."""
     system = session.append_message({"role": "system", "content": "old prompt"})
     say(session, "one", "two")
-    id = session.append_compaction("All of it.", system, 1000)
-    shown = said(session.build_session_context().messages)
+    id = compact(session, "All of it.", system)
+    shown = said(session.build_session_context())
     assert [role for role, _ in shown] == ["user", "user", "assistant"]
 
-    entry = session.get_entry(id)
-    assert entry is not None
-    entry["firstKeptEntryId"] = id
+    session.tree.by_id[id]["firstKeptEntryId"] = id
 
-    assert len(session.build_session_context().messages) == 1
+    assert len(session.build_session_context()) == 1
 
 
 def test_edits_of_the_context_are_respected(session: SessionManager) -> None:
     """An entry that was edited out is not shown, another is shown with other words."""
     ids = say(session, "one", "failed attempt", "two", "long answer")
-    session.append_context_edit(ids[1], None)
-    session.append_context_edit(ids[3], "short answer")
+    edit(session, ids[1], None)
+    edit(session, ids[3], "short answer")
 
-    assert said(session.build_session_context().messages) == [
+    assert said(session.build_session_context()) == [
         ("user", "one"), ("user", "two"), ("assistant", "short answer"),
     ]  # fmt: skip
-    assert extract_text(session.entries[3]["message"]) == "long answer"
+    assert extract_text(session.tree.entries[3]["message"]) == "long answer"
 
 
 def test_the_users_own_commands_reach_the_model_unless_hidden(session: SessionManager) -> None:
@@ -156,7 +157,7 @@ def test_the_users_own_commands_reach_the_model_unless_hidden(session: SessionMa
     session.append_message(command)
     session.append_message({**command, "excludeFromContext": True})
 
-    assert said(session.build_session_context().messages) == [
+    assert said(session.build_session_context()) == [
         ("user", "Ran `false`\n```\nno\n```\n\nCommand exited with code 1")
     ]
 
@@ -171,7 +172,7 @@ def test_the_pi_adapter_reads_what_was_written(session: SessionManager) -> None:
         )
     )
     session.append_message(build_tool_result("c1", "bash", "remember the milk"))
-    session.append_custom_message_entry("handoff", "<handoff-context>", True)
+    session.append_custom_message("handoff", "<handoff-context>")
     session.flush()
 
     thread = Pi().read(session.path)
@@ -194,12 +195,12 @@ def test_sessions_of_pi_are_opened_and_continued(name: str, tmp_path: Path) -> N
     """What pi wrote is read, and what is added hangs on its last entry."""
     path = Path(shutil.copy(one("pi", f"{name}.jsonl"), tmp_path))
     before = path.read_bytes()
-    with SessionManager.open(path) as session:
-        leaf = session.leaf
+    with closing(SessionManager.open(path)) as session:
+        leaf = session.tree.leaf
         session.append_message(build_user_message("and on"))
 
     assert path.read_bytes().startswith(before)
-    assert session.entries[-1]["parentId"] == leaf
+    assert session.tree.entries[-1]["parentId"] == leaf
     assert Pi().read(path).entries[-1].text == "and on"
     assert Pi().read(path).report.broken == ()
 
@@ -207,14 +208,14 @@ def test_sessions_of_pi_are_opened_and_continued(name: str, tmp_path: Path) -> N
 def test_a_branch_of_pi_is_the_context(tmp_path: Path) -> None:
     """Of a session with a compaction and two branches, the model gets the one of the last line."""
     session = SessionManager.open(one("pi", "tui15-compaction-branch-label.jsonl"))
-    roles = [m["role"] for m in session.build_session_context().messages]
+    roles = [m["role"] for m in session.build_session_context()]
 
     assert roles == [
         "system", "user", "assistant", "toolResult", "assistant", "toolResult", "assistant",
         "branchSummary", "user", "assistant", "toolResult", "assistant",
     ]  # fmt: skip
-    (label,) = [entry for entry in session.entries if entry["type"] == "label"]
-    left = session.build_session_context(label["id"]).messages
+    (label,) = [entry for entry in session.tree.entries if entry["type"] == "label"]
+    left = build_context_at(session, label["id"])
     assert [m["role"] for m in left][:3] == ["compactionSummary", "assistant", "toolResult"]
     assert "STEP-ONE please" not in str(left)
     assert "FAKE-SUMMARY-MARKER" in left[0]["summary"]
@@ -224,9 +225,9 @@ def test_records_written_twice_count_once() -> None:
     """pi 0.73 adds header and entries again; they are the same entries."""
     session = SessionManager.open(one("pi", "handwritten-pi73-after.jsonl"))
 
-    ids = [entry["id"] for entry in session.entries]
+    ids = [entry["id"] for entry in session.tree.entries]
     assert len(ids) == len(set(ids))
-    assert [role for role, _ in said(session.build_session_context().messages)] == [
+    assert [role for role, _ in said(session.build_session_context())] == [
         "user", "user", "assistant",
     ]  # fmt: skip
 
@@ -246,8 +247,8 @@ def test_the_title_of_omp_is_no_entry() -> None:
     session = SessionManager.open(one("omp", "headless.jsonl"))
 
     assert session.id
-    assert all(entry["type"] != "title" for entry in session.entries)
-    assert said(session.build_session_context().messages)[0][0] == "user"
+    assert all(entry["type"] != "title" for entry in session.tree.entries)
+    assert said(session.build_session_context())[0][0] == "user"
 
 
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
@@ -269,15 +270,15 @@ def test_a_fresh_session_names_its_parent(session: SessionManager) -> None:
     say(session, "one", "two")
     session.flush()
     old, content = session.path, session.path.read_bytes()
-    session.new_session(parent=str(old))
+    session = succeed(session)
 
     assert session.path != old
-    assert (session.entries, session.leaf, session.has_file) == ([], None, False)
+    assert (session.tree.entries, session.tree.leaf, session.has_file) == ([], None, False)
     assert not session.path.exists()
-    session.append_custom_message_entry("handoff", f"<handoff-context>…\n\n{HANDOFF_CLOSING}", True)
+    session.append_custom_message("handoff", f"<handoff-context>…\n\n{HANDOFF_CLOSING}")
     session.flush()
     assert lines(session)[0]["parentSession"] == str(old)
-    assert [role for role, _ in said(session.build_session_context().messages)] == ["user"]
+    assert [role for role, _ in said(session.build_session_context())] == ["user"]
     assert old.read_bytes() == content
 
 
@@ -285,13 +286,10 @@ def test_what_failed_after_a_fresh_session_goes_back(session: SessionManager) ->
     """The old session is in use again, can be added to, and of the new one nothing is left."""
     say(session, "one", "two")
     session.flush()
-    state, old = session.save(), session.path
-    session.new_session(parent=str(old))
-    session.append_custom_message_entry("handoff", "lost", True)
+    fresh = succeed(session)
+    fresh.append_custom_message("handoff", "lost")
+    fresh.close()
 
-    session.restore(state)
-
-    assert session.path == old
     say(session, "three")
     assert len(lines(session)) == 4
     assert len(list(session.folder.iterdir())) == 1
@@ -299,22 +297,20 @@ def test_what_failed_after_a_fresh_session_goes_back(session: SessionManager) ->
 
 def test_what_earlier_sessions_made_stays_readable(session: SessionManager) -> None:
     """A15: plans and scratch files of the sessions before are listed, the newest session's first."""
-    session.create_artifact_path("plan.md").write_text("first plan")
+    make_artifact(session, "plan.md", "first plan")
     session.flush()
     first = session.path
-    session.new_session(parent=str(first))
+    session = succeed(session)
     session.flush()
     second = session.path
-    session.new_session(parent=str(second))
-    session.create_artifact_path("plan.md").write_text("third plan")
+    session = succeed(session)
+    make_artifact(session, "plan.md", "third plan")
 
     assert session.find_lineage() == [second, first]
-    assert [(a.name, a.path.read_text(), a.session) for a in session.list_artifacts()] == [
-        ("plan.md", "third plan", session.path),
-        ("plan.md", "first plan", first),
+    assert [(path, path.read_text()) for path in session.list_artifacts()] == [
+        (session.path.with_suffix("") / "plan.md", "third plan"),
+        (first.with_suffix("") / "plan.md", "first plan"),
     ]
-    with pytest.raises(UsageError, match="not a name for an artifact"):
-        session.create_artifact_path("../plan.md")
 
 
 def test_a_lineage_that_bites_its_tail_ends(session: SessionManager) -> None:
@@ -323,7 +319,7 @@ def test_a_lineage_that_bites_its_tail_ends(session: SessionManager) -> None:
     for _ in range(3):
         session.flush()
         files.append(session.path)
-        session.new_session(parent=str(session.path))
+        session = succeed(session)
     text = files[0].read_text()
     files[0].write_text(text.replace('"cwd"', f'"parentSession":"{files[1]}","cwd"'))
 
@@ -336,8 +332,8 @@ def test_sessions_are_listed_newest_first(session: SessionManager) -> None:
     say(session, "first words", "answer")
     session.flush()
     old = session.path
-    session.new_session(parent=str(old))
-    session.append_custom_message_entry("handoff", "the past", True)
+    session = succeed(session)
+    session.append_custom_message("handoff", "the past")
     session.flush()
     os.utime(old, (1, 1))
 
@@ -346,9 +342,7 @@ def test_sessions_are_listed_newest_first(session: SessionManager) -> None:
     assert [(head.path, head.first_words) for head in heads] == [
         (str(session.path), ""), (str(old), "first words"),
     ]  # fmt: skip
-    newest = SessionManager.find_newest(session.cwd, session.folder)
-    assert newest is not None
-    assert newest.id == session.id
+    assert [head.id for head in heads][:1] == [session.id]
 
 
 def test_sessions_lie_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,4 +351,3 @@ def test_sessions_lie_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert get_default_folder("/home/me/proj") == tmp_path / "sessions" / "--home-me-proj--"
     assert list_sessions("/home/me/proj") == []
-    assert SessionManager.find_newest("/home/me/proj") is None

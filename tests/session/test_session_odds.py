@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fakes.session_backend import BackendRule, ScriptedBackend, ScriptedTurn
+from session_files import make_artifact
 from sessions import DOCUMENT, FIRST, REQUEST, WORKED, Desk, Make, lines, messages, says
 
 from tasuki.config import settings
@@ -21,6 +22,7 @@ from tasuki.errors import (
 from tasuki.harness import registry
 from tasuki.session.agent_session import handoff as session_handoff
 from tasuki.session.agent_session.backend import (
+    NOTHING_MESSAGE,
     HandoffPhase,
     QueueChanged,
     SessionEvent,
@@ -30,7 +32,7 @@ from tasuki.session.agent_session.backend import (
     TurnStarted,
 )
 from tasuki.session.agent_session.handoff import MOST_LINES
-from tasuki.session.agent_session.session import NOTHING_MESSAGE, AgentSession
+from tasuki.session.agent_session.session import AgentSession
 from tasuki.session.pi_store.manager import SessionManager
 from tasuki.session.pi_store.messages import build_user_message
 
@@ -228,7 +230,7 @@ async def test_many_files_that_were_made_are_counted(desk: Make) -> None:
     """A successor is told of the first ones, and how many there are."""
     at = await desk(says(DOCUMENT)).worked()
     for n in range(MOST_LINES + 3):
-        at.manager.create_artifact_path(f"{n:03}.md").write_text("x")
+        make_artifact(at.manager, f"{n:03}.md", "x")
 
     outcome = await at.session.handoff()
 

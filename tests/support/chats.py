@@ -9,7 +9,7 @@ from sessions import WORKED
 from tasuki.config import settings
 from tasuki.config.settings import LoadedSettings
 from tasuki.session.agent_session.backend import AgentTodo, SessionEvent
-from tasuki.session.chat.controllers import CommandController, InputController
+from tasuki.session.chat.controllers import ChatController
 from tasuki.session.chat.conversation import ChatConversation
 from tasuki.session.chat.view import NumberedChoice
 from tasuki.session.pi_store.messages import Json
@@ -33,9 +33,13 @@ class ShownView:
         self.input = ""
         self.choices: list[NumberedChoice] = []
         self.answer: int | None = None
+        self.has_left = False
 
     def take(self, event: SessionEvent) -> None:
         """What the session tells is not kept here."""
+
+    def leave(self) -> None:
+        self.has_left = True
 
     def show_note(self, text: str) -> None:
         self.shown.append(("note", text))
@@ -75,8 +79,7 @@ class Chatting:
             folder=folder / "sessions",
             vault=Vault(folder / "handoffs"),
         )
-        self.commands = CommandController(self.conversation, self.view)
-        self.input = InputController(self.conversation, self.commands, self.view)
+        self.input = ChatController(self.conversation, self.view)
 
     async def said(self, *texts: str) -> None:
         """Start where need be, and submit texts one after the other."""

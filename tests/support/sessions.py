@@ -59,10 +59,15 @@ class Desk:
     ) -> None:
         self.backend = backend
         self.vault = Vault(folder / "handoffs")
-        self.manager = SessionManager.create(folder, folder / "sessions")
-        self.session = AgentSession(self.manager, backend, loaded, vault=self.vault, **options)
+        manager = SessionManager.create(folder, folder / "sessions")
+        self.session = AgentSession(manager, backend, loaded, vault=self.vault, **options)
         self.events: list[SessionEvent] = []
         self.session.subscribe(self.events.append)
+
+    @property
+    def manager(self) -> SessionManager:
+        """The session in use."""
+        return self.session.manager
 
     async def worked(self) -> "Desk":
         """The same once the agent has done something."""

@@ -20,7 +20,14 @@ from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import COMPACTION_KINDS, HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
-from tasuki.session.hook_drafts import create_draft, find_folder, open_window, wait_for_thread
+from tasuki.session.hook_drafts import (
+    ThreadMemory,
+    create_draft,
+    find_folder,
+    open_window,
+    suggest_at_turn_end,
+    wait_for_thread,
+)
 
 MOST_PAYLOAD_BYTES = 64 << 20
 OUTSIDE_FLAG = "--no-fleet"
@@ -55,8 +62,6 @@ def answer_hook(
         elif call.kind == "handoff":
             answer = _hand_off(harness, call, hand_off_in_fleet)
         else:
-            from tasuki.session.hook_drafts import suggest_at_turn_end
-
             try:
                 answer = HookAnswer(suggest_at_turn_end(harness, call, integration))
             finally:
@@ -88,8 +93,6 @@ def _keep_thread(harness: Harness, call: HookCall) -> None:
 
 def _report_once(harness: Harness, call: HookCall, problem: str) -> str:
     """Return a problem at the end of a turn once for a thread; empty for later turns."""
-    from tasuki.session.hook_drafts import ThreadMemory
-
     memory = ThreadMemory(harness.name, call.thread_id or call.path)
     return problem if memory.is_first("problem") else ""
 
@@ -174,8 +177,6 @@ def build_status_line(name: str, payload: bytes) -> str:
         return ""
     call = drop_impossible_paths(call)
     if call.window:
-        from tasuki.session.hook_drafts import ThreadMemory
-
         ThreadMemory(name, call.thread_id).note_window(call.window)
     if call.used is None:
         return ""

@@ -96,7 +96,7 @@ def open_window(
     """
     from tasuki import handoffs
     from tasuki.install.installer import find_own_command
-    from tasuki.launch.tmux.server import start_in_tmux
+    from tasuki.launch.tmux.server import start_in_popup, start_in_tmux
 
     withheld = harnesses.list_child_variables()
     plan = LaunchPlan(
@@ -108,8 +108,6 @@ def open_window(
         ready=r"\S",
     )
     if loaded.settings.review_in == "popup":
-        from tasuki.launch.tmux.server import start_in_popup
-
         start_in_popup(plan)
         return "popup"
     start_in_tmux(plan, "handoff")

@@ -22,6 +22,7 @@ from tasuki.session.acp.wire import (
     RpcMessage,
     add_handoff_command,
     encode_line,
+    get_object,
     replace_session,
 )
 
@@ -134,9 +135,14 @@ class AcpTurn:
         if kind in AGENT_UPDATES:
             collect_message(self._texts, update)
         elif kind in ("tool_call", "tool_call_update"):
-            self._note_call(str(update.get("toolCallId") or ""))
+            if (id := str(update.get("toolCallId") or "")) not in self._calls:
+                self._calls.add(id)
+                self._texts.clear()
         elif kind == "state_update":
-            self._apply_state(update)
+            state = update.get("state")
+            if state == "idle" and self._has_begun and not self.stop_reason.done():
+                self.stop_reason.set_result(str(update.get("stopReason") or "end_turn"))
+            self._has_begun = self._has_begun or state == "running"
         return kind not in USER_UPDATES and kind != "state_update"
 
     def refuse_request(self, request: RpcMessage) -> Json | None:
@@ -153,18 +159,6 @@ class AcpTurn:
             return None
         self._texts.clear()
         return answer
-
-    def _note_call(self, id: str) -> None:
-        if id not in self._calls:
-            self._calls.add(id)
-            self._texts.clear()
-
-    def _apply_state(self, update: Json) -> None:
-        state = update.get("state")
-        if state == "running":
-            self._has_begun = True
-        elif state == "idle" and self._has_begun and not self.stop_reason.done():
-            self.stop_reason.set_result(str(update.get("stopReason") or "end_turn"))
 
 
 def _build_refusal(options: object) -> Json:
@@ -280,8 +274,8 @@ class AcpConnection:
         """Store the agent's version and capabilities."""
         version = result.get("protocolVersion")
         self.replies.version = version if isinstance(version, int) else 1
-        capabilities = result.get("agentCapabilities") or result.get("capabilities")
-        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        capabilities = get_object(result, "agentCapabilities")
+        self.capabilities = capabilities or get_object(result, "capabilities")
 
     def supports(self, method: str) -> bool:
         """Whether the agent offers a method of sessions, by its name."""
@@ -290,19 +284,22 @@ class AcpConnection:
             return isinstance(capabilities, dict) and (
                 method == "close" or capabilities.get(method) is not None
             )
-        capabilities = self.capabilities.get("sessionCapabilities")
-        return isinstance(capabilities, dict) and capabilities.get(method) is not None
+        return get_object(self.capabilities, "sessionCapabilities").get(method) is not None
 
     # -- messages of the agent about its sessions ------------------------------------------
 
     def take_agent_message(self, message: RpcMessage, agent: str) -> None:
         """Take a request or a notification of the agent about one of its sessions."""
-        if (turn := self.own_turns.get(agent)) and self._take_own_turn(message, turn):
-            return
-        session = self.sessions.find_by_agent(agent)
+        if turn := self.own_turns.get(agent):
+            refusal = turn.refuse_request(message) if message.is_request else None
+            if refusal:
+                self._answer_agent(message, refusal)
+            if refusal or not (message.is_request or turn.take_update(message.update)):
+                return
+        session = self.sessions.by_agent.get(agent)
         if session:
             self._pass_update(message, session)
-        elif self.sessions.is_retired(agent):
+        elif agent in self.sessions.retired:
             self._answer_agent(
                 message, {"error": {"code": INTERNAL_ERROR, "message": GONE_MESSAGE}}
             )
@@ -310,15 +307,6 @@ class AcpConnection:
             self._held_messages.setdefault(agent, []).append(message)
         else:
             self.to_client(message.raw)
-
-    def _take_own_turn(self, message: RpcMessage, turn: AcpTurn) -> bool:
-        """Take a message that belongs to the proxy's own turn; return whether it does."""
-        if not message.is_request:
-            return not turn.take_update(message.update)
-        refusal = turn.refuse_request(message)
-        if refusal:
-            self._answer_agent(message, refusal)
-        return refusal is not None
 
     def _pass_update(self, message: RpcMessage, session: AcpSession) -> None:
         update = message.update
@@ -377,10 +365,10 @@ class AcpConnection:
         if not session.sending:
             return
         if session.message[:RECOGNIZED_CHARACTERS] in session.conversation.collect_user_text():
-            self.delivery.note_arrival(session)
+            self.delivery.settle(session, "delivered")
         else:
             self.replies.send_text(session, UNCERTAIN_MESSAGE.format(session.handoff_id[:8]))
-            self.delivery.note_uncertain(session)
+            self.delivery.settle(session, "uncertain")
 
     def forget_session(self, agent: str) -> None:
         """Forget an agent session that came to nothing: its later messages are dropped."""

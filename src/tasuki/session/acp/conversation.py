@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from tasuki.session.acp.wire import Json, encode
-from tasuki.session.agent_session.backend import FileDiff, TextPiece, ToolProgress, ToolStatus
+from tasuki.session.agent_session.acp_updates import filter_dicts, parse_tool_fields
+from tasuki.session.agent_session.backend import TextPiece, ToolProgress
 from tasuki.session.agent_session.recorder import TurnRecorder
 from tasuki.text_safety import cut_text
 
@@ -20,9 +21,6 @@ AGENT_UPDATES = ("agent_message", "agent_message_chunk")
 USER_UPDATES = ("user_message", "user_message_chunk")
 _PIECE_UPDATE = "tool_call_content_chunk"
 _TOOL_UPDATES = ("tool_call", "tool_call_update", _PIECE_UPDATE)
-_STATUS: dict[object, ToolStatus] = {
-    "pending": "pending", "in_progress": "in_progress", "completed": "completed", "failed": "failed",
-}  # fmt: skip
 
 
 def extract_text(content: object) -> str:
@@ -126,12 +124,10 @@ class AcpConversation:
         from tasuki.session.pi_store.manager import SessionManager
 
         self.end_turn()
-        with SessionManager.create(cwd) as manager:
+        with closing(SessionManager.create(cwd)) as manager:
             for message in self.messages:
                 if message["role"] == HANDOFF_ROLE:
-                    manager.append_custom_message_entry(
-                        HANDOFF_ROLE, message["content"], display=True
-                    )
+                    manager.append_custom_message(HANDOFF_ROLE, message["content"])
                 else:
                     manager.append_message(message)
             manager.flush()
@@ -198,33 +194,9 @@ def _add_piece(call: Json, piece: Json) -> None:
 
 
 def _build_tool(id: str, call: Json) -> ToolProgress:
-    content = [c for c in call.get("content") or [] if isinstance(c, dict)]
-    diffs = tuple(_build_diff(c) for c in content if c.get("type") == "diff")
-    output = "\n".join(
-        extract_text(c.get("content")) for c in content if c.get("type") == "content"
-    )
+    content = [c for c in filter_dicts(call.get("content")) if c.get("type") == "content"]
+    output = "\n".join(extract_text(c.get("content")) for c in content)
     raw = call.get("rawOutput")
     if not output and raw:
         output = raw if isinstance(raw, str) else encode(raw).decode()
-    arguments = call.get("rawInput")
-    return ToolProgress(
-        id,
-        title=str(call.get("title") or ""),
-        kind=str(call.get("kind") or "other"),
-        status=_STATUS.get(call.get("status"), "pending"),
-        arguments=arguments if isinstance(arguments, dict) else {},
-        paths=tuple(_collect_paths(call.get("locations"))),
-        diffs=diffs,
-        output=cut_text(output, CLIP_CHARACTERS),
-    )
-
-
-def _build_diff(content: Json) -> FileDiff:
-    old = content.get("oldText")
-    old = old if isinstance(old, str) else None
-    return FileDiff(str(content.get("path") or ""), old, str(content.get("newText") or ""))
-
-
-def _collect_paths(locations: Any) -> list[str]:
-    paths = [location.get("path") for location in locations or [] if isinstance(location, dict)]
-    return [path for path in paths if isinstance(path, str)]
+    return ToolProgress(id, **parse_tool_fields(call), output=cut_text(output, CLIP_CHARACTERS))

@@ -11,28 +11,30 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, NothingToHandOff, TasukiError
 from tasuki.session.acp.connection import AcpConnection, AcpTurn
-from tasuki.session.acp.process import run_in_thread, wait_for_first
 from tasuki.session.acp.recorder import find_thread
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
-from tasuki.session.agent_session.backend import TurnEnded
+from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
+    TurnEnded,
+)
+from tasuki.session.futures import run_in_thread, wait_for_first, wait_unless_aborted
 from tasuki.text_safety import cut_text
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
-    from tasuki.session.agent_session.handoff import SessionHandoff
+    from tasuki.session.agent_session.handoff import HandoffOutcome
 
-NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
-CANCELLED_MESSAGE = "Handoff cancelled"
 FAILED_MESSAGE = "Handoff failed: {} This session goes on unchanged."
 DIED_MESSAGE = "Handoff failed: {}"
-STARTED_MESSAGE = "New session started with handoff context"
 AGAIN_MESSAGE = "\n\n(The agent is asked again for what was missing.)\n\n"
-LEAST_MESSAGES = 2
 OPENING_SECONDS = 120.0
 """How long the agent may take to open a session."""
 STOPPING_SECONDS = 8.0
@@ -91,7 +93,7 @@ class AcpHandoff:
 
     # -- writing ---------------------------------------------------------------------------
 
-    async def _write_handoff(self) -> "SessionHandoff":
+    async def _write_handoff(self) -> "HandoffOutcome":
         """Write the handoff and keep it in the vault."""
         from tasuki.config import settings
         from tasuki.session.agent_session.handoff import HandoffWriter, write_handoff
@@ -121,15 +123,13 @@ class AcpHandoff:
         Raises Cancelled, and then waits for the work no longer than the agent may take to stop.
         """
         done = run_in_thread(work)
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await wait_for_first(done, aborted)
+        await wait_unless_aborted(self.abort, done)
         if not done.done() and self.session.agent in self.connection.own_turns:
             await wait_for_first(done, timeout=STOPPING_SECONDS)
-        aborted.cancel()
         if self.abort.is_set():
             done.add_done_callback(lambda late: late.cancelled() or late.exception())
             raise Cancelled(CANCELLED_MESSAGE)
-        return cast("T", done.result())
+        return done.result()
 
     @property
     def _cwd(self) -> str:
@@ -169,7 +169,7 @@ class AcpHandoff:
         self._answers.append(turn.text)
         if len(texts) > 1:
             session.conversation.record_handoff(session.message)
-            connection.delivery.note_arrival(session)
+            connection.delivery.settle(session, "delivered")
         return TurnEnded(stop, turn.text, internal=True)  # type: ignore[arg-type]
 
     async def _cancel_turn(self) -> None:
@@ -179,7 +179,7 @@ class AcpHandoff:
 
     # -- switching -------------------------------------------------------------------------
 
-    async def _switch_session(self, session_handoff: "SessionHandoff") -> None:
+    async def _switch_session(self, session_handoff: "HandoffOutcome") -> None:
         """Replace the old session by a new session of the agent."""
         self.switching = True
         self.connection.opening += 1
@@ -234,9 +234,7 @@ class AcpHandoff:
 
         Raises Cancelled, AgentFailed; AuthorFailed if the answer is late.
         """
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await wait_for_first(request, aborted, timeout=OPENING_SECONDS)
-        aborted.cancel()
+        await wait_unless_aborted(self.abort, request, OPENING_SECONDS)
         if self.abort.is_set():
             raise Cancelled(CANCELLED_MESSAGE)
         if not request.done():
@@ -250,7 +248,7 @@ class AcpHandoff:
             if agent is not None:
                 self.connection.forget_session(agent)
 
-    def _activate_session(self, session_handoff: "SessionHandoff", agent: str) -> None:
+    def _activate_session(self, session_handoff: "HandoffOutcome", agent: str) -> None:
         """Put the new session in use. Raises StoreFailed, and then it is not in use."""
         connection, session, old = self.connection, self.session, self.session.agent
         previous = (*session.previous, old)
@@ -272,7 +270,7 @@ class AcpHandoff:
 
     # -- outcomes --------------------------------------------------------------------------
 
-    def _report_success(self, session_handoff: "SessionHandoff", refused: list[str]) -> None:
+    def _report_success(self, session_handoff: "HandoffOutcome", refused: list[str]) -> None:
         tokens = len(session_handoff.message) // 4
         id, focus = session_handoff.handoff.id, f", focus: {self.focus}" if self.focus else ""
         head = f"{STARTED_MESSAGE}\n\nHandoff {id[:8]}, {tokens:,} tokens{focus}"

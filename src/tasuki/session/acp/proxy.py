@@ -73,6 +73,8 @@ class AcpProxy:
         self.end_reason = ""
         """Why the agent does not answer any more."""
         self._client_requests: dict[Id, ClientRequest] = {}
+        self._handoffs: dict[AcpSession, AcpHandoff] = {}
+        """The handoffs under way."""
 
     def reject_oversized(self, raw: bytes, *, is_from_client: bool, limit: int) -> None:
         """Reject a dropped line, of which `raw` is the beginning: it is longer than `limit` bytes.
@@ -110,14 +112,15 @@ class AcpProxy:
         # What is not understood is passed on.
         except Exception as error:
             print_problem(error)
-            session = self.sessions.find_by_client(message.session)
+            session = self.sessions.by_client.get(message.session)
             self.to_agent(replace_session(message, session.agent) if session else raw)
 
     def route(self, message: RpcMessage) -> None:
         """Do what a message of the client asks for."""
-        session = self.sessions.find_by_client(message.session) or self._restore_session(
-            message.session
-        )
+        session = self.sessions.by_client.get(message.session)
+        if not session and message.session and (chain := self.chains.load_chain(message.session)):
+            # It was handed off before the client opened it here.
+            session = self.sessions.add_session(AcpSession.from_chain(chain))
         if self._handle_cancellation(message, session) or (
             session and self.queue_during_handoff(message, session)
         ):
@@ -172,11 +175,6 @@ class AcpProxy:
         block = {"type": "text", "text": f"{session.message}\n\n"}
         self.forward(message, session, request, insert_block(message, session.agent, block))
 
-    def _restore_session(self, client: str) -> AcpSession | None:
-        """Restore a session that was handed off before the client opened it here."""
-        chain = self.chains.load_chain(client) if client else None
-        return self.sessions.add_session(AcpSession.from_chain(chain)) if chain else None
-
     def _open_session(self, message: RpcMessage, session: AcpSession | None) -> None:
         """Pass on a request that opens a session.
 
@@ -201,12 +199,12 @@ class AcpProxy:
             self.replies.refuse_prompt(session, message, BUSY_MESSAGE)
             return
         handoff = AcpHandoff(self.connection, session, message, focus, self._on_handoff_ended)
-        session.active_handoff = handoff
+        self._handoffs[session] = handoff
         self.connection.start_task(handoff.run())
 
     def _on_handoff_ended(self, session: AcpSession) -> None:
         """Handle the messages that waited for the end of a handoff."""
-        session.active_handoff = None
+        del self._handoffs[session]
         waiting, session.waiting = session.waiting, []
         for message in waiting:
             self.take_from_client(message.raw)
@@ -217,7 +215,7 @@ class AcpProxy:
         Prompts wait, and once the new session opens everything that could change the old one. A
         message that ends the session ends the handoff first.
         """
-        active = session.active_handoff
+        active = self._handoffs.get(session)
         if not active:
             return False
         is_prompt, is_end = message.method == "session/prompt", message.method in ENDING_METHODS
@@ -233,14 +231,17 @@ class AcpProxy:
 
     def _handle_cancellation(self, message: RpcMessage, session: AcpSession | None) -> bool:
         """Cancel what the proxy does itself, if a message asks for that; return whether it did."""
-        if message.method == "session/cancel" and session and session.active_handoff:
-            session.active_handoff.cancel()
+        active = self._handoffs.get(session) if session else None
+        if message.method == "session/cancel" and active:
+            active.cancel()
             if message.is_request:
                 self.replies.send_result(message.id, {})
             return True
         if message.method == "$/cancel_request":
             request_id = message.params.get("requestId")
-            return any(self._cancel_request(one, request_id) for one in self.sessions.list_all())
+            return any(
+                self._cancel_request(one, request_id) for one in self.sessions.by_client.values()
+            )
         return False
 
     def _cancel_request(self, session: AcpSession, request_id: Id) -> bool:
@@ -248,8 +249,9 @@ class AcpProxy:
 
         Return whether it was one of these.
         """
-        if session.active_handoff and session.active_handoff.prompt.id == request_id:
-            session.active_handoff.cancel()
+        active = self._handoffs.get(session)
+        if active and active.prompt.id == request_id:
+            active.cancel()
             return True
         for waiting in session.waiting:
             if waiting.is_request and waiting.id == request_id:
@@ -278,7 +280,7 @@ class AcpProxy:
         # What is not understood is passed on.
         except Exception as error:
             print_problem(error)
-            session = self.sessions.find_by_agent(message.session)
+            session = self.sessions.by_agent.get(message.session)
             self.to_client(replace_session(message, session.client) if session else raw)
 
     def _handle_answer(self, answer: RpcMessage) -> None:
@@ -333,7 +335,7 @@ class AcpProxy:
             reason = cut_text(answer.error, 200) or f"the stop reason {stop}"
             self.connection.delivery.note_failure(session, f"the prompt ended with {reason}")
         else:
-            self.connection.delivery.note_arrival(session)
+            self.connection.delivery.settle(session, "delivered")
 
     def _answer_list(self, answer: RpcMessage) -> None:
         """Answer a list of sessions with one entry for each chain."""

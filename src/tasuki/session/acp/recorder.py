@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tasuki.errors import TasukiError
 from tasuki.session.acp.conversation import HANDOFF_ROLE, AcpConversation
-from tasuki.session.acp.process import run_in_thread
 from tasuki.session.acp.wire import Json, print_problem
+from tasuki.session.futures import run_in_thread
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
@@ -124,7 +124,7 @@ class RecordedThread:
             for _ in range(MOST_LOOKS):
                 self._turn.clear()
                 if self.has_own_thread is None and await run_in_thread(
-                    lambda: find_thread(self.agent, self._since)
+                    lambda: find_thread(self.agent, self._since) is not None
                 ):
                     self.discard()
                     return
@@ -139,9 +139,8 @@ class RecordedThread:
     async def _begin_file(self) -> None:
         """Write the file with the messages so far; messages that come meanwhile are added."""
         first, self._waiting = self._waiting, []
-        file = await run_in_thread(lambda: self._write_first(first))
+        self._file = await run_in_thread(lambda: self._write_first(first))
         self._earlier_messages = []
-        self._file = file  # type: ignore[assignment]
         if self.has_own_thread:  # A handoff found the agent's thread meanwhile.
             self.discard()
         waiting, self._waiting = self._waiting, []
@@ -164,9 +163,7 @@ class RecordedThread:
                 file.append(self._build_entry(message))
             return file
         id, at = pi_format.create_id(), pi_format.format_now()
-        mark = self._link_entry(
-            {"type": "custom", "customType": MARK_TYPE, "data": {"session": self.agent}}
-        )
+        mark = self._link_entry("custom", customType=MARK_TYPE, data={"session": self.agent})
         entries = [mark, *map(self._build_entry, (*self._earlier_messages, *messages))]
         file = LockedSessionFile(folder / pi_format.build_file_name(id, at))
         file.write_whole([pi_format.build_header(id, cwd, at, self.parent), *entries])
@@ -199,20 +196,16 @@ class RecordedThread:
         from tasuki.session.pi_store.messages import convert_time
 
         if message["role"] == HANDOFF_ROLE:
-            content = {"content": message["content"], "display": True}
-            return self._link_entry(
-                {"type": "custom_message", "customType": HANDOFF_ROLE, **content}
-            )
-        timed = {"timestamp": convert_time(), **message}
-        return self._link_entry({"type": "message", "message": timed})
+            fields = {"customType": HANDOFF_ROLE, "content": message["content"], "display": True}
+            return self._link_entry("custom_message", **fields)
+        return self._link_entry("message", message={"timestamp": convert_time(), **message})
 
-    def _link_entry(self, fields: Json) -> Json:
-        from tasuki.harness.pi_v3.format import format_now
+    def _link_entry(self, kind: str, **fields: object) -> Json:
+        from tasuki.session.pi_store.session_file import build_entry
 
         self._count += 1
         parent, self._leaf = self._leaf, f"{self._count:08x}"
-        position = {"id": self._leaf, "parentId": parent or None, "timestamp": format_now()}
-        return {"type": fields.pop("type"), **position, **fields}
+        return build_entry(kind, self._leaf, parent or None, **fields)
 
 
 def find_thread(session: str, since: float = 0.0) -> "tuple[Harness, Path] | None":
@@ -236,13 +229,8 @@ def _find_recorded(folder: Path, agent: str) -> Path | None:
     from tasuki.harness.pi_v3.format import dump_records
 
     mark = dump_records([{"customType": MARK_TYPE, "data": {"session": agent}}]).strip()[1:-1]
-    newest = sorted(folder.glob("*.jsonl"), reverse=True)
-    return next((path for path in newest if mark.encode() in _read_head(path)), None)
-
-
-def _read_head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError:
-        return b""
+    for path in sorted(folder.glob("*.jsonl"), reverse=True):
+        with suppress(OSError), path.open("rb") as file:
+            if mark.encode() in file.read(HEAD_BYTES):
+                return path
+    return None

@@ -18,7 +18,7 @@ from tasuki.session.acp.process import (
     HASTE_SECONDS,
     ClientPipe,
     ProxiedAgent,
-    wait_for_first,
+    pump,
 )
 from tasuki.session.acp.proxy import AcpProxy
 from tasuki.session.acp.sessions import ChainStore
@@ -32,9 +32,11 @@ from tasuki.session.acp.wire import (
     encode,
     encode_line,
     find_value,
+    get_object,
     parse_message,
     read_head,
 )
+from tasuki.session.futures import wait_for_first
 
 AGENT_ID_PREFIX = "tasuki:agent:"
 """Prefix of the agent's request ids towards the client: both sides' ids share one pipe."""
@@ -112,8 +114,7 @@ class AcpConductor:
 
     def _pass_cancellation(self, message: RpcMessage) -> None:
         """Pass on that the agent cancels a request, which the client knows by another id."""
-        params = message.params.get("params")
-        inner = params if isinstance(params, dict) else {}
+        inner = get_object(message.params, "params")
         id = AGENT_ID_PREFIX + encode(inner.get("requestId")).decode()
         self.proxy.take_from_agent(
             encode_line({"method": "$/cancel_request", "params": {**inner, "requestId": id}})
@@ -184,61 +185,59 @@ def serve(command: Sequence[str], limit: int = MOST_LINE_BYTES) -> int:
 
 
 async def _serve(command: list[str], limit: int) -> int:
-    exit_order: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    exit_order: asyncio.Future[int] = loop.create_future()
+
+    def note_signal(order: int) -> None:
+        if not exit_order.done():
+            exit_order.set_result(128 + order)
+
     for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with suppress(ValueError, RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(order, _note_signal, exit_order, order)
+            loop.add_signal_handler(order, note_signal, order)
     if command:
         return await _run_between(command, limit, exit_order)
     return await _run_conducted(limit, exit_order)
 
 
-def _note_signal(exit_order: "asyncio.Future[int]", order: int) -> None:
-    if not exit_order.done():
-        exit_order.set_result(128 + order)
-
-
 async def _run_between(command: list[str], limit: int, exit_order: "asyncio.Future[int]") -> int:
     """Run between a client at one end and the agent as a child at the other."""
+    client = await ClientPipe.open()
+    agent = await ProxiedAgent.launch(command)
+    proxy = AcpProxy(client.write, agent.write, ChainStore(command))
     upward = LineSplitter(
-        lambda raw: proxy.take_from_client(raw),
+        proxy.take_from_client,
         lambda raw: proxy.reject_oversized(raw, is_from_client=True, limit=limit),
         limit,
     )
     downward = LineSplitter(
-        lambda raw: proxy.take_from_agent(raw),
+        proxy.take_from_agent,
         lambda raw: proxy.reject_oversized(raw, is_from_client=False, limit=limit),
         limit,
     )
-    client = ClientPipe(upward)
-    proxy = AcpProxy(client.write, lambda raw: agent.write(raw), ChainStore(command))
-    await client.open_output()
-    agent = await ProxiedAgent.start(command, downward)
-    agent.peer, client.peer = client, agent
+    client_gone = asyncio.ensure_future(pump(client.reader, upward, agent.writer))
+    agent_gone = asyncio.ensure_future(agent.pump(downward, client))
     try:
-        await client.start_reading()
-        await wait_for_first(client.gone, agent.gone, exit_order)
-        if agent.gone.done():
+        await wait_for_first(client_gone, client.closed, agent_gone, exit_order)
+        if agent_gone.done():
             await wait_for_first(agent.exited, timeout=1.0)
             proxy.on_agent_ended(agent.outcome)
             await proxy.connection.await_tasks(SETTLING_SECONDS)
     finally:
         await proxy.connection.finish_threads(FINISHING_SECONDS)
         code = await agent.end_group(HASTE_SECONDS if exit_order.done() else GRACE_SECONDS)
+    await wait_for_first(agent_gone, timeout=GRACE_SECONDS)
     await client.close()
     return exit_order.result() if exit_order.done() else code
 
 
 async def _run_conducted(limit: int, exit_order: "asyncio.Future[int]") -> int:
     """Run with a conductor at the only end."""
-    lines = LineSplitter(
-        lambda raw: conductor.take_line(raw), lambda raw: conductor.reject_oversized(raw), limit
-    )
-    client = ClientPipe(lines)
+    client = await ClientPipe.open()
     conductor = AcpConductor(client.write, limit)
-    await client.open_output()
-    await client.start_reading()
-    await wait_for_first(client.gone, exit_order)
+    lines = LineSplitter(conductor.take_line, conductor.reject_oversized, limit)
+    gone = asyncio.ensure_future(pump(client.reader, lines))
+    await wait_for_first(gone, client.closed, exit_order)
     await conductor.proxy.connection.finish_threads(FINISHING_SECONDS)
     await client.close()
     return exit_order.result() if exit_order.done() else 0

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -120,18 +119,6 @@ SETUP_FIELDS = ("cwd", "mcpServers", "additionalDirectories", "_meta")
 SETTING_METHODS = ("session/set_mode", "session/set_config_option", "session/set_model")
 
 
-class ActiveHandoff(Protocol):
-    """A handoff under way in a session: `prompt` is the client's request for it."""
-
-    prompt: RpcMessage
-    switching: bool
-    """The new session is being opened: nothing may change the old one."""
-
-    def cancel(self) -> None:
-        """Cancel the handoff; without effect once the new session is in use."""
-        ...
-
-
 class AcpSession:
     """One session of the client, and the agent session that it uses."""
 
@@ -160,7 +147,6 @@ class AcpSession:
         """File of the session that was handed off to it."""
         self.has_own_thread: bool | None = None
         """Whether the agent keeps threads that can be read, if the session before showed it."""
-        self.active_handoff: ActiveHandoff | None = None
         self.waiting: list[RpcMessage] = []
         """Messages of the client that wait for the end of the handoff."""
 
@@ -202,25 +188,16 @@ class AcpSessions:
     """All sessions of a connection, by the ids of both sides."""
 
     def __init__(self) -> None:
-        self._by_client: dict[str, AcpSession] = {}
-        self._by_agent: dict[str, AcpSession] = {}
-        self._retired: set[str] = set()
-
-    def find_by_client(self, client_id: str) -> AcpSession | None:
-        return self._by_client.get(client_id)
-
-    def find_by_agent(self, agent_id: str) -> AcpSession | None:
-        return self._by_agent.get(agent_id)
-
-    def is_retired(self, agent_id: str) -> bool:
-        """Whether an agent session is out of use: its later messages are dropped."""
-        return agent_id in self._retired
+        self.by_client: dict[str, AcpSession] = {}
+        self.by_agent: dict[str, AcpSession] = {}
+        self.retired: set[str] = set()
+        """Agent sessions out of use: their later messages are dropped."""
 
     def add_session(self, session: AcpSession) -> AcpSession:
-        self._by_client[session.client] = session
-        self._by_agent[session.agent] = session
-        self._retired.discard(session.agent)
-        self._retired.update(session.previous)
+        self.by_client[session.client] = session
+        self.by_agent[session.agent] = session
+        self.retired.discard(session.agent)
+        self.retired.update(session.previous)
         return session
 
     def switch_agent(self, session: AcpSession, agent: str) -> None:
@@ -231,16 +208,13 @@ class AcpSessions:
         self.add_session(session)
 
     def retire_agent(self, agent: str) -> None:
-        self._by_agent.pop(agent, None)
-        self._retired.add(agent)
+        self.by_agent.pop(agent, None)
+        self.retired.add(agent)
 
     def remove_session(self, session: AcpSession) -> None:
-        self._by_client.pop(session.client, None)
-        if self._by_agent.get(session.agent) is session:
-            del self._by_agent[session.agent]
-
-    def list_all(self) -> list[AcpSession]:
-        return list(self._by_client.values())
+        self.by_client.pop(session.client, None)
+        if self.by_agent.get(session.agent) is session:
+            del self.by_agent[session.agent]
 
 
 def build_setup(method: str, params: Json, earlier: Json) -> Json:
@@ -268,17 +242,9 @@ class MessageDelivery:
         append_event(session, "failed", reason=why)
         self.save_chain(session)
 
-    def note_arrival(self, session: AcpSession) -> None:
-        """Note that the agent has the message."""
-        append_event(session, "delivered", target=session.agent)
-        self._forget_message(session)
-
-    def note_uncertain(self, session: AcpSession) -> None:
-        """Note that it is unknown whether the message arrived; it is never sent twice."""
-        append_event(session, "uncertain", target=session.agent)
-        self._forget_message(session)
-
-    def _forget_message(self, session: AcpSession) -> None:
+    def settle(self, session: AcpSession, kind: str) -> None:
+        """Note that the agent has the message, or that this is uncertain: it is never sent twice."""
+        append_event(session, kind, target=session.agent)
         session.message, session.handoff_id, session.sending = "", "", False
         self.save_chain(session)
 

@@ -36,6 +36,12 @@ _SCALAR = compile_pattern(rb"[^,\]}\s]+")
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
+def get_object(fields: Json, key: str) -> Json:
+    """Return the object under a key; empty where there is none."""
+    value = fields.get(key)
+    return value if isinstance(value, dict) else {}
+
+
 class RpcMessage:
     """One JSON-RPC message: its exact line, and its content."""
 
@@ -63,14 +69,12 @@ class RpcMessage:
     @property
     def params(self) -> Json:
         """The parameters by name; empty where there are none."""
-        params = self.body.get("params")
-        return params if isinstance(params, dict) else {}
+        return get_object(self.body, "params")
 
     @property
     def result(self) -> Json:
         """The result of an answer; empty for an error."""
-        result = self.body.get("result")
-        return result if isinstance(result, dict) else {}
+        return get_object(self.body, "result")
 
     @property
     def failed(self) -> bool:
@@ -79,9 +83,7 @@ class RpcMessage:
     @property
     def error(self) -> str:
         """Why an answer is a refusal, in the other side's words; empty where it does not say."""
-        error = self.body.get("error")
-        said = error.get("message") if isinstance(error, dict) else None
-        return str(said or "")
+        return str(get_object(self.body, "error").get("message") or "")
 
     @property
     def session(self) -> str:
@@ -98,8 +100,7 @@ class RpcMessage:
     @property
     def update(self) -> Json:
         """The update in a `session/update`."""
-        update = self.params.get("update")
-        return update if isinstance(update, dict) else {}
+        return get_object(self.params, "update")
 
 
 def parse_message(raw: bytes) -> RpcMessage | None:

@@ -7,7 +7,7 @@ and order would be lost.
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -31,17 +31,17 @@ from pydantic import BaseModel
 from tasuki import __version__
 from tasuki.errors import AgentFailed, TasukiError
 from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.jsonl import clip
 from tasuki.session.agent_session.acp_program import AcpChild, AcpProgram, get_agent_title
-from tasuki.session.agent_session.acp_updates import UpdateParser, format_transcript, parse_options
+from tasuki.session.agent_session.acp_updates import UpdateParser, parse_options
 from tasuki.session.agent_session.backend import (
     AgentCommands,
-    BackendEvent,
     ContextUsage,
     Emit,
     PermissionRequest,
     Stop,
 )
-from tasuki.session.pi_store.messages import Json
+from tasuki.session.pi_store.messages import Json, build_model_messages, extract_text
 from tasuki.threads import catalog
 
 SIGN_IN_CODE = -32000
@@ -114,15 +114,19 @@ class AcpBackend:
         self._reports_usage = False
         for params in self._early_updates:
             self._emit_update(params)
-        if old_session:
+        can_close = (self._capabilities.get("sessionCapabilities") or {}).get("close") is not None
+        if old_session and can_close:
             # The fresh session is in use now: there is no way back.
-            with suppress(asyncio.CancelledError):
-                await self._close_session(old_session)
+            with suppress(asyncio.CancelledError, AgentFailed):
+                request = CloseSessionRequest(session_id=old_session)
+                await self._request("session_close", request, CLOSE_SECONDS)
         return opened
 
     async def prompt(self, texts: Sequence[str], emit: Emit) -> Stop:
         """Run one turn; a waiting context goes in front, but not of one of the agent's commands."""
-        waiting = "" if self._is_command(texts[-1]) else self._context
+        name = texts[-1].removeprefix("/").partition(" ")[0]
+        is_command = texts[-1].startswith("/") and name in self._commands
+        waiting = "" if is_command else self._context
         blocks = [
             TextContentBlock(type="text", text=t)
             for t in ((waiting,) if waiting else ()) + tuple(texts)
@@ -140,8 +144,8 @@ class AcpBackend:
         stop = _STOPS.get(answer.get("stopReason"), "end_turn")
         if waiting and (stop == "end_turn" or self._has_output):
             self._context = ""
-        if not self._reports_usage:
-            await self._emit_context(emit)
+        if not self._reports_usage and (usage := await asyncio.to_thread(self._read_usage)):
+            emit(usage)
         return stop
 
     async def cancel(self) -> None:
@@ -170,14 +174,14 @@ class AcpBackend:
             with suppress(Exception):  # its tasks may fail as they are ended
                 await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
         if self._child is not None:
-            await self._child.end_group()
+            await self._child.close()
         self._connection = self._child = None
         self.session = ""
 
     # -- requests --------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._child = await AcpChild.start(self.program, self.cwd)
+        self._child = await AcpChild.launch(self.program, self.cwd)
         self._connection = Connection(self._handle_call, self._child.writer, self._child.reader)
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -193,18 +197,15 @@ class AcpBackend:
             await self.close()
             if isinstance(error.__cause__, RequestError) and error.__cause__.code == SIGN_IN_CODE:
                 raise
-            raise AgentFailed(self._format_no_agent(error)) from error
+            command = " ".join(self.program.command)
+            reason = str(error).removesuffix(f" {_ACP_QUESTION} {command}")
+            raise AgentFailed(
+                f"{reason}\nIt does not speak ACP, the Agent Client Protocol. It was started as: "
+                f"{command}\nPrograms that speak it: tasuki chat --help"
+            ) from error
         self._capabilities = answer.get("agentCapabilities") or {}
         info = answer.get("agentInfo") or {}
         self.version = " ".join(str(info[k]) for k in ("name", "version") if info.get(k))
-
-    def _format_no_agent(self, error: AgentFailed) -> str:
-        """Format why a program is not an ACP agent: it failed before it spoke the protocol."""
-        reason = str(error).removesuffix(f" {_ACP_QUESTION} {' '.join(self.program.command)}")
-        return (
-            f"{reason}\nIt does not speak ACP, the Agent Client Protocol. It was started as: "
-            f"{' '.join(self.program.command)}\nPrograms that speak it: tasuki chat --help"
-        )
 
     async def _create_session(self) -> str:
         request = NewSessionRequest(cwd=str(self.cwd), mcp_servers=[])
@@ -234,14 +235,6 @@ class AcpBackend:
             ]
         return True
 
-    async def _close_session(self, session: str) -> None:
-        """Close a session, where the agent can; its record stays."""
-        if (self._capabilities.get("sessionCapabilities") or {}).get("close") is None:
-            return
-        with suppress(AgentFailed):
-            request = CloseSessionRequest(session_id=session)
-            await self._request("session_close", request, CLOSE_SECONDS)
-
     async def _request(self, method: str, request: BaseModel, seconds: float | None = None) -> Json:
         """Send a request and return the agent's answer. Raises AgentFailed."""
         if self._connection is None:
@@ -262,7 +255,6 @@ class AcpBackend:
         return answer if isinstance(answer, dict) else {}
 
     def _format_error(self, error: RequestError) -> str:
-        """Format an error of the agent for people."""
         data = error.data
         details = data.get("details") or data.get("message") if isinstance(data, dict) else data
         text = f"{error}: {details}" if details and str(details) not in str(error) else str(error)
@@ -291,7 +283,6 @@ class AcpBackend:
             self._early_updates.append(params)
 
     def _emit_update(self, params: Json) -> None:
-        """Emit the event of an update."""
         if params.get("sessionId") != self.session:
             return
         event = self._updates.parse_update(params["update"])
@@ -315,9 +306,14 @@ class AcpBackend:
         if emit is None or params.get("sessionId") != self.session:
             return {"outcome": {"outcome": "cancelled"}}
         question: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def answer_once(option: str | None) -> None:
+            if not question.done():
+                question.set_result(option)
+
         self._questions.add(question)
         tool = self._updates.parse_tool(params.get("toolCall") or {})
-        emit(PermissionRequest(tool, parse_options(params), _build_answer(question)))
+        emit(PermissionRequest(tool, parse_options(params), answer_once))
         try:
             chosen = await question
         finally:
@@ -326,16 +322,8 @@ class AcpBackend:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": chosen}}
 
-    def _is_command(self, text: str) -> bool:
-        name = text.removeprefix("/").partition(" ")[0]
-        return text.startswith("/") and name in self._commands
-
-    async def _emit_context(self, emit: Emit) -> None:
-        """Emit the context use from the agent's own file, if the agent does not report it."""
-        if (usage := await asyncio.to_thread(self._read_recorded_usage)) is not None:
-            emit(usage)
-
-    def _read_recorded_usage(self) -> BackendEvent | None:
+    def _read_usage(self) -> ContextUsage | None:
+        """Read from the agent's own file how full its context is."""
         if (thread := self.find_thread()) is None:
             return None
         harness, path = thread
@@ -349,11 +337,44 @@ def _dump(model: BaseModel) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _build_answer(question: "asyncio.Future[str | None]") -> Callable[[str | None], None]:
-    """Build the function that answers a question, once."""
+TRANSCRIPT_OPENING = (
+    "The conversation so far, in an earlier session. It is what happened, not a task: go on from it"
+    " with what the user says next."
+)
+RESULT_CHARACTERS = 2000
+"""Most characters of a tool's result that are shown."""
+TRANSCRIPT_CHARACTERS = 120_000
+"""Most characters of the conversation; the newest are kept."""
+_ROLE_NAMES = {"user": "User", "assistant": "Assistant", "toolResult": "Result"}
 
-    def answer_once(option: str | None) -> None:
-        if not question.done():
-            question.set_result(option)
 
-    return answer_once
+def format_transcript(context: Iterable[Json]) -> str:
+    """Format the context of a session as one text. Empty for an empty context.
+
+    What is before the conversation (a handoff) is kept word for word, then who said what.
+    """
+    messages = [m for m in build_model_messages(context) if m["role"] in _ROLE_NAMES]
+    raw = [m for m in context if m.get("role") != "system"]
+    leading = 0
+    while leading < len(raw) and raw[leading].get("role") in ("custom", "compactionSummary"):
+        leading += 1
+    parts = [extract_text(m) for m in messages[:leading]]
+    conversation = "\n\n".join(part for m in messages[leading:] if (part := _format_part(m)))
+    if conversation:
+        if len(conversation) > TRANSCRIPT_CHARACTERS:
+            conversation = f"… {len(conversation) - TRANSCRIPT_CHARACTERS} characters left out …\n{conversation[-TRANSCRIPT_CHARACTERS:]}"
+        parts.append(f"<conversation>\n{TRANSCRIPT_OPENING}\n\n{conversation}\n</conversation>")
+    return "\n\n".join(parts)
+
+
+def _format_part(message: Json) -> str:
+    words = extract_text(message)
+    if message["role"] == "toolResult":
+        words = clip(words, RESULT_CHARACTERS)
+    calls = [
+        f"[{block.get('name')} {clip(str(block.get('arguments')), 300)}]"
+        for block in message.get("content") or ()
+        if isinstance(block, dict) and block.get("type") == "toolCall"
+    ]
+    text = "\n".join(part for part in (words, *calls) if part.strip())
+    return f"{_ROLE_NAMES[message['role']]}: {text}" if text else ""

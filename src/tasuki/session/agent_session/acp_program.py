@@ -4,9 +4,7 @@ import asyncio
 import os
 import shlex
 import shutil
-import signal
 import tempfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
@@ -15,10 +13,12 @@ from msgspec import Struct
 
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
 from tasuki.harness import registry as harnesses
+from tasuki.session.child import ChildProcess
+from tasuki.session.futures import wait_for_first
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 GRACE_SECONDS = 2.0
-"""Seconds that an agent gets to end before the first signal, and after each."""
+"""Seconds that an agent gets to end before the first signal."""
 LAST_WORDS_BYTES = 2000
 MOST_NOISE_BYTES = 64 << 10
 """Bytes in a row that are no message, after which a program is no longer listened to."""
@@ -85,24 +85,14 @@ def _describe_missing(path: str) -> str:
 
 
 def _build_program(words: list[str]) -> AcpProgram:
-    name = _find_harness(Path(words[0]).name)
-    program = list_acp_programs().get(name)
-    package = program.package if program and program.command[0] == words[0] else ""
-    return AcpProgram(tuple(words), name, package)
-
-
-def _find_harness(program: str) -> str:
-    """Find the harness for which a program speaks; empty for none."""
-    for name in list_acp_programs():
+    """Build the program of a command line, with the harness for which it speaks."""
+    for name, program in list_acp_programs().items():
         acp = harnesses.find_facts(name).acp
-        own = (
-            (harnesses.get_harness(name).program, acp.command[0], *acp.other_programs)
-            if acp
-            else ()
-        )
-        if program in own:
-            return name
-    return ""
+        own = (harnesses.get_harness(name).program, program.command[0])
+        if Path(words[0]).name in (*own, *(acp.other_programs if acp else ())):
+            package = program.package if program.command[0] == words[0] else ""
+            return AcpProgram(tuple(words), name, package)
+    return AcpProgram(tuple(words))
 
 
 def get_agent_title(name: str) -> str:
@@ -165,85 +155,50 @@ def _can_be_message(line: bytes) -> bool:
     return line[:100].lstrip().startswith(b"{")
 
 
-class AcpChild:
-    """A running agent: its streams, its last words, and its end.
+class AcpChild(ChildProcess):
+    """A running agent: its messages, and its last words.
 
-    It leads its own process group, so a Ctrl-C of the terminal does not reach it, and its
-    children end with it. Its standard error goes into a file, because nothing reads it.
+    Its standard error goes into a file, because nothing reads it.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
-        assert process.stdin
-        assert process.stdout
-        self.process, self._errors = process, errors
-        self.writer, self.reader = process.stdin, MessageReader(process.stdout)
+    _errors: IO[bytes]
+    reader: MessageReader
 
     @classmethod
-    async def start(cls, program: AcpProgram, cwd: Path) -> "AcpChild":
+    async def launch(cls, program: AcpProgram, cwd: Path) -> "AcpChild":
         """Start an agent in a folder, with this process's own environment. Raises AgentFailed."""
         withheld = harnesses.list_child_variables()
         environment = {k: v for k, v in os.environ.items() if k not in withheld}
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the agent
         try:
-            process = await asyncio.create_subprocess_exec(
-                *program.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                cwd=cwd,
-                env=environment,
-                start_new_session=True,
-            )
+            child = await cls.start(program.command, stderr=errors, cwd=cwd, env=environment)
         except OSError as error:
             errors.close()
             raise AgentFailed(
                 f"{program.command[0]} could not be started in {cwd}: {error.strerror}."
             ) from error
-        return cls(process, errors)
+        child._errors, child.reader = errors, MessageReader(child.output)
+        return child
 
     @property
     def has_ended(self) -> bool:
         """Whether it ended, or writes nothing more."""
-        return self.process.returncode is not None or self.reader.is_at_end()
-
-    def read_last_words(self) -> str:
-        """Read the end of its standard error."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(size - LAST_WORDS_BYTES, 0))
-        lines = (
-            clean_for_display(self._errors.read().decode("utf-8", "replace")).strip().splitlines()
-        )
-        return "\n".join(lines[-5:])
+        return self.code is not None or self.reader.is_at_end()
 
     async def describe_end(self) -> str:
         """Describe how it ended, as the end of a sentence, with its last words."""
         if self.reader.refusal:
             return self.reader.refusal
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.process.wait(), GRACE_SECONDS)
-        code = self.process.returncode
-        outcome = "closed its output" if code is None else f"ended with status {code}"
-        words = self.read_last_words()
-        return f"{outcome}. Its last words:\n{words}" if words else f"{outcome}."
+        await wait_for_first(self.exited, timeout=GRACE_SECONDS)
+        outcome = "closed its output" if self.code is None else f"ended with status {self.code}"
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(size - LAST_WORDS_BYTES, 0))
+        words = clean_for_display(self._errors.read().decode("utf-8", "replace")).strip()
+        last_lines = "\n".join(words.splitlines()[-5:])
+        return f"{outcome}. Its last words:\n{last_lines}" if last_lines else f"{outcome}."
 
-    async def end_group(self) -> None:
-        """Close its input, then end whatever of its group is left."""
-        with suppress(OSError, RuntimeError):
-            self.writer.close()
-        for order in (None, signal.SIGTERM, signal.SIGKILL):
-            if order and not self._send_signal(order):
-                break
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.process.wait(), GRACE_SECONDS)
-        # A program that never stops writing leaves its pipe open, and asyncio would warn at the end.
-        self.process._transport.close()  # type: ignore[attr-defined]
+    async def close(self) -> None:
+        """End the agent, and everything that it started."""
+        await self.end_group(GRACE_SECONDS)
         await asyncio.sleep(0)
         self._errors.close()
-
-    def _send_signal(self, order: signal.Signals) -> bool:
-        """Send a signal to its group; return whether any process was left to get it."""
-        try:
-            os.killpg(self.process.pid, order)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True

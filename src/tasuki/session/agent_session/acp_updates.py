@@ -2,16 +2,13 @@
 
 The raw messages are read: agents are ahead of the protocol's schema, and an unknown field,
 kind of update or kind of tool must cost no more than itself. Source: protocol version 1,
-schema 1.19. The other way, a conversation becomes a text, for an agent that cannot be given its
-messages.
+schema 1.19.
 """
 
-from collections.abc import Iterable
 from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from tasuki.harness.reading.jsonl import clip
 from tasuki.session.agent_session.backend import (
     AgentCommand,
     AgentCommands,
@@ -27,7 +24,7 @@ from tasuki.session.agent_session.backend import (
     ToolProgress,
     ToolStatus,
 )
-from tasuki.session.pi_store.messages import Json, build_model_messages, extract_text
+from tasuki.session.pi_store.messages import Json
 
 _TOOL_STATES = get_args(ToolStatus)
 _TODO_STATES: dict[object, TodoStatus] = {state: state for state in get_args(TodoStatus)}
@@ -52,21 +49,22 @@ class UpdateParser:
             return self.parse_tool(update)
         if kind == "plan":
             return AgentPlan(
-                tuple(_parse_todo(entry) for entry in _filter_dicts(update.get("entries")))
+                tuple(_parse_todo(entry) for entry in filter_dicts(update.get("entries")))
             )
         if kind == "usage_update":
             return ContextUsage(
                 _parse_number(update.get("used")), _parse_number(update.get("size"))
             )
         if kind == "available_commands_update":
-            commands = map(_parse_command, _filter_dicts(update.get("availableCommands")))
+            commands = map(_parse_command, filter_dicts(update.get("availableCommands")))
             return AgentCommands(tuple(command for command in commands if command.name))
         return None
 
     def parse_tool(self, update: Json) -> ToolProgress:
         """Return a tool call, changed by an update or a question for permission."""
         id = str(update.get("toolCallId") or "")
-        tool = replace(self.tools.get(id, ToolProgress(id)), **_parse_tool_fields(update))
+        fields = {**parse_tool_fields(update), **_parse_output(update)}
+        tool = replace(self.tools.get(id, ToolProgress(id)), **fields)
         self.tools[id] = tool
         return tool
 
@@ -79,33 +77,34 @@ def parse_options(params: Json) -> tuple[PermissionOption, ...]:
             str(option.get("name") or option["optionId"]),
             str(option.get("kind") or ""),
         )
-        for option in _filter_dicts(params.get("options"))
+        for option in filter_dicts(params.get("options"))
         if option.get("optionId")
     )
 
 
-def _parse_tool_fields(update: Json) -> dict[str, Any]:
-    """Parse the fields of a tool call that an update names."""
+def parse_tool_fields(update: Json) -> dict[str, Any]:
+    """Parse the fields of a tool call that an update names, except its output."""
     fields: dict[str, Any] = {k: str(update[k]) for k in ("title", "kind") if update.get(k)}
     if update.get("status") in _TOOL_STATES:
         fields["status"] = update["status"]
     if isinstance(arguments := update.get("rawInput"), dict):
         fields["arguments"] = arguments
-    if paths := tuple(
-        str(p["path"]) for p in _filter_dicts(update.get("locations")) if p.get("path")
-    ):
+    locations = filter_dicts(update.get("locations"))
+    if paths := tuple(str(p["path"]) for p in locations if p.get("path")):
         fields["paths"] = paths
-    if isinstance(update.get("content"), list):  # it replaces the earlier content
-        content = _filter_dicts(update["content"])
-        texts = [
-            _extract_block_text(c.get("content")) for c in content if c.get("type") == "content"
-        ]
-        fields["output"] = "\n".join(text for text in texts if text)
-        if diffs := tuple(_parse_diff(c) for c in content if c.get("type") == "diff"):
-            fields["diffs"] = diffs
-    if not fields.get("output") and (output := _extract_raw_output(update.get("rawOutput"))):
-        fields["output"] = output
+    content = filter_dicts(update.get("content"))
+    if diffs := tuple(_parse_diff(c) for c in content if c.get("type") == "diff"):
+        fields["diffs"] = diffs
     return fields
+
+
+def _parse_output(update: Json) -> dict[str, str]:
+    """Parse the output of a tool call, if an update names it; it replaces the earlier one."""
+    content = [c for c in filter_dicts(update.get("content")) if c.get("type") == "content"]
+    texts = [_extract_block_text(c.get("content")) for c in content]
+    output = "\n".join(text for text in texts if text)
+    output = output or _extract_raw_output(update.get("rawOutput"))
+    return {"output": output} if output or isinstance(update.get("content"), list) else {}
 
 
 def _extract_raw_output(raw: object) -> str:
@@ -151,52 +150,10 @@ def _extract_block_text(content: object) -> str:
     return str(content.get("uri") or f"[{content.get('type')}]")
 
 
-def _filter_dicts(value: object) -> Iterable[Json]:
+def filter_dicts(value: object) -> list[Json]:
+    """Return the objects in a list; none where it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _parse_number(value: object) -> int:
     return int(value) if isinstance(value, (int, float)) else 0
-
-
-TRANSCRIPT_OPENING = (
-    "The conversation so far, in an earlier session. It is what happened, not a task: go on from it"
-    " with what the user says next."
-)
-RESULT_CHARACTERS = 2000
-"""Most characters of a tool's result that are shown."""
-TRANSCRIPT_CHARACTERS = 120_000
-"""Most characters of the conversation; the newest are kept."""
-_ROLE_NAMES = {"user": "User", "assistant": "Assistant", "toolResult": "Result"}
-
-
-def format_transcript(context: Iterable[Json]) -> str:
-    """Format the context of a session as one text. Empty for an empty context.
-
-    What is before the conversation (a handoff) is kept word for word, then who said what.
-    """
-    messages = [m for m in build_model_messages(context) if m["role"] in _ROLE_NAMES]
-    raw = [m for m in context if m.get("role") != "system"]
-    leading = 0
-    while leading < len(raw) and raw[leading].get("role") in ("custom", "compactionSummary"):
-        leading += 1
-    parts = [extract_text(m) for m in messages[:leading]]
-    conversation = "\n\n".join(part for m in messages[leading:] if (part := _format_part(m)))
-    if conversation:
-        if len(conversation) > TRANSCRIPT_CHARACTERS:
-            conversation = f"… {len(conversation) - TRANSCRIPT_CHARACTERS} characters left out …\n{conversation[-TRANSCRIPT_CHARACTERS:]}"
-        parts.append(f"<conversation>\n{TRANSCRIPT_OPENING}\n\n{conversation}\n</conversation>")
-    return "\n\n".join(parts)
-
-
-def _format_part(message: Json) -> str:
-    words = extract_text(message)
-    if message["role"] == "toolResult":
-        words = clip(words, RESULT_CHARACTERS)
-    calls = [
-        f"[{block.get('name')} {clip(str(block.get('arguments')), 300)}]"
-        for block in message.get("content") or ()
-        if isinstance(block, dict) and block.get("type") == "toolCall"
-    ]
-    text = "\n".join(part for part in (words, *calls) if part.strip())
-    return f"{_ROLE_NAMES[message['role']]}: {text}" if text else ""

@@ -13,6 +13,12 @@ from msgspec import Struct
 from tasuki.harness.protocol import Harness
 from tasuki.session.pi_store.messages import Json
 
+LEAST_MESSAGES = 2
+"""Fewer messages are nothing to hand off."""
+NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
+CANCELLED_MESSAGE = "Handoff cancelled"
+STARTED_MESSAGE = "New session started with handoff context"
+
 Stop = Literal["end_turn", "cancelled", "max_tokens", "max_turn_requests", "refusal"]
 """How a turn ended; the words of the Agent Client Protocol."""
 ToolStatus = Literal["pending", "in_progress", "completed", "failed"]
@@ -104,6 +110,12 @@ class PermissionRequest(Struct, frozen=True):
     tool: ToolProgress
     options: tuple[PermissionOption, ...]
     answer: Callable[[str | None], None]
+
+
+def find_refusal(options: Sequence[PermissionOption]) -> int | None:
+    """Find the index of the option that refuses, this once if possible; None if there is none."""
+    indexes = [i for i, option in enumerate(options) if option.kind.startswith("reject")]
+    return min(indexes, key=lambda i: options[i].kind != "reject_once", default=None)
 
 
 BackendEvent = (
@@ -219,18 +231,8 @@ class PromptQueues:
         """Drop the next words, now that they are kept elsewhere."""
         (self.steering or self.follow_up).pop(0)
 
-    def take_notes(self) -> list[str]:
-        """Remove and return all notes for the next turn."""
-        notes, self.notes = self.notes, []
-        return notes
-
     def clear(self) -> tuple[str, ...]:
         """Empty all queues; return the user's own words, which must not be lost."""
         words = self.waiting
         self.steering, self.follow_up, self.notes = [], [], []
         return words
-
-
-def build_reminder(todos: Sequence[str]) -> str:
-    """Build a note that reminds of open todos."""
-    return "Still open in your todo list:\n" + "\n".join(f"- {todo}" for todo in todos)

@@ -31,7 +31,8 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.pi_v3.format import wrap_handoff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Handoff
-from tasuki.session.agent_session.backend import PermissionOption, TurnEnded
+from tasuki.session.agent_session.backend import TurnEnded
+from tasuki.session.futures import wait_unless_aborted
 from tasuki.text_safety import clean_text
 from tasuki.vault import Vault, create_handoff_id
 
@@ -93,14 +94,10 @@ class HandoffWriter:
         if self.abort.is_set():
             raise Cancelled("The handoff was cancelled.")
         turn_task = asyncio.ensure_future(self.run_turn(question))
-        aborted = asyncio.ensure_future(self.abort.wait())
-        await asyncio.wait(
-            {turn_task, aborted}, timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED
-        )
-        is_late = not turn_task.done() and not aborted.done()
+        await wait_unless_aborted(self.abort, turn_task, self.seconds)
+        is_late = not turn_task.done() and not self.abort.is_set()
         if not turn_task.done():
             await self._stop_turn(turn_task)
-        aborted.cancel()
         if self.abort.is_set():
             raise Cancelled("The handoff was cancelled.")
         if is_late:
@@ -108,7 +105,12 @@ class HandoffWriter:
                 f"The agent did not finish within {self.seconds:g} s. Allow "
                 "more time with author_seconds in your settings."
             )
-        return _build_reply(turn_task.result())
+        ended = turn_task.result()
+        if ended.stop == "cancelled":
+            raise Cancelled("The agent interrupted the turn.")
+        if ended.stop != "end_turn":
+            raise AuthorFailed(f"The agent stopped before it finished ({ended.stop}).")
+        return AuthorReply(ended.text)
 
     async def _stop_turn(self, turn: "asyncio.Future[TurnEnded]") -> None:
         """Stop the agent; one that does not stop is left alone."""
@@ -123,9 +125,9 @@ async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T])
 
     Raises Cancelled.
     """
-    task, aborted = asyncio.ensure_future(work), asyncio.ensure_future(abort.wait())
+    task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({task, aborted}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_unless_aborted(abort, task)
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
@@ -134,22 +136,6 @@ async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T])
         return task.result()
     finally:
         task.cancel()
-        aborted.cancel()
-
-
-def _build_reply(turn_ended: TurnEnded) -> AuthorReply:
-    if turn_ended.stop == "cancelled":
-        raise Cancelled("The agent interrupted the turn.")
-    if turn_ended.stop != "end_turn":
-        raise AuthorFailed(f"The agent stopped before it finished ({turn_ended.stop}).")
-    return AuthorReply(turn_ended.text)
-
-
-def choose_refusal(options: Sequence[PermissionOption]) -> str | None:
-    """Choose the option that refuses, this once if possible; None if there is none."""
-    refusing = [option for option in options if option.kind.startswith("reject")]
-    once = [option for option in refusing if option.kind == "reject_once"]
-    return next((option.id for option in (*once, *refusing)), None)
 
 
 WRITING_PHASE = "Writing handoff document..."
@@ -157,17 +143,23 @@ MOST_LINES = 20
 """Most files, and most todos, that a successor is given."""
 
 
-class SessionHandoff(Struct, frozen=True):
-    """A handoff out of a running session, kept and not yet given to a successor.
+class HandoffOutcome(Struct, frozen=True):
+    """A handoff out of a running session, stored in the vault.
 
     `document` is what the session wrote, redacted, empty where another author wrote; `message`
-    is what the successor's context begins with; `notes` are sentences for the user.
+    is what the successor's context begins with; `notes` are sentences for the user. `prefill`
+    belongs into the input line, unsent: the goal, and the words of the user that had been waiting.
     """
 
     handoff: Handoff
     document: str
     message: str
     notes: tuple[str, ...] = ()
+    prefill: str = ""
+
+    @property
+    def handoff_id(self) -> str:
+        return self.handoff.id
 
 
 def write_handoff(
@@ -182,7 +174,7 @@ def write_handoff(
     vault: Vault | None = None,
     extra_lines: Sequence[str] = (),
     report: Callable[[str], None] = lambda phase: None,
-) -> SessionHandoff:
+) -> HandoffOutcome:
     """Let a running session write its own handoff.
 
     `focus` is what the document should focus on, `goal` what the user wants next; `extra_lines`
@@ -252,7 +244,7 @@ def _assemble_handoff(
     settings: Settings,
     successor_name: str,
     vault: Vault,
-) -> SessionHandoff:
+) -> HandoffOutcome:
     redactor = QuoteRedactor(analysis.thread)
     text = redactor.redact_document(document.document)
     draft = assemble.redact_draft(document.draft, redactor)
@@ -284,7 +276,7 @@ def _assemble_handoff(
     thread = analysis.thread
     kept = handoffs.keep_copy(harnesses.get_harness(thread.harness), Path(thread.path), settings)
     notes = (*handoffs.describe_authorship(result), *handoffs.collect_warnings(result), *kept)
-    return SessionHandoff(handoff, redacted.document, wrap_handoff(body), notes)
+    return HandoffOutcome(handoff, redacted.document, wrap_handoff(body), notes)
 
 
 def _build_context(body: str, settings: Settings, *, has_goal: bool) -> str:
@@ -302,11 +294,11 @@ def _write_by_author(
     successor_name: str,
     vault: Vault,
     report: Callable[[str], None],
-) -> SessionHandoff:
+) -> HandoffOutcome:
     """Write the handoff by another author, from the thread file alone."""
     successor = harnesses.get_harness(successor_name) if successor_name else harness
     prepared = handoffs.prepare_handoff(
         harness, path, goal, loaded, successor=successor, vault=vault, must_keep=True, report=report
     )
     notes = (*prepared.authorship_notes, *prepared.warnings)
-    return SessionHandoff(prepared.handoff, "", wrap_handoff(prepared.context.rstrip("\n")), notes)
+    return HandoffOutcome(prepared.handoff, "", wrap_handoff(prepared.context.rstrip("\n")), notes)

@@ -41,12 +41,9 @@ class _MessageGroup(Struct):
 class TurnRecorder:
     """Turns the events of one turn into messages; `on_message` gets each as soon as it is whole."""
 
-    def __init__(
-        self, on_message: Callable[[Json], object], provider: str = "", model: str = ""
-    ) -> None:
+    def __init__(self, on_message: Callable[[Json], object], provider: str = "") -> None:
         self.on_message = on_message
         self.provider = provider
-        self.model = model
         self._groups: list[_MessageGroup] = []
         self._calling_groups: dict[str, _MessageGroup | None] = {}
         """The message that calls each tool; None once it is kept, and no longer changes."""
@@ -104,10 +101,14 @@ class TurnRecorder:
         self._last_text = "\n".join(texts)
         content = [messages.build_text_block(text) for text in texts]
         tools = [single for tool in group.tools.values() for single in _split_by_file(tool)]
-        content += [_build_call(tool) for tool in tools]
+        content += [
+            # The arguments of pi's own tool are added to the agent's.
+            messages.build_tool_call(t.id, _choose_name(t), {**t.arguments, **_derive_arguments(t)})
+            for t in tools
+        ]
         self.on_message(
             messages.build_assistant_message(
-                content, provider=self.provider, model=self.model, stop=reason, error=error
+                content, provider=self.provider, stop=reason, error=error
             )
         )
         for tool in tools:
@@ -138,13 +139,6 @@ def _choose_name(tool: ToolProgress) -> str:
     if tool.kind == "edit" and tool.diffs and all(diff.old is None for diff in tool.diffs):
         return "write"
     return TOOL_NAMES.get(tool.kind, tool.kind)
-
-
-def _build_call(tool: ToolProgress) -> Json:
-    """Build the call with the arguments of pi's own tool, in addition to the agent's."""
-    return messages.build_tool_call(
-        tool.id, _choose_name(tool), {**tool.arguments, **_derive_arguments(tool)}
-    )
 
 
 def _derive_arguments(tool: ToolProgress) -> Json:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from tasuki import handoffs
 from tasuki.config.settings import LoadedSettings
@@ -24,6 +25,8 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
     AgentPlan,
     AgentTodo,
     Backend,
@@ -38,12 +41,11 @@ from tasuki.session.agent_session.backend import (
     Stop,
     TurnEnded,
     TurnStarted,
-    build_reminder,
+    find_refusal,
 )
 from tasuki.session.agent_session.handoff import (
+    HandoffOutcome,
     HandoffWriter,
-    SessionHandoff,
-    choose_refusal,
     contains_prompt,
     limit_lines,
     run_unless_aborted,
@@ -56,26 +58,9 @@ from tasuki.session.pi_store.messages import Json
 from tasuki.typed_prompts import is_typed_by_tasuki
 from tasuki.vault import Vault
 
-LEAST_MESSAGES = 2
-NOTHING_MESSAGE = "Nothing to hand off (no messages yet)"
 CUSTOM_TYPE = "handoff"
 PLAN_TYPE = "plan"
 """Custom type of the entries that hold the agent's plan."""
-
-
-class HandoffOutcome(Struct, frozen=True):
-    """A handoff that took place.
-
-    `document` is what the session wrote (empty where another author wrote), `message` what the
-    new session begins with. `prefill` belongs into the input line, unsent: the goal, and the
-    words of the user that had been waiting. `notes` are sentences for the user.
-    """
-
-    document: str
-    message: str
-    handoff_id: str
-    prefill: str = ""
-    notes: tuple[str, ...] = ()
 
 
 class AgentSession:
@@ -123,14 +108,12 @@ class AgentSession:
     @property
     def messages(self) -> list[Json]:
         """The context as the model has it."""
-        return self.manager.build_session_context().messages
+        return self.manager.build_session_context()
 
     @property
     def todos(self) -> tuple[AgentTodo, ...]:
         """The newest plan of this session."""
-        plans = (e for e in reversed(self.manager.get_branch()) if e.get("customType") == PLAN_TYPE)
-        entry = next(plans, None)
-        data = entry.get("data") if entry else None
+        data = self.manager.find_custom_data(PLAN_TYPE)
         try:
             return convert(data["todos"], tuple[AgentTodo, ...]) if data else ()
         except (KeyError, TypeError, ValidationError):
@@ -221,16 +204,18 @@ class AgentSession:
             raise UsageError("A turn is still running; wait until it ends, or cancel it.")
 
     async def _send_prompt(self, text: str, *, is_queued: bool = False) -> Stop:
-        notes = self.queues.take_notes()
+        notes, self.queues.notes = self.queues.notes, []
         for note in notes:
-            self.manager.append_custom_message_entry("note", note, display=True)
+            self.manager.append_custom_message("note", note)
         self.manager.append_message(messages.build_user_message(text))
         self.manager.flush()
         if is_queued:  # They leave the queue only once they are on the disk.
             self.queues.drop_next()
             self._emit(QueueChanged(self.queues.waiting))
         ended = await self._run_turn([*notes, text])
-        self._note_delivered()
+        if self._undelivered_handoff:  # The agent took the first prompt with it.
+            self._note_event(self._undelivered_handoff, "delivered")
+            self._undelivered_handoff = ""
         self._queue_reminder(ended.stop)
         return ended.stop
 
@@ -258,7 +243,8 @@ class AgentSession:
 
     def _take_turn_event(self, event: BackendEvent, recorder: TurnRecorder) -> None:
         if isinstance(event, PermissionRequest) and self.is_generating_handoff:
-            event.answer(choose_refusal(event.options))
+            index = find_refusal(event.options)
+            event.answer(None if index is None else event.options[index].id)
             return
         recorder.take(event)
         self._take_event(event)
@@ -270,21 +256,12 @@ class AgentSession:
 
     def _queue_reminder(self, stop: Stop) -> None:
         """Queue a reminder of open todos for the next prompt, at most a few times in a row."""
-        open_todos = [t.text for t in self.todos if t.status != "completed"]
+        open_todos = [f"- {t.text}" for t in self.todos if t.status != "completed"]
         if stop == "end_turn" and open_todos and self.reminder_count < self.todo_reminders:
             self.reminder_count += 1
-            self.add_note(build_reminder(open_todos))
+            self.add_note("\n".join(["Still open in your todo list:", *open_todos]))
         elif not open_todos:
             self.reminder_count = 0
-
-    def _note_delivered(self) -> None:
-        """Note that the agent took the first prompt with a handoff in its context."""
-        if self._undelivered_handoff:
-            with suppress(TasukiError):
-                self.vault.append_event(
-                    self._undelivered_handoff, handoffs.create_event("delivered")
-                )
-            self._undelivered_handoff = ""
 
     # -- handoff ---------------------------------------------------------------------------
 
@@ -325,7 +302,7 @@ class AgentSession:
 
     async def _write_handoff(
         self, focus: str, goal: Goal | None, abort: asyncio.Event
-    ) -> SessionHandoff:
+    ) -> HandoffOutcome:
         """Write the handoff by this session and keep it in the vault."""
         self.manager.flush()
         writer = HandoffWriter(
@@ -357,7 +334,7 @@ class AgentSession:
     def _find_newest_prompt(self) -> str:
         """Find what the user said last."""
         messages_newest_first = (
-            e["message"] for e in reversed(self.manager.get_branch()) if e["type"] == "message"
+            e["message"] for e in reversed(self.manager.tree.get_branch()) if e["type"] == "message"
         )
         texts = (messages.extract_text(m) for m in messages_newest_first if m.get("role") == "user")
         return next((text for text in texts if not is_typed_by_tasuki(text)), "")
@@ -365,7 +342,7 @@ class AgentSession:
     def _list_files_and_todos(self) -> tuple[str, ...]:
         """List the newest files that were made, and the todos, for the successor to open."""
         marks = {"completed": "x", "in_progress": "~", "pending": " "}
-        files = [f"- `{artifact.path}`" for artifact in self.manager.list_artifacts()]
+        files = [f"- `{path}`" for path in self.manager.list_artifacts()]
         todos = [f"- [{marks[t.status]}] {t.text}" for t in self.todos]
         return (*limit_lines(files, "files"), *limit_lines(todos, "todos"))
 
@@ -377,61 +354,51 @@ class AgentSession:
         return await self._run_turn([question], internal=True)
 
     async def _switch_session(
-        self, session_handoff: SessionHandoff, goal: Goal | None, abort: asyncio.Event
+        self, session_handoff: HandoffOutcome, goal: Goal | None, abort: asyncio.Event
     ) -> HandoffOutcome:
         """Put a fresh session on disk, open the agent's, then use them. Raises Cancelled."""
-        old_state, todos = self.manager.save(), self.todos
-        parent = self.manager.path
-        self.manager.flush()
-        self.manager.new_session(parent=str(parent))
+        old = self.manager
+        old.flush()
+        fresh = SessionManager.create(old.cwd, old.folder, str(old.path))
         try:
-            self._begin_session(session_handoff, parent, todos)
+            self._begin_session(fresh, session_handoff)
+            self.manager = fresh  # The agent may send events of the session that it opens.
             opened = await run_unless_aborted(
                 abort, self.backend.open(self.messages, self._take_event)
             )
         except BaseException:
-            fresh = self.manager.path
-            self.manager.restore(old_state)
+            self.manager = old
+            fresh.close()
             with suppress(OSError):
-                fresh.unlink(missing_ok=True)
+                fresh.path.unlink(missing_ok=True)
             raise
+        old.close()
         self.backend_session = opened
         self._is_complete, self._undelivered_handoff = True, session_handoff.handoff.id
         self.reminder_count = 0
         prefill = "\n".join([*([goal.text] if goal else []), *self.queues.clear()])
-        self._note_started(session_handoff, opened)
+        self._note_event(
+            session_handoff.handoff_id,
+            "started",
+            harness=self.backend.name,
+            successor_thread=opened or self.session_id,
+            successor_path=str(self.manager.path),
+        )
         self._emit(QueueChanged(()))
         self._emit(SessionSwitched(self.session_id, self.manager.path))
-        return HandoffOutcome(
-            session_handoff.document,
-            session_handoff.message,
-            session_handoff.handoff.id,
-            prefill,
-            session_handoff.notes,
-        )
+        return replace(session_handoff, prefill=prefill)
 
-    def _begin_session(
-        self, session_handoff: SessionHandoff, parent: Path, todos: Sequence[AgentTodo]
-    ) -> None:
+    def _begin_session(self, fresh: SessionManager, session_handoff: HandoffOutcome) -> None:
         """Write the start of a fresh session: the handoff, and the current plan."""
         origin = session_handoff.handoff.predecessor
         predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
         details: Json = {"handoff": session_handoff.handoff.id, "predecessor": predecessor}
-        self.manager.append_custom_message_entry(
-            CUSTOM_TYPE, session_handoff.message, True, details
-        )
-        if todos:
-            plan = {"todos": to_builtins(todos), "from": str(parent)}
-            self.manager.append_custom_entry(PLAN_TYPE, plan)
-        self.manager.flush()
+        fresh.append_custom_message(CUSTOM_TYPE, session_handoff.message, details)
+        if self.todos:
+            plan = {"todos": to_builtins(self.todos), "from": str(self.manager.path)}
+            fresh.append_custom_entry(PLAN_TYPE, plan)
+        fresh.flush()
 
-    def _note_started(self, session_handoff: SessionHandoff, opened: str) -> None:
-        details = {
-            "harness": self.backend.name,
-            "successor_thread": opened or self.session_id,
-            "successor_path": str(self.manager.path),
-        }
+    def _note_event(self, handoff_id: str, kind: str, **details: str) -> None:
         with suppress(TasukiError):
-            self.vault.append_event(
-                session_handoff.handoff.id, handoffs.create_event("started", **details)
-            )
+            self.vault.append_event(handoff_id, handoffs.create_event(kind, **details))

@@ -16,19 +16,18 @@ from typing import Any
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.files import get_data_folder
-from tasuki.session.acp.process import run_in_thread
 from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
 from tasuki.session.agent_session.acp_program import AcpProgram, find_acp_program, list_acp_programs
 from tasuki.session.agent_session.backend import PermissionRequest, SessionEvent, TurnEnded
 from tasuki.session.chat.controllers import (
-    CommandController,
-    InputController,
+    ChatController,
     PermissionDialog,
     is_full,
 )
 from tasuki.session.chat.conversation import AGENT_TYPE, ChatConversation
 from tasuki.session.chat.screen import TerminalScreen
 from tasuki.session.chat.view import ChatView, PlainView
+from tasuki.session.futures import run_in_thread
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
@@ -46,13 +45,13 @@ class TerminalChat:
         self._program = program
         self._suggested_session = ""
         """Id of the session in which a handoff was suggested last."""
+        # The SDK logs to the root logger, and the screen is no place for that.
+        logging.getLogger().addHandler(logging.NullHandler())
 
     async def run_in_terminal(self, resume: Path | None = None) -> int:
         """Talk on this terminal until the user leaves; return the exit code."""
-        _silence_logging()
         screen = TerminalScreen(self.conversation, get_data_folder() / "chat-history")
         controller = self._build_controller(screen)
-        controller.commands.leave = screen.leave
         screen.submit = controller.submit
         screen.start_task(self._open_in_background(controller, screen, resume))
         screen.show_note(GREETING.format(self.conversation.title))
@@ -64,22 +63,20 @@ class TerminalChat:
 
     async def run_plain(self, resume: Path | None = None) -> int:
         """Take prompts from standard input, one a line; return the first failure's exit code."""
-        _silence_logging()
         view = PlainView()
         controller = self._build_controller(view)
-        controller.commands.leave = view.leave
         try:
-            await self._open_session(view, resume)
+            await self._open_session(controller, resume)
             while not view.has_left and not view.code:
                 line = await run_in_thread(sys.stdin.readline)
                 if not line:
                     break
-                await controller.submit(str(line))
+                await controller.submit(line)
         finally:
             await finish_work(self.conversation.close())
         return view.code
 
-    def _build_controller(self, view: ChatView) -> InputController:
+    def _build_controller(self, view: ChatView) -> ChatController:
         permissions = PermissionDialog(view, self.conversation.title)
 
         def on_event(event: SessionEvent) -> None:
@@ -90,8 +87,7 @@ class TerminalChat:
                 self._suggest_handoff(view)
 
         self.conversation.subscribe(on_event)
-        commands = CommandController(self.conversation, view)
-        return InputController(self.conversation, commands, view)
+        return ChatController(self.conversation, view)
 
     def _suggest_handoff(self, view: ChatView) -> None:
         """Suggest a handoff once in a session, when its context passes the threshold."""
@@ -101,10 +97,10 @@ class TerminalChat:
             usage = self.conversation.usage
             view.show_note(SUGGESTION.format(round(100 * usage.used / usage.size)))
 
-    async def _open_session(self, view: ChatView, resume: Path | None) -> None:
+    async def _open_session(self, controller: ChatController, resume: Path | None) -> None:
         waiting = asyncio.get_running_loop().call_later(
             SILENT_SECONDS,
-            view.show_note,
+            controller.view.show_note,
             WAITING_MESSAGE.format(
                 self.conversation.title, START_SECONDS, " ".join(self._program.command)
             ),
@@ -116,16 +112,13 @@ class TerminalChat:
             await self.conversation.resume(resume)
         finally:
             waiting.cancel()
-        session = self.conversation.session
-        view.rebuild(session.messages, session.todos)
-        for note in session.manager.notes:
-            view.show_note(note)
+        controller.show_session()
 
     async def _open_in_background(
-        self, controller: InputController, screen: TerminalScreen, resume: Path | None
+        self, controller: ChatController, screen: TerminalScreen, resume: Path | None
     ) -> None:
         """Open the session while the user may type already; then send what was typed."""
-        await self._open_session(screen, resume)
+        await self._open_session(controller, resume)
         screen.mark_ready()
         if words := self.conversation.take_waiting_words():
             await controller.send_words(words)
@@ -170,11 +163,6 @@ async def finish_work(work: Coroutine[Any, Any, None]) -> None:
         raise asyncio.CancelledError
 
 
-def _silence_logging() -> None:
-    """Keep the SDK's log messages off the screen: it logs to the root logger."""
-    logging.getLogger().addHandler(logging.NullHandler())
-
-
 NEWEST_ID = "newest"
 
 
@@ -215,10 +203,8 @@ def choose_agent(agent: str | None, session: Path | None, cwd: Path) -> AcpProgr
 
 
 def _find_agent_command(path: Path) -> str:
-    """Find the command of the agent that a session was held with."""
     try:
-        branch = SessionManager.open(path).get_branch()
+        data = SessionManager.open(path).find_custom_data(AGENT_TYPE) or {}
     except TasukiError:
         return ""
-    entry = next((e for e in reversed(branch) if e.get("customType") == AGENT_TYPE), None)
-    return str(((entry or {}).get("data") or {}).get("command") or "")
+    return str(data.get("command") or "")

@@ -6,35 +6,34 @@ it is the bottom line: the agent, the folder, how full its context is.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.layout.processors import AfterInput
 
 from tasuki.config.settings import format_path
 from tasuki.errors import Cancelled, TasukiError, ThreadNotFound
 from tasuki.model import ThreadHead
 from tasuki.session.agent_session.backend import (
+    CANCELLED_MESSAGE,
+    LEAST_MESSAGES,
+    NOTHING_MESSAGE,
+    STARTED_MESSAGE,
     AgentCommand,
     ContextUsage,
-    PermissionOption,
     PermissionRequest,
     ToolProgress,
+    find_refusal,
 )
-from tasuki.session.agent_session.session import LEAST_MESSAGES, NOTHING_MESSAGE
 from tasuki.session.chat.conversation import ChatConversation
 from tasuki.session.chat.painter import build_diff_lines, format_tool_title
 from tasuki.session.chat.view import ChatView, NumberedChoice
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
-CANCELLED_MESSAGE = "Handoff cancelled"
 FAILED_MESSAGE = "Handoff failed: {}"
-STARTED_MESSAGE = "New session started with handoff context"
 MOST_LISTED = 9
 """Most sessions that can be chosen from."""
 
@@ -63,82 +62,126 @@ KEY_DESCRIPTIONS = {
 }
 
 
-class CommandController:
-    """Runs the commands, and shows the outcome of each."""
+BUSY_MESSAGE = "The agent is still working. Wait for it, or cancel it with Escape; then {}."
+RESTART_MESSAGE = "{} ended; it is restarted with the conversation so far."
+_STOP_MESSAGES = {
+    "cancelled": "Cancelled",
+    "max_tokens": "The agent stopped: its answer reached the size limit.",
+    "max_turn_requests": "The agent stopped: it reached its limit of requests in one turn.",
+    "refusal": "The agent refused to continue.",
+}
+
+
+class ChatController:
+    """Decides about each text that the user submits, and runs the chat's commands.
+
+    These never reach the model. Failures are shown, not raised.
+    """
 
     def __init__(self, conversation: ChatConversation, view: ChatView) -> None:
         self.conversation = conversation
         self.view = view
-        self.leave: Callable[[], None] = lambda: None
-        """Ends the chat."""
         self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
-            "/handoff": lambda words: self.handle_handoff_command(words or None),
+            "/handoff": lambda words: self.hand_off(words or None),
             "/new": self._start_new,
             "/resume": self._resume,
             "/help": self._show_help,
             "/quit": self._leave_chat,
         }
 
-    def find_command(self, name: str) -> Callable[[str], Awaitable[None]] | None:
-        """Find the handler of a command; None if it is not one of the chat's own."""
-        return self._handlers.get(name)
+    async def submit(self, text: str) -> None:
+        """Carry out a text: run a command, send all else to the agent."""
+        text = text.strip()
+        if not text:
+            return
+        self.view.clear_input()
+        name = text.split(maxsplit=1)[0]
+        handle = self._handlers.get(name)
+        if handle is None:
+            await self.send_words(text)
+            return
+        if CHAT_COMMANDS[name].waits:
+            await self.conversation.wait_until_open()
+        if self.conversation.is_busy and CHAT_COMMANDS[name].waits:
+            self.view.show_warning(BUSY_MESSAGE.format(name))
+            self.view.fill_input(text)
+        else:
+            await handle(text[len(name) :].strip())
 
-    async def handle_handoff_command(self, custom_instructions: str | None) -> None:
+    async def send_words(self, text: str) -> None:
+        """Send words to the agent; while it works they wait."""
+        if self.conversation.is_busy:
+            self.conversation.session.follow_up(text)
+            return
+        try:
+            if self.conversation.backend.has_ended:
+                self.view.show_note(RESTART_MESSAGE.format(self.conversation.title))
+                await self.conversation.start()
+            stop = await self.conversation.session.prompt(text)
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+        else:
+            if stop == "end_turn":
+                return
+            self.view.show_warning(_STOP_MESSAGES[stop])
+        self._return_waiting_words()
+
+    async def hand_off(self, custom_instructions: str | None) -> None:
         """Let the running session write a handoff, and a fresh one continue with it."""
         session = self.conversation.session
         if session.manager.count_messages() < LEAST_MESSAGES:
             self.view.show_warning(NOTHING_MESSAGE)
             return
+        problem, code = CANCELLED_MESSAGE, Cancelled.exit_code
         try:
             outcome = await session.handoff(custom_instructions)
         except Cancelled:
             outcome = None
         except TasukiError as error:
-            self.view.show_error(FAILED_MESSAGE.format(error), error.exit_code)
-            self.return_waiting_words()
-            return
+            outcome, problem, code = None, FAILED_MESSAGE.format(error), error.exit_code
         if outcome is None:
-            self.view.show_error(CANCELLED_MESSAGE, Cancelled.exit_code)
-            self.return_waiting_words()
+            self.view.show_error(problem, code)
+            self._return_waiting_words()
             return
-        self.view.rebuild(session.messages, session.todos)
-        for sentence in outcome.notes:
+        self.show_session()
+        for sentence in (*outcome.notes, STARTED_MESSAGE):
             self.view.show_note(sentence)
-        self.view.show_note(STARTED_MESSAGE)
         if outcome.prefill:
             self.view.fill_input(outcome.prefill)
 
-    def return_waiting_words(self) -> None:
+    def show_session(self) -> None:
+        """Show the session in use again, and what was odd in its file."""
+        session = self.conversation.session
+        self.view.rebuild(session.messages, session.todos)
+        for note in session.manager.notes:
+            self.view.show_note(note)
+
+    def _return_waiting_words(self) -> None:
         """Put waiting words back into the input line: they may no longer fit."""
         if words := self.conversation.take_waiting_words():
             self.view.fill_input(words)
 
     async def _start_new(self, words: str) -> None:
-        if await self._try_open(self.conversation.start_fresh()):
-            self.view.show_note("New session started")
-            if words:
-                self.view.fill_input(words)
+        try:
+            await self.conversation.start_fresh()
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+            return
+        self.view.show_note("New session started")
+        if words:
+            self.view.fill_input(words)
 
     async def _resume(self, words: str) -> None:
         try:
             head = self._find_session(words) if words else await self._choose_session()
+            if head is None:
+                return
+            await self.conversation.resume(Path(head.path))
         except TasukiError as error:
             self.view.show_error(str(error), error.exit_code)
             return
-        if head is not None and await self._try_open(self.conversation.resume(Path(head.path))):
-            session = self.conversation.session
-            self.view.rebuild(session.messages, session.todos)
-            for note in session.manager.notes:
-                self.view.show_note(note)
-            self.view.show_note(f"Session {head.id[:13]} resumed")
-
-    async def _try_open(self, opening: Awaitable[None]) -> bool:
-        try:
-            await opening
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
-            return False
-        return True
+        self.show_session()
+        self.view.show_note(f"Session {head.id[:13]} resumed")
 
     def _find_session(self, session_id: str) -> ThreadHead:
         matches = [
@@ -155,7 +198,11 @@ class CommandController:
         heads = self.conversation.list_others()[:MOST_LISTED]
         if not heads:
             raise ThreadNotFound("This folder has no other session yet.")
-        options = tuple(f"{head.id[:13]}  {_describe_session(head)}" for head in heads)
+        words = (h.name or h.first_words or "(handed off, no messages yet)" for h in heads)
+        options = tuple(
+            f"{head.id[:13]}  {shorten_to_line(text, 60)}"
+            for head, text in zip(heads, words, strict=True)
+        )
         index = await self.view.choose(NumberedChoice("Which session?", options))
         return None if index is None else heads[index]
 
@@ -167,75 +214,7 @@ class CommandController:
         self.view.show_note("\n".join(lines))
 
     async def _leave_chat(self, words: str) -> None:
-        self.leave()
-
-
-def _describe_session(head: ThreadHead) -> str:
-    return shorten_to_line(head.name or head.first_words or "(handed off, no messages yet)", 60)
-
-
-BUSY_MESSAGE = "The agent is still working. Wait for it, or cancel it with Escape; then {}."
-RESTART_MESSAGE = "{} ended; it is restarted with the conversation so far."
-_STOP_MESSAGES = {
-    "cancelled": "Cancelled",
-    "max_tokens": "The agent stopped: its answer reached the size limit.",
-    "max_turn_requests": "The agent stopped: it reached its limit of requests in one turn.",
-    "refusal": "The agent refused to continue.",
-}
-
-
-class InputController:
-    """Decides about each text that the user submits. The chat's commands never reach the model."""
-
-    def __init__(
-        self, conversation: ChatConversation, commands: CommandController, view: ChatView
-    ) -> None:
-        self.conversation = conversation
-        self.commands = commands
-        self.view = view
-
-    async def submit(self, text: str) -> None:
-        """Carry out a text. Failures are shown, not raised."""
-        text = text.strip()
-        if not text:
-            return
-        self.view.clear_input()
-        name, words = _split_command(text)
-        command = self.commands.find_command(name)
-        if command is None:
-            await self.send_words(text)
-            return
-        if CHAT_COMMANDS[name].waits:
-            await self.conversation.wait_until_open()
-        if self.conversation.is_busy and CHAT_COMMANDS[name].waits:
-            self.view.show_warning(BUSY_MESSAGE.format(name))
-            self.view.fill_input(text)
-        else:
-            await command(words)
-
-    async def send_words(self, text: str) -> None:
-        """Send words to the agent; while it works they wait."""
-        if self.conversation.is_busy:
-            self.conversation.session.follow_up(text)
-            return
-        try:
-            if self.conversation.backend.has_ended:
-                self.view.show_note(RESTART_MESSAGE.format(self.conversation.title))
-                await self.conversation.restart()
-            stop = await self.conversation.session.prompt(text)
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
-        else:
-            if stop == "end_turn":
-                return
-            self.view.show_warning(_STOP_MESSAGES[stop])
-        self.commands.return_waiting_words()
-
-
-def _split_command(text: str) -> tuple[str, str]:
-    """Split a text into its first word and the rest."""
-    name = text.split(maxsplit=1)[0]
-    return name, text[len(name) :].strip()
+        self.view.leave()
 
 
 _COMMANDS = ("command", "cmd", "script")
@@ -269,21 +248,9 @@ def build_question(permission: PermissionRequest, title: str) -> NumberedChoice:
     return NumberedChoice(
         f"{title} asks: {format_tool_title(tool)}",
         tuple(shorten_to_line(option.name, 70) for option in permission.options),
-        find_careful_option(permission.options),
+        find_refusal(permission.options),
         tuple(_describe_details(tool)),
     )
-
-
-def find_careful_option(options: Sequence[PermissionOption]) -> int | None:
-    """Find the index of the answer that allows least; None if none refuses.
-
-    That is: refuse this once, else refuse.
-    """
-    for kind in ("reject_once", "reject_always"):
-        for index, option in enumerate(options):
-            if option.kind == kind:
-                return index
-    return None
 
 
 def _describe_details(tool: ToolProgress) -> Iterator[str]:
@@ -317,15 +284,6 @@ def find_hint(text: str, commands: Iterable[AgentCommand]) -> str:
     return f"{'' if text.endswith(' ') else ' '}{hint}" if hint else ""
 
 
-def build_inline_hint(text: Callable[[], str], commands: CommandSource) -> AfterInput:
-    """Build a processor that shows the hint after the input, without being part of it."""
-
-    def build_hint() -> StyleAndTextTuples:
-        return [("class:hint", find_hint(text(), commands()))]
-
-    return AfterInput(build_hint)
-
-
 class CommandCompleter(Completer):
     """Completes the chat's commands, then the agent's own."""
 
@@ -345,18 +303,10 @@ class CommandCompleter(Completer):
         """Find the commands that begin with a text, with their descriptions."""
         if not text.startswith("/") or "\n" in text:
             return []
-        return [
-            (n, description)
-            for n, description in self._list_all()
-            if n.startswith(text) and n != text
-        ]
-
-    def _list_all(self) -> Iterator[tuple[str, str]]:
-        for name, command in CHAT_COMMANDS.items():
-            yield name, command.description
-        for agent_command in self.commands():
-            if f"/{agent_command.name}" not in CHAT_COMMANDS:
-                yield f"/{agent_command.name}", agent_command.description
+        own = ((f"/{c.name}", c.description) for c in self.commands())
+        descriptions = {**dict(own), **{n: c.description for n, c in CHAT_COMMANDS.items()}}
+        names = dict.fromkeys((*CHAT_COMMANDS, *descriptions))
+        return [(n, descriptions[n]) for n in names if n.startswith(text) and n != text]
 
 
 def open_history(path: Path) -> History:
@@ -370,16 +320,15 @@ def open_history(path: Path) -> History:
 
 
 FOLDER_COLUMNS = 32
-"""Columns of a folder's name."""
+"""Columns of a folder's whole name; of a longer one only the last part is shown."""
 
 
 def build_status_line(conversation: ChatConversation, width: int) -> str:
     """Build the bottom line, as far as it fits in `width` columns."""
-    parts = [
-        conversation.title,
-        _shorten_folder(conversation.cwd),
-        format_context_use(conversation.usage),
-    ]
+    folder = format_path(conversation.cwd).removesuffix("/.")
+    if len(folder) > FOLDER_COLUMNS:
+        folder = f"…/{conversation.cwd.name}"
+    parts = [conversation.title, folder, format_context_use(conversation.usage)]
     if is_full(conversation):
         parts.append("/handoff")
     parts.append("/help")
@@ -407,9 +356,3 @@ def _shorten_count(tokens: int) -> str:
         if tokens >= size:
             return f"{tokens / size:.1f}".removesuffix(".0") + unit
     return str(tokens)
-
-
-def _shorten_folder(path: Path) -> str:
-    """Shorten a folder to its last part where the whole would take too much room."""
-    whole = format_path(path).removesuffix("/.")
-    return whole if len(whole) <= FOLDER_COLUMNS else f"…/{path.name}"

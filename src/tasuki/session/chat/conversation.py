@@ -2,14 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Protocol
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.model import ThreadHead
+from tasuki.session.agent_session.acp_backend import AcpBackend
 from tasuki.session.agent_session.backend import (
     AgentCommand,
     AgentCommands,
-    Backend,
     ContextUsage,
     QueueChanged,
     SessionEvent,
@@ -24,29 +23,12 @@ AGENT_TYPE = "agent"
 """Custom type of the entries that name the agent's session for this one."""
 
 
-class ResumableBackend(Backend, Protocol):
-    """A Backend that can begin with an earlier session of its own."""
-
-    title: str
-    resume: str
-
-    @property
-    def command(self) -> str:
-        """The command line that starts the agent."""
-        ...
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the agent was started and is gone."""
-        ...
-
-
 class ChatConversation:
     """One agent, and the session that is in use with it. `folder` is where sessions are kept."""
 
     def __init__(
         self,
-        backend: ResumableBackend,
+        backend: AcpBackend,
         cwd: Path,
         loaded: LoadedSettings,
         *,
@@ -106,12 +88,8 @@ class ChatConversation:
         await self._use_session(SessionManager.open(path))
 
     async def start(self) -> None:
-        """Open the agent's session for the session in use."""
+        """Open the agent's session for the session in use; start the agent again if it ended."""
         await self._use_session(self.session.manager)
-
-    async def restart(self) -> None:
-        """Restart the agent, which has ended, with the conversation so far."""
-        await self.start()
 
     async def interrupt(self) -> bool:
         """Cancel the handoff under way, else the turn; return False where there is neither."""
@@ -181,7 +159,5 @@ class ChatConversation:
         """Find the agent's id of a session, where the agent knows all of it; else empty."""
         if not manager.count_messages():
             return ""
-        entries = reversed(manager.get_branch())
-        entry = next((e for e in entries if e.get("customType") == AGENT_TYPE), None)
-        details = (entry or {}).get("data") or {}
+        details = manager.find_custom_data(AGENT_TYPE) or {}
         return str(details.get("session") or "") if details.get("name") == self.backend.name else ""

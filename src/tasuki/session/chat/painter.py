@@ -60,7 +60,8 @@ class MarkdownPainter:
 
     def paint_line(self, line: str) -> PaintedLine | None:
         """Paint a line; None for a mark that is not shown."""
-        if (match := _FENCE.fullmatch(line)) and self._toggle_code(match[1]):
+        if (match := _FENCE.fullmatch(line)) and match[1].startswith(self._fence):
+            self._fence = "" if self._fence else match[1]
             return None
         if self._fence:
             return PaintedLine(Text(f"  {line}", CODE_STYLE), 4, wrapped=False)
@@ -77,16 +78,6 @@ class MarkdownPainter:
                 Text("│ ", "dim").append(_style_inline(line.lstrip("> "), "italic")), 2
             )
         return PaintedLine(_style_inline(line))
-
-    def _toggle_code(self, mark: str) -> bool:
-        """Begin or end a block of code at a mark; return whether the mark does that."""
-        if not self._fence:
-            self._fence = mark
-            return True
-        if mark.startswith(self._fence):
-            self._fence = ""
-            return True
-        return False
 
 
 def _build_item(blanks: str, mark: str, words: str) -> PaintedLine:
@@ -206,12 +197,20 @@ class EventPainter:
             self._stream(event, event.text, event.message)
         elif isinstance(event, ThoughtPiece):
             self._stream(event, event.text, "")
+        elif isinstance(event, ToolProgress) and event.status in ("pending", "in_progress"):
+            self.tools[event.id] = event
         elif isinstance(event, ToolProgress):
-            self._paint_tool(event)
-        elif isinstance(event, AgentPlan):
-            self._paint_plan(event)
+            self.tools.pop(event.id, None)
+            self._paint_lines(build_tool_lines(event))
+        elif isinstance(event, AgentPlan) and event.todos != self.todos:
+            self.todos = event.todos
+            if self.raw:
+                self._paint_lines(build_todo_lines(event.todos))
+        elif isinstance(event, TurnStarted) and event.internal:
+            self.add_gap()
+            self.paint_note(DOCUMENT_REQUESTED, "dim")
         elif isinstance(event, TurnStarted):
-            self._paint_start(event)
+            self.paint_user(event.text)
         elif isinstance(event, TurnEnded):
             self._paint_end()
 
@@ -273,30 +272,10 @@ class EventPainter:
         ):
             self._put(painted)
 
-    def _paint_tool(self, tool: ToolProgress) -> None:
-        if tool.status in ("pending", "in_progress"):
-            self.tools[tool.id] = tool
-            return
-        self.tools.pop(tool.id, None)
-        self._paint_lines(build_tool_lines(tool))
-
     def _paint_lines(self, lines: Iterable[PaintedLine]) -> None:
         self.add_gap()
         for line in lines:
             self._put(line)
-
-    def _paint_plan(self, plan: AgentPlan) -> None:
-        if plan.todos != self.todos:
-            self.todos = plan.todos
-            if self.raw:
-                self._paint_lines(build_todo_lines(plan.todos))
-
-    def _paint_start(self, event: TurnStarted) -> None:
-        if event.internal:
-            self.add_gap()
-            self.paint_note(DOCUMENT_REQUESTED, "dim")
-        else:
-            self.paint_user(event.text)
 
     def _paint_end(self) -> None:
         """Paint the tools that still run as unfinished: no more events of them will come."""
@@ -348,15 +327,11 @@ def _paint_message(painter: EventPainter, message: Json) -> None:
         painter.paint_answer(text)
     for block in message.get("content") or ():
         if isinstance(block, dict) and block.get("type") == "toolCall":
-            painter.paint_note(
-                f"✓ {block.get('name')} {_describe_arguments(block.get('arguments'))}", "dim"
-            )
-
-
-def _describe_arguments(arguments: object) -> str:
-    values = arguments if isinstance(arguments, dict) else {}
-    names = ("command", "path", "pattern", "title")
-    return shorten_to_line(next((str(values[n]) for n in names if values.get(n)), ""), 100)
+            arguments = block.get("arguments")
+            values = arguments if isinstance(arguments, dict) else {}
+            names = ("command", "path", "pattern", "title")
+            subject = next((str(values[n]) for n in names if values.get(n)), "")
+            painter.paint_note(f"✓ {block.get('name')} {shorten_to_line(subject, 100)}", "dim")
 
 
 def _paint_document(painter: EventPainter, text: str) -> None:

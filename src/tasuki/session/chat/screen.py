@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -17,6 +18,7 @@ from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from rich.text import Text
@@ -33,8 +35,8 @@ from tasuki.session.agent_session.backend import (
 )
 from tasuki.session.chat.controllers import (
     CommandCompleter,
-    build_inline_hint,
     build_status_line,
+    find_hint,
     open_history,
 )
 from tasuki.session.chat.conversation import ChatConversation
@@ -77,8 +79,7 @@ class TerminalScreen:
         self.hint = ""
         """A sentence that replaces the bottom line."""
         self._tasks: set[asyncio.Future[object]] = set()
-        commands = lambda: self.conversation.commands  # noqa: E731
-        self._completer = CommandCompleter(commands)
+        self._completer = CommandCompleter(lambda: conversation.commands)
         self.prompt: PromptSession[None] = PromptSession(
             output=_create_output(),
             message=self._build_prompt,
@@ -86,15 +87,21 @@ class TerminalScreen:
             prompt_continuation="  ",
             key_bindings=build_bindings(self),
             completer=self._completer,
-            complete_while_typing=Condition(self._can_complete),
+            complete_while_typing=Condition(
+                lambda: bool(self._completer.find_commands(self.typed_text))
+            ),
             history=open_history(history_path),
-            input_processors=[build_inline_hint(lambda: self.typed_text, commands)],
+            input_processors=[AfterInput(self._build_hint)],
             style=STYLE,
             reserve_space_for_menu=6,
             erase_when_done=True,
         )
         bottom = Window(
-            FormattedTextControl(self._build_bottom_line), height=1, style="class:below"
+            FormattedTextControl(
+                lambda: self.hint or build_status_line(conversation, self._get_width())
+            ),
+            height=1,
+            style="class:below",
         )
         layout = Layout(HSplit([self.prompt.layout.container, bottom]), self.prompt.default_buffer)
         self.prompt.layout = self.prompt.app.layout = layout
@@ -206,9 +213,12 @@ class TerminalScreen:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(index)
 
-    def interrupt(self) -> None:
-        """Cancel the current work."""
-        self.start_task(self.conversation.interrupt())
+    def cancel(self) -> None:
+        """Take back the question, or cancel the current work."""
+        if self.choice is not None:
+            self.decide(None)
+        else:
+            self.start_task(self.conversation.interrupt())
 
     def show_remark(self, text: str, seconds: float) -> None:
         """Show a sentence in the bottom line for a while."""
@@ -260,7 +270,6 @@ class TerminalScreen:
                 self.prompt.app.invalidate()
 
     def _build_prompt(self) -> StyleAndTextTuples:
-        """Build the current work and the prompt."""
         parts: StyleAndTextTuples = []
         for style, line in self._build_live_lines():
             parts += [(style, line), ("", "\n")]
@@ -314,12 +323,9 @@ class TerminalScreen:
             )
         return [*lines, ("class:dim", "  Press a number. Escape: no answer")]
 
-    def _build_bottom_line(self) -> StyleAndTextTuples:
-        return [("", self.hint or build_status_line(self.conversation, self._get_width()))]
-
-    def _can_complete(self) -> bool:
-        """Whether the typed text is the beginning of a command."""
-        return bool(self._completer.find_commands(self.typed_text))
+    def _build_hint(self) -> StyleAndTextTuples:
+        """Build the hint after a command, which is no part of the input."""
+        return [("class:hint", find_hint(self.typed_text, self.conversation.commands))]
 
     def _get_width(self) -> int:
         return max(self.scroll.console.width - 1, 20)
@@ -342,7 +348,7 @@ def build_bindings(screen: TerminalScreen) -> KeyBindings:
 
     @keys.add("escape", filter=typing)
     def _(event: KeyPressEvent) -> None:
-        _cancel_or_interrupt(screen)
+        screen.cancel()
 
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
@@ -355,32 +361,20 @@ def build_bindings(screen: TerminalScreen) -> KeyBindings:
             event.current_buffer.reset()
             interrupted_at = -TWICE_SECONDS
         else:
-            _cancel_or_interrupt(screen)
+            screen.cancel()
             screen.show_remark(LEAVE_HINT, TWICE_SECONDS)
 
     @keys.add("c-d", filter=typing & Condition(lambda: not screen.typed_text))
     def _(event: KeyPressEvent) -> None:
         screen.leave()
 
-    for number in range(9):
-        keys.add(str(number + 1), filter=is_asked)(_build_answer(screen, number))
-    return keys
-
-
-def _build_answer(screen: TerminalScreen, index: int) -> Callable[[KeyPressEvent], None]:
-    def answer_choice(event: KeyPressEvent) -> None:
+    def answer_choice(index: int, event: KeyPressEvent) -> None:
         if screen.choice is not None and index < len(screen.choice.options):
             screen.decide(index)
 
-    return answer_choice
-
-
-def _cancel_or_interrupt(screen: TerminalScreen) -> None:
-    """Take back the question, or cancel the current work."""
-    if screen.choice is not None:
-        screen.decide(None)
-    else:
-        screen.interrupt()
+    for number in range(9):
+        keys.add(str(number + 1), filter=is_asked)(partial(answer_choice, number))
+    return keys
 
 
 def _create_output() -> Vt100_Output:

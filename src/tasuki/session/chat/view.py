@@ -49,6 +49,10 @@ class ChatView(Protocol):
         """Show an event of the session."""
         ...
 
+    def leave(self) -> None:
+        """End the chat."""
+        ...
+
     def show_note(self, text: str) -> None:
         """Show that something was done."""
         ...

@@ -9,19 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
 Json = dict[str, Any]
 """A record of a session file, a message or a block of one, with the field names of pi."""
 
-COMPACTION_TEMPLATE = (
-    "The conversation history before this point was compacted into the following summary:\n\n"
-    "<summary>\n{}\n</summary>"
-)
-BRANCH_TEMPLATE = (
-    "The following is a summary of a branch that this conversation came back from:\n\n"
-    "<summary>\n{}</summary>"
-)
+_SUMMARY_TEMPLATES = {
+    "compactionSummary": "The conversation history before this point was compacted into the"
+    " following summary:\n\n<summary>\n{}\n</summary>",
+    "branchSummary": "The following is a summary of a branch that this conversation came back from:"
+    "\n\n<summary>\n{}</summary>",
+}
+"""What the model reads about a summary, by its role."""
 _NO_USAGE = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
 _NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
 
@@ -65,7 +62,6 @@ def build_assistant_message(
     provider: str = "",
     model: str = "",
     stop: str = "stop",
-    usage: Json | None = None,
     error: str = "",
 ) -> Json:
     """Build a message of the agent.
@@ -78,7 +74,7 @@ def build_assistant_message(
         "api": "acp",
         "provider": provider,
         "model": model,
-        "usage": {**_NO_USAGE, "cost": _NO_COST, **(usage or {})},
+        "usage": {**_NO_USAGE, "cost": _NO_COST},
         "stopReason": stop,
         "timestamp": convert_time(),
     }
@@ -114,23 +110,16 @@ def _convert_for_model(message: Json) -> Json | None:
     role = message.get("role")
     if role in ("system", "user", "assistant", "toolResult"):
         return message
-    content = _convert_to_user(str(role), message)
-    if content is None:
-        return None
-    return {"role": "user", "content": content, "timestamp": message.get("timestamp", 0)}
-
-
-def _convert_to_user(role: str, message: Json) -> list[Json] | None:
     if role == "custom":
         content = message.get("content") or []
-        return [build_text_block(content)] if isinstance(content, str) else content
-    if role == "compactionSummary":
-        return [build_text_block(COMPACTION_TEMPLATE.format(message["summary"]))]
-    if role == "branchSummary":
-        return [build_text_block(BRANCH_TEMPLATE.format(message["summary"]))]
-    if role == "bashExecution" and not message.get("excludeFromContext"):
-        return [build_text_block(_format_command(message))]
-    return None
+    elif role in _SUMMARY_TEMPLATES:
+        content = _SUMMARY_TEMPLATES[role].format(message["summary"])
+    elif role == "bashExecution" and not message.get("excludeFromContext"):
+        content = _format_command(message)
+    else:
+        return None
+    blocks = [build_text_block(content)] if isinstance(content, str) else content
+    return {"role": "user", "content": blocks, "timestamp": message.get("timestamp", 0)}
 
 
 def _format_command(message: Json) -> str:
@@ -148,16 +137,6 @@ def _format_command(message: Json) -> str:
 
 
 _EDITABLE = frozenset({"user", "assistant", "toolResult", "custom"})
-
-
-class SessionContext(Struct, frozen=True):
-    """What the model sees at a point of a session."""
-
-    messages: list[Json]
-    """In pi's roles: also `custom`, `bashExecution`, `compactionSummary`, `branchSummary`."""
-    model: str = ""
-    """`provider/id`; empty where the branch names none."""
-    thinking: str = ""
 
 
 class EntryTree:
@@ -182,37 +161,30 @@ class EntryTree:
             self.by_id[id] = entry
         self.leaf = id
 
-    def get_branch(self, leaf: str | None) -> list[Json]:
-        """Return the entries from the root to `leaf`; none for no leaf.
-
-        Raises KeyError if unknown.
-        """
+    def get_branch(self) -> list[Json]:
+        """Return the entries from the root to the leaf."""
         entries: dict[str, Json] = {}
-        id = leaf
+        id = self.leaf
         while id and id not in entries and (entry := self.by_id.get(id)) is not None:
             entries[id] = entry
             id = entry.get("parentId")
-        if leaf is not None and not entries:
-            raise KeyError(leaf)
         return list(entries.values())[::-1]
 
 
-def build_context(branch: Sequence[Json]) -> SessionContext:
-    """Build what the model sees of a branch.
+def build_context(branch: Sequence[Json]) -> list[Json]:
+    """Build what the model sees of a branch, in pi's roles.
 
     That is the newest compaction's summary and what it kept, then what came after it, with the
     edits of the context applied.
     """
     selected = _select_entries(branch)
     edits = {e["targetId"]: e for e in selected if e.get("type") == "context_edit"}
-    messages = [
+    return [
         message
         for index, entry in enumerate(selected)
         if not (index and entry.get("type") == "compaction")
         for message in _apply_edit(_convert_entry(entry), edits.get(entry.get("id")))
     ]
-    model, thinking = _find_settings(branch)
-    return SessionContext(messages, model, thinking)
 
 
 def _select_entries(branch: Sequence[Json]) -> list[Json]:
@@ -222,17 +194,13 @@ def _select_entries(branch: Sequence[Json]) -> list[Json]:
         return list(branch)
     first = branch[index].get("firstKeptEntryId")
     start = next((i for i, e in enumerate(branch[:index]) if e.get("id") == first), index)
-    kept_entries = [e for e in branch[start:index] if _get_role(e) != "system"]
+    kept_entries = [e for e in branch[start:index] if _get_message(e).get("role") != "system"]
     return [branch[index], *kept_entries, *branch[index + 1 :]]
 
 
 def _get_message(entry: Json) -> Json:
     message = entry.get("message")
     return message if isinstance(message, dict) else {}
-
-
-def _get_role(entry: Json) -> str:
-    return str(_get_message(entry).get("role", ""))
 
 
 def _convert_entry(entry: Json) -> Iterator[Json]:
@@ -283,22 +251,3 @@ def _apply_edit(messages: Iterable[Json], edit: Json | None) -> Iterator[Json]:
             yield {**message, "content": [{"type": "text", "text": content}]}
         else:
             yield {**message, "content": content}
-
-
-def _find_settings(branch: Iterable[Json]) -> tuple[str, str]:
-    """Find the model and the thinking level at the end of a branch."""
-    model = thinking = ""
-    for entry in branch:
-        kind = entry.get("type")
-        if kind == "thinking_level_change":
-            thinking = str(entry.get("thinkingLevel") or "")
-        elif kind == "model_change":
-            model = _format_model(entry.get("provider"), entry.get("modelId") or entry.get("model"))
-        elif kind == "message" and _get_role(entry) == "assistant":
-            message = _get_message(entry)
-            model = _format_model(message.get("provider"), message.get("model")) or model
-    return model, thinking
-
-
-def _format_model(provider: object, model: object) -> str:
-    return f"{provider}/{model}" if provider and model else str(model or "")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tasuki.errors import StoreFailed, ThreadUnreadable
 from tasuki.files import create_private_folder, explain_error, sync_folder
-from tasuki.harness.pi_v3.format import dump_records
+from tasuki.harness.pi_v3.format import dump_records, format_now
 from tasuki.harness.reading.jsonl import ThreadLines
 from tasuki.session.pi_store.messages import Json
 
@@ -51,16 +51,6 @@ def read_records(path: Path) -> SessionRecords:
             header = header or record
         else:
             entries.append(record)
-    return SessionRecords(
-        _check_records(header, entries, path),
-        entries,
-        size,
-        has_line_end,
-        tuple(_describe_damage(lines, size)),
-    )
-
-
-def _check_records(header: Json | None, entries: list[Json], path: Path) -> Json:
     if header is None:
         raise ThreadUnreadable(f"{path} has no session header. List sessions: tasuki threads")
     if not all(isinstance(entry.get("id"), str) for entry in entries):
@@ -68,7 +58,8 @@ def _check_records(header: Json | None, entries: list[Json], path: Path) -> Json
             f"{path} is a session of version 1, whose entries have no ids. "
             "Open it once with pi, which rewrites it: pi --session FILE"
         )
-    return header
+    notes = tuple(_describe_damage(lines, size))
+    return SessionRecords(header, entries, size, has_line_end, notes)
 
 
 def _describe_damage(lines: ThreadLines, size: int) -> Iterator[str]:
@@ -80,6 +71,11 @@ def _describe_damage(lines: ThreadLines, size: int) -> Iterator[str]:
             f"The last line of {lines.path} is incomplete ({torn} bytes of it were written): a program ended "
             "while it was writing. It will be removed when something is added."
         )
+
+
+def build_entry(kind: str, id: str, parent: str | None, **fields: Any) -> Json:
+    """Build an entry that is written now."""
+    return {"type": kind, "id": id, "parentId": parent, "timestamp": format_now(), **fields}
 
 
 class LockedSessionFile:
@@ -127,7 +123,8 @@ class LockedSessionFile:
             if not self._has_line_end:
                 line = b"\n" + line
             try:
-                _write_all(fd, line)
+                if os.write(fd, line) != len(line):
+                    raise OSError(errno.ENOSPC, "only a part was written")
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(fd, self._size)
@@ -197,8 +194,3 @@ class LockedSessionFile:
                 f"The session could not be written to {self.path}: {reason}. "
                 "What was stored before is safe; fix this, then continue."
             ) from error
-
-
-def _write_all(fd: int, content: bytes) -> None:
-    if os.write(fd, content) != len(content):
-        raise OSError(errno.ENOSPC, "only a part was written")
