@@ -6,7 +6,7 @@ import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -233,11 +233,7 @@ def show_persona(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 @post("/personas", status_code=200, sync_to_thread=True)
 def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
     """Add a persona and its folder."""
-    persona = personas.add_persona(
-        fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
-        harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
-        on_limit=data.on_limit,
-    )  # fmt: skip
+    persona = personas.add_persona(fleet.database, fleet.root, **structs.asdict(data))
     share_persona(fleet.database, fleet.root, persona.slug)
     fleet.changes.notify()
     return persona

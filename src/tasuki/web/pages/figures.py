@@ -169,6 +169,3 @@ def build_chart(
 def _find_threshold(fleet: Fleet, agent: FleetAgent) -> float:
     persona = queries.load_persona(fleet.database, agent.persona) if agent.persona else None
     return persona.threshold if persona and persona.threshold is not None else fleet.threshold
-
-
-HANDLERS = (show_figures, show_context)

@@ -4,6 +4,7 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import forms
+from tasuki.web.handlers import list_handlers
 from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
 from tasuki.web.pages.agent import (
     first_start,
@@ -27,19 +28,18 @@ from tasuki.web.pages.fleet import (
 )
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
-from tasuki.web.pages.settings import routes as settings
+from tasuki.web.pages.settings import doctor, hooks, sections
 from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
-from tasuki.web.views.templates import serve_asset
+from tasuki.web.views import templates
 
 
 def build_public_router() -> Router:
     """Build the routes for a browser that is not signed in."""
-    handlers = [serve_asset, *web_app.HANDLERS, login.sign_browser_in, login.sign_browser_out]
     return Router(
         "/",
-        route_handlers=handlers,
+        route_handlers=list_handlers(templates, web_app, login),
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         include_in_schema=False,
     )
@@ -47,15 +47,11 @@ def build_public_router() -> Router:
 
 def build_router() -> Router:
     """Build the routes of the pages, and those of the forms of orders without a page of their own."""
-    pages = [
-        *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news,
-        *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *peek.HANDLERS, *queue.HANDLERS,
-        *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS,
-        *undo.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS,
-        handoffs.show_handoffs, handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff,
-        *lineage.HANDLERS, *personas.HANDLERS, *settings.HANDLERS, *threads.HANDLERS,
-        *drafts.HANDLERS, *briefs.HANDLERS,
-    ]  # fmt: skip
+    pages = list_handlers(
+        fleet, alert_pages, bulk, palette, live, agents, terminal, mute, peek, queue, first_start, goal_templates,
+        changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, doctor, hooks,
+        sections, threads, drafts, briefs,
+    )  # fmt: skip
     taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
     return Router(
         "/",

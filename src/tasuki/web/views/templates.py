@@ -23,7 +23,7 @@ from tasuki.fleet.store.models import MUTED_FOR_GOOD
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
-from tasuki.web.handlers import AnyRequest, PathWord
+from tasuki.web.handlers import AnyRequest, PathWord, find_refusal
 from tasuki.web.views import display, markdown, parts
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import PartHolder, RenderedPage, fill_times
@@ -114,12 +114,14 @@ NEAR_SECONDS = 20 * 3600
 
 
 def render_page(
-    request: AnyRequest, template: str, status: int = 200, **context: Any
+    request: AnyRequest, template: str, status: int = 0, **context: Any
 ) -> PageResponse:
     """Render a whole page for the browser that asks; for htmx, which replaces a part, without the frame around it.
 
-    A template says `extends layout`, and its block `part` is what htmx may request.
+    A template says `extends layout`, and its block `part` is what htmx may request. Without `status`
+    it is that of the refusal of its form, or 200.
     """
+    status = status or find_refusal(request).status
     page = render_for_all(request, template, status, **context)
     return build_page_response(request, page, status)
 
@@ -169,7 +171,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         is_whole = not request.headers.get("hx-request")
         hosts = list_fleet_hosts(state.fleet.database) if is_whole else []
     return {
-        "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
+        "path": request.url.path, "bare": False, "live": "", "refused": find_refusal(request).sentence, "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
         "version": parts.VERSION_MARK, "newest": parts.NEWEST_MARK, "server_time": parts.NOW_MARK, "theme": read_theme(request),
         "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),

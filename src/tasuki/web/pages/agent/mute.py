@@ -52,6 +52,3 @@ def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
             name, templates.format_mute(change.before) or "not muted"
         ),
     )
-
-
-HANDLERS = (show_mute_form, mute_shown_agent)

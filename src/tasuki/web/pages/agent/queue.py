@@ -118,6 +118,3 @@ def _redirect(
     path = templates.find_way_back(request, f"/personas/{slug}").partition("?")[0]
     key = request.app.state.notices.add(QueueNotice(refused)) if refused else ""
     return templates.redirect(request, f"{path}{f'?said={key}' if key else ''}#queue", offer)
-
-
-HANDLERS = (change_queue, change_goal)

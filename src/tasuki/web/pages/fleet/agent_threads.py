@@ -134,6 +134,3 @@ def show_whole_entry(fleet: TheFleet, id: PathId, ref: PathId) -> Response[bytes
     else:
         text = remote.read_thread_entry(fleet, agent.id, ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
-
-
-HANDLERS = (show_thread, open_copy, show_whole_entry)

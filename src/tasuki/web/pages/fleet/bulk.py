@@ -209,6 +209,3 @@ def show_bulk_results(request: AnyRequest, state: State, key: PathWord) -> PageR
     results = state.get("bulk_results", {}).get(key)
     word = DONE_WORDS[results.order] if results else ""
     return templates.render_page(request, "bulk_results.html", results=results, word=word, key=key)
-
-
-HANDLERS = (show_bulk_form, give_bulk_order, show_bulk_results)

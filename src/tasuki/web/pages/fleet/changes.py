@@ -79,6 +79,3 @@ def _pair(changes: WorkChanges, *, unfold: bool) -> list[tuple[ChangedFile, File
         if file := by_key.get(diff.key):
             pairs.append((file, diff, unfold or lines <= MOST_OPEN_LINES))
     return pairs
-
-
-HANDLERS = (show_changes, show_summary, show_pull_request)

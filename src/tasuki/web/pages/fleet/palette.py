@@ -91,6 +91,3 @@ def show_next(
 
 def _build_address(card: AgentCard) -> str:
     return f"/handoffs/{card.handoff}" if card.can == "open" else f"/agents/{card.id}"
-
-
-HANDLERS = (show_palette, show_keys, show_next)

@@ -66,6 +66,3 @@ def _count_cards(all_cards: Sequence[AgentCard]) -> dict[str, Any]:
         "failed": sum(card.shown.tone == "fail" for card in needs),
         "past": sum(card.is_past for card in all_cards),
     }
-
-
-HANDLERS = (show_fleet,)

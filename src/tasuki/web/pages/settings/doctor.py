@@ -93,6 +93,3 @@ def _list_rows(harness: HarnessReport, hooks: dict[str, str]) -> Iterator[Doctor
 def _list_problems(problems: Sequence[DiagnosedProblem]) -> Iterator[DoctorRow]:
     for problem in problems:
         yield DoctorRow("Problem", problem.what, "attn", problem.mend)
-
-
-HANDLERS = (show_doctor,)

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki.config import settings
-from tasuki.web.handlers import AnyRequest
+from tasuki.web.handlers import AnyRequest, find_refusal
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
 
@@ -43,24 +43,18 @@ class SettingsNotice(Struct, frozen=True):
     """Which of its forms; empty where it has one."""
 
 
-def render_section(
-    request: AnyRequest,
-    key: str,
-    *,
-    notice: SettingsNotice | None = None,
-    status: int = 200,
-    values: dict[str, Any] | None = None,
-    **context: Any,
-) -> PageResponse:
-    """Render a section; without `notice` what the last change left to say.
-
-    `values` are those of a form that was refused, by the names of its fields.
-    """
+def render_section(request: AnyRequest, key: str, **context: Any) -> PageResponse:
+    """Render a section, with why its form was refused, or what the last change left to say."""
+    refusal = find_refusal(request)
     found = request.app.state.notices.find(request.query_params.get("said", ""), SettingsNotice)
-    notice = notice or found or SettingsNotice()
+    notice = found or SettingsNotice()
+    if refusal.sentence:
+        notice = SettingsNotice(refusal.sentence, is_success=False)
+    path = settings.find_user_file()
+    file = settings.format_path(path) if path else "the file that TASUKI_CONFIG names"
     return templates.render_page(
-        request, f"settings_{key}.html", status, sections=SECTIONS, here=key, file=_describe_file(), said=notice.message,
-        fine=notice.is_success, place=notice.place, values=values or {}, **context,
+        request, f"settings_{key}.html", sections=SECTIONS, here=key, file=file, said=notice.message,
+        fine=notice.is_success, place=notice.place, values=refusal.values, **context,
     )  # fmt: skip
 
 
@@ -68,8 +62,3 @@ def say_in_section(request: AnyRequest, key: str, notice: SettingsNotice) -> Pag
     """Redirect to a section, which says what came of a change."""
     said = request.app.state.notices.add(notice)
     return templates.redirect(request, f"{ADDRESSES[key]}?said={said}")
-
-
-def _describe_file() -> str:
-    path = settings.find_user_file()
-    return settings.format_path(path) if path else "the file that TASUKI_CONFIG names"

@@ -3,22 +3,28 @@
 from litestar.params import FromQuery
 from msgspec import Struct
 
-from tasuki.errors import TasukiError
+from tasuki.errors import StoreFailed, TasukiError
 from tasuki.fleet.service import Fleet
 from tasuki.harness import registry as harnesses
 from tasuki.install.hook_script import get_script_path, write_hook_script
 from tasuki.install.installer import Installer, InstallPlan
-from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormFields, PathWord, TheFleet, show_page, take_form
+from tasuki.web.api import forms
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathWord,
+    TheFleet,
+    find_refusal,
+    show_page,
+    take_form,
+)
 from tasuki.web.pages.settings.frame import SettingsNotice, render_section, say_in_section
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
 
 
 class HooksState(Struct, frozen=True):
-    """Whether the fleet's hooks are in a harness: in place, missing or not known, with any
-    problem.
-    """
+    """Whether the fleet's hooks are in a harness: in place, missing or not known, with any problem."""
 
     name: str
     title: str
@@ -34,16 +40,16 @@ def show_hooks(request: AnyRequest, fleet: TheFleet) -> PageResponse:
 
 def list_hooks(fleet: Fleet) -> list[HooksState]:
     """List the harnesses whose agents can be started, with the state of their hooks."""
-    return [_check_hooks(fleet, *found) for found in forms.list_startable_harnesses()]
-
-
-def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
-    try:
-        plan = _plan_hooks(fleet, name)
-    except TasukiError as error:
-        return HooksState(name, title, "not known", str(error))
-    is_installed = get_script_path(fleet.data).exists() and not plan.has_work
-    return HooksState(name, title, "in place" if is_installed else "missing")
+    listed = []
+    for name, title in forms.list_startable_harnesses():
+        try:
+            is_missing = _plan_hooks(fleet, name).has_work
+        except TasukiError as error:
+            listed.append(HooksState(name, title, "not known", str(error)))
+            continue
+        is_installed = get_script_path(fleet.data).exists() and not is_missing
+        listed.append(HooksState(name, title, "in place" if is_installed else "missing"))
+    return listed
 
 
 def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
@@ -57,13 +63,13 @@ def show_hooks_form(
 ) -> PageResponse:
     """Show what would be added to a harness, file by file; `back=fleet` leads to the fleet's page."""
     plan = _plan_hooks(fleet, name)
-    title = harnesses.get_harness(name).title
     return templates.render_page(
-        request, "hooks_form.html", name=name, title_of=title, plan=plan, refused="", back=back
-    )
+        request, "hooks_form.html", name=name, title_of=harnesses.get_harness(name).title, plan=plan,
+        back=find_refusal(request).values.get("back", back),
+    )  # fmt: skip
 
 
-@take_form("/settings/hooks/{name:str}")
+@take_form("/settings/hooks/{name:str}", refused=show_hooks_form)
 def add_hooks(
     request: AnyRequest, fleet: TheFleet, name: PathWord, form: FormFields
 ) -> PageResponse:
@@ -73,17 +79,11 @@ def add_hooks(
         write_hook_script(fleet.data)
         additions = control.list_additions(str(get_script_path(fleet.data)))
         Installer(fleet.data.parent).apply_plan(f"{name}/fleet", additions, plan, remove=False)
-    except (TasukiError, OSError) as error:
-        status = error_answers.get_status(error) if isinstance(error, TasukiError) else 507
-        return templates.render_page(
-            request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error), back=form.get("back", "")
-        )  # fmt: skip
-    notes = " ".join(control.notes)
-    fleet.note("settings", f"The fleet's hooks were added to {harnesses.get_harness(name).title}.")
+    except OSError as error:
+        raise StoreFailed(str(error)) from error
+    title, notes = harnesses.get_harness(name).title, " ".join(control.notes)
+    fleet.note("settings", f"The fleet's hooks were added to {title}.")
     if form.get("back") == "fleet":
         return templates.redirect(request, "/")
-    message = f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip()
+    message = f"The hooks are installed in {title}. {notes}".strip()
     return say_in_section(request, "hooks", SettingsNotice(message, place=name))
-
-
-HANDLERS = (show_hooks, show_hooks_form, add_hooks)

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from litestar import Response
@@ -27,13 +27,13 @@ from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
-from tasuki.web.api import error_answers
 from tasuki.web.handlers import (
     AnyRequest,
     FormFields,
     PathId,
     PathWord,
     TheFleet,
+    find_refusal,
     show_page,
     take_form,
 )
@@ -176,12 +176,6 @@ def show_prune_form(
     """Show which handoffs would be deleted."""
     message = request.app.state.notices.find(request.query_params.get("said", ""), str) or ""
     values = {"days": days, "keep": keep, "drafts": drafts}
-    return _render_prune_form(request, fleet, values, message=message)
-
-
-def _render_prune_form(
-    request: AnyRequest, fleet: Fleet, values: dict[str, str], message: str = ""
-) -> PageResponse:
     vault, refused = Vault(), ""
     try:
         prunable = _find_prunable(vault, fleet, values)
@@ -237,36 +231,20 @@ def show_brief(
     request: AnyRequest, fleet: TheFleet, id: PathWord, entry: EntryRef = 0
 ) -> PageResponse:
     """Show a handoff: its brief, and an entry that it cites."""
-    return _render_brief(request, fleet, id, entry)
-
-
-def _render_brief(
-    request: AnyRequest, fleet: Fleet, id: str, entry: int = 0, status: int = 200, **more: Any
-) -> PageResponse:
-    view = load_brief_view(Vault(), id)
+    view, refusal = load_brief_view(Vault(), id), find_refusal(request)
     handoff = view.handoff
     entry = entry or min((c.ref for c in handoff.citations), default=0)
     context, goal = briefs.split_brief(view.text)
     before, opened, past = context.partition(f"{briefs.FENCE_OPEN}\n")
     past, _, after = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
-    notes = [*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)]
-    context_values = {"refused": "", "said": notes, **more}
-    context_values["values"] = {
-        "to": "",
-        "model": "",
-        "send": "",
-        "persona": "",
-        "role": "",
-        "name": "",
-        **context_values.get("values", {}),
-    }
     return templates.render_page(
-        request, "brief.html", status, of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
+        request, "brief.html", of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
         past=past, after=after, goal=goal, agents=brief_agents.list_agents(fleet, handoff.id), personas=brief_agents.list_free_personas(fleet),
-        live="agents",
+        live="agents", refused=redact(clean_for_display(refusal.sentence))[0],
+        said=[*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)],
+        values={**dict.fromkeys(("to", "model", "send", "persona", "role", "name"), ""), **refusal.values},
         successors=[(h.name, h.title) for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start],
-        **context_values,
     )  # fmt: skip
 
 
@@ -301,52 +279,38 @@ def show_raw_brief(id: PathWord, download: FromQuery[bool] = False) -> Response[
 @show_page("/briefs/{id:str}/edit")
 def show_edit_form(request: AnyRequest, id: PathWord) -> PageResponse:
     """Show the brief as a text to change."""
-    vault = Vault()
+    vault, refusal = Vault(), find_refusal(request)
     handoff = vault.get(id)
-    return _render_edit_form(request, handoff, vault.load_brief(handoff.id))
-
-
-def _render_edit_form(
-    request: AnyRequest,
-    handoff: Handoff,
-    text: str,
-    refused: str = "",
-    status: int = 200,
-    force: bool = False,
-) -> PageResponse:
+    text = vault.load_brief(handoff.id)
+    if refusal.sentence:
+        text = escape(refusal.values.get("brief", ""))
     size = briefs.count_context_tokens(briefs.split_brief(text)[0])
     return templates.render_page(
-        request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
-        over=bool(handoff.budget and size > handoff.budget), force=force,
+        request, "edit.html", handoff=handoff, text=text, size=size,
+        over=bool(handoff.budget and size > handoff.budget), force=bool(refusal.values.get("force")),
         left_out=list(map(briefs.format_item, handoff.draft.left_out)),
     )  # fmt: skip
 
 
-@take_form("/briefs/{id:str}/edit")
+@take_form("/briefs/{id:str}/edit", refused=show_edit_form)
 def save_edit(request: AnyRequest, id: PathWord, form: FormFields) -> PageResponse:
     """Keep an edited brief as a new revision; the one before stays as it is."""
     vault = Vault()
     handoff, text = vault.get(id), form.get("brief", "")
-    try:
-        if not text.strip():
-            raise UsageError("The brief is empty. Nothing was changed.")
-        text, before = _restore_goal(text, handoff), vault.load_brief(handoff.id).rstrip("\n")
-        if text.rstrip("\n") in (before, _restore_goal(clean_for_display(before), handoff)):
-            return templates.redirect(request, f"/briefs/{handoff.id}")
-        goal = briefs.split_brief(text)[1].rstrip("\n")
-        if (
-            not form.get("force")
-            and goal != handoff.goal.text
-            and (secret_message := kept_handoffs.describe_secrets(goal))
-        ):
-            raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
-        prepared = kept_handoffs.load_handoff(vault, handoff.id)
-        prepared.revise(text)
-    except TasukiError as error:
-        return _render_edit_form(
-            request, handoff, escape(form.get("brief", "")), str(error), error_answers.get_status(error),
-            force=bool(form.get("force")),
-        )  # fmt: skip
+    if not text.strip():
+        raise UsageError("The brief is empty. Nothing was changed.")
+    text, before = _restore_goal(text, handoff), vault.load_brief(handoff.id).rstrip("\n")
+    if text.rstrip("\n") in (before, _restore_goal(clean_for_display(before), handoff)):
+        return templates.redirect(request, f"/briefs/{handoff.id}")
+    goal = briefs.split_brief(text)[1].rstrip("\n")
+    if (
+        not form.get("force")
+        and goal != handoff.goal.text
+        and (secret_message := kept_handoffs.describe_secrets(goal))
+    ):
+        raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
+    prepared = kept_handoffs.load_handoff(vault, handoff.id)
+    prepared.revise(text)
     return templates.redirect(request, f"/briefs/{prepared.handoff.id}")
 
 
@@ -361,21 +325,10 @@ def _restore_goal(text: str, handoff: Handoff) -> str:
     return text
 
 
-@take_form("/briefs/{id:str}/start")
+@take_form("/briefs/{id:str}/start", refused=show_brief)
 def start_successor(
     request: AnyRequest, fleet: TheFleet, id: PathWord, form: FormFields
 ) -> PageResponse:
     """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
-    try:
-        handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
-        return templates.redirect(request, f"/briefs/{handoff_id}")
-    except TasukiError as error:
-        message = redact(clean_for_display(str(error)))[0]
-        return _render_brief(
-            request, fleet, id, status=error_answers.get_status(error), refused=message, values=form
-        )
-
-
-HANDLERS = (
-    show_briefs, show_prune_form, prune_briefs, show_brief, show_entry, show_whole_entry, show_raw_brief, show_edit_form, save_edit, start_successor,
-)  # fmt: skip
+    handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
+    return templates.redirect(request, f"/briefs/{handoff_id}")

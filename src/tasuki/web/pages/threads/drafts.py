@@ -70,11 +70,9 @@ class DraftRequest(Struct, frozen=True):
     to: Harness
 
 
-def build_form(
-    adapter: Harness, thread: Thread, values: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """Build what the form shows; `values` are those that were typed, where it was refused."""
-    typed, problem = values or {}, ""
+def build_form(adapter: Harness, thread: Thread, typed: Mapping[str, str]) -> dict[str, Any]:
+    """Build what the form shows; `typed` are its values where it was refused."""
+    problem = ""
     try:
         loaded = settings.load_with_sources(find_settings_folder(thread.cwd))
     except ConfigInvalid as error:
@@ -329,6 +327,3 @@ def cancel_draft(request: AnyRequest, id: PathWord) -> PageResponse:
         return templates.redirect(request, f"/briefs/{job.brief}")
     job.cancelled = True
     return templates.redirect(request, job.back)
-
-
-HANDLERS = (show_draft, cancel_draft)
