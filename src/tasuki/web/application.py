@@ -35,12 +35,10 @@ from tasuki.web.api.hooks import (
 )
 from tasuki.web.handlers import TheFleet
 from tasuki.web.live import LogStreams
-from tasuki.web.news_watch import NewsWatch
-from tasuki.web.page_news import PageStreams
-from tasuki.web.pages import host_news, routes
+from tasuki.web.page_news import HOST_SECONDS, NewsWatch, PageStreams
 from tasuki.web.pages import login as pages_login
-from tasuki.web.pages.fleet import live as pages_live
-from tasuki.web.pages.threads import thread_news
+from tasuki.web.pages import routes
+from tasuki.web.pages.threads.files import LOOK_SECONDS, ThreadNews
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -71,12 +69,10 @@ def name_hosts(settings: Settings, tokens: ServerTokens, host: str) -> ServerHos
 
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
-    live_pages = PageStreams(fleet, pages_live.count_for_pages)
-    threads = thread_news.ThreadNews()
-    watches = [NewsWatch(live_pages, threads, thread_news.LOOK_SECONDS)]
+    live_pages, threads = PageStreams(fleet), ThreadNews()
+    watches = [NewsWatch(live_pages, threads.find_news, LOOK_SECONDS)]
     if not fleet.database.is_sqlite:
-        source = host_news.HostNews(fleet, live_pages)
-        watches.append(NewsWatch(live_pages, source, host_news.LOOK_SECONDS))
+        watches.append(NewsWatch(live_pages, live_pages.find_host_news, HOST_SECONDS))
 
     def on_event(event: FleetEvent) -> None:
         if event.kind in LOGGED_KINDS:
@@ -110,7 +106,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
             routes.build_public_router(), routes.build_router(),
         ],
-        before_request=_note_place,
+        before_request=_note_newest,
         after_request=redact_answer,
         dependencies={name: Provide(_build_provider(name), sync_to_thread=False) for name in ("fleet", "live", "metrics")},
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
@@ -129,7 +125,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     return app
 
 
-async def _note_place(request: Request[Any, Any, Any]) -> None:
+async def _note_newest(request: Request[Any, Any, Any]) -> None:
     """Note the newest line of the log before anything is read: a page shows at least that."""
     request.state.newest = request.app.state.live.position.id
 

@@ -29,7 +29,6 @@ from tasuki.web.security.sessions import (
     KEY_SECONDS,
     build_local_link,
     build_sign_in_link,
-    describe_sessions,
 )
 from tasuki.web.views.display import keep_answer
 
@@ -117,7 +116,7 @@ def show_link(state: State, id: PathWord) -> dict[str, str]:
 @get("/sessions", sync_to_thread=False)
 def list_sessions(state: State) -> dict[str, Any]:
     """List the browsers that are signed in, the one that was used last first."""
-    return {"sessions": describe_sessions(state.sessions)}
+    return {"sessions": msgspec.to_builtins(state.sessions.list_sessions())}
 
 
 @post("/sessions/{id:int}/end", status_code=200, sync_to_thread=True)

@@ -153,6 +153,9 @@ def build_chart(
     handoffs = queries.list_handoffs(fleet.database, agent_id=agent.id)
     cuts = [handoff.recorded_at for handoff in handoffs if handoff.recorded_at is not None]
 
+    persona = queries.load_persona(fleet.database, agent.persona) if agent.persona else None
+    own = persona.threshold if persona else None
+
     def place(at: float) -> float:
         return round((at - begin) / (end - begin) * CHART_WIDTH, 1)
 
@@ -162,10 +165,5 @@ def build_chart(
     return ContextChart(
         " ".join(f"{place(at)},{lift(used)}" for at, used in chosen),
         tuple(place(at) for at in cuts if begin <= at <= end),
-        lift(_find_threshold(fleet, agent)), begin, end, max(used for _, used in points), points[-1][1],
+        lift(fleet.threshold if own is None else own), begin, end, max(used for _, used in points), points[-1][1],
     )  # fmt: skip
-
-
-def _find_threshold(fleet: Fleet, agent: FleetAgent) -> float:
-    persona = queries.load_persona(fleet.database, agent.persona) if agent.persona else None
-    return persona.threshold if persona and persona.threshold is not None else fleet.threshold

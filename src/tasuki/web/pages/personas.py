@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -84,24 +84,19 @@ def _build_lines(fleet: Fleet, listed: list[Persona]) -> list[PersonaLine]:
     for handoff in queries.list_handoffs(fleet.database):
         last.setdefault(handoff.persona, handoff)
     shapes = _find_shapes(fleet, working.values())
-    return [_build_line(one, working.get(one.slug), last.get(one.slug), shapes) for one in listed]
+    lines = []
+    for persona in listed:
+        agent, end = working.get(persona.slug), last.get(persona.slug)
+        state = shapes[agent.id] if agent else None
+        last_state = display.get_handoff_shape(end) if end else None
+        title = get_harness_title(persona.harness)
+        lines.append(PersonaLine(persona, title, agent, state, end, last_state))
+    return lines
 
 
 def _find_shapes(fleet: Fleet, agents: Iterable[FleetAgent]) -> dict[int, StateBadge]:
     """Find the states of agents, by their ids, as their cards have them."""
     return {card.id: card.shown for card in cards.build_cards(fleet, [one.id for one in agents])}
-
-
-def _build_line(
-    persona: Persona,
-    working: FleetAgent | None,
-    last: FleetHandoff | None,
-    shapes: Mapping[int, StateBadge],
-) -> PersonaLine:
-    return PersonaLine(
-        persona, get_harness_title(persona.harness), working, shapes[working.id] if working else None,
-        last, display.get_handoff_shape(last) if last else None,
-    )  # fmt: skip
 
 
 @take_form("/personas", refused=show_personas)

@@ -3,6 +3,7 @@
 from litestar import Router
 from litestar.di import Provide
 
+from tasuki.web import page_news
 from tasuki.web.api import forms
 from tasuki.web.handlers import list_handlers
 from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
@@ -23,7 +24,6 @@ from tasuki.web.pages.fleet import (
     changes,
     handoff_form,
     handoffs,
-    live,
     palette,
 )
 from tasuki.web.pages.fleet import routes as fleet
@@ -48,7 +48,7 @@ def build_public_router() -> Router:
 def build_router() -> Router:
     """Build the routes of the pages, and those of the forms of orders without a page of their own."""
     pages = list_handlers(
-        fleet, alert_pages, bulk, palette, live, agents, terminal, mute, peek, queue, first_start, goal_templates,
+        fleet, alert_pages, bulk, palette, page_news, agents, terminal, mute, peek, queue, first_start, goal_templates,
         changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, doctor, hooks,
         sections, threads, drafts, briefs,
     )  # fmt: skip

@@ -381,11 +381,6 @@ def format_reason(text: str) -> str:
     return "context limit" if text == "context_limit" else shorten_to_line(text, 120)
 
 
-def format_percent(used: float | None) -> str:
-    """Format a context use."""
-    return "not known" if used is None else f"{used:.0f} %"
-
-
 def begin_sentence(text: str) -> str:
     """Begin a text with a capital letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]

@@ -34,7 +34,7 @@ from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
-from tasuki.web.pages.fleet.given_up import find_stranded_agents
+from tasuki.web.pages.hosts import find_stranded_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import PageResponse

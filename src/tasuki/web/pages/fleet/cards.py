@@ -237,7 +237,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     has_failed = shown.tone == "fail" or shown.word == "Handoff uncertain"
     asleep = host is not None and host.is_asleep and agent.ended_at is None
     if host and asleep and not has_failed:
-        sentence = _describe_sleep(host, shown)
+        sentence = f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
         shown, since = HOST_AWAY, host.since or since
     question = _choose_question(agent, shown)
     group = "needs" if question else _choose_group(shown)
@@ -281,11 +281,6 @@ def _describe_state(
     if shown is display.PAST_THRESHOLD:
         return agent.state_at, "Idle since its turn ended."
     return agent.state_at, _describe_activity(agent)
-
-
-def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
-    """Describe that the host of an agent is away, and what the agent did last."""
-    return f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
 
 
 def _describe_activity(agent: FleetAgent) -> str:

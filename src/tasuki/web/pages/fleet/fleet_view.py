@@ -150,7 +150,8 @@ def group_cards(
         return [*groups, *_fill_groups(rest, others, lambda card: card.group)]
     get_key = _GROUP_KEYS[grouping]
     keys = sorted({get_key(card) for card in others})
-    named = [(key, _name_group(grouping, key)) for key in keys]
+    name = templates.get_harness_title if grouping == "harness" else lambda key: key or NO_ROLE
+    named = [(key, name(key)) for key in keys]
     return [*groups, *_fill_groups(named, others, get_key)]
 
 
@@ -159,12 +160,6 @@ _GROUP_KEYS: Mapping[str, Callable[[AgentCard], str]] = {
     "role": lambda card: card.role,
     "harness": lambda card: card.harness,
 }
-
-
-def _name_group(grouping: str, key: str) -> str:
-    if grouping == "harness":
-        return templates.get_harness_title(key)
-    return key or NO_ROLE
 
 
 def _fill_groups(

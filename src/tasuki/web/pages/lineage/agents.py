@@ -18,12 +18,11 @@ from tasuki.web.pages.lineage.rows import (
     ChainRow,
     ChainStory,
     Point,
+    arrange_rows,
     build_sparkline,
-    choose_shown,
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
 from tasuki.web.views import display
-from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import format_duration, format_reason, get_harness_title
 
 MOST_MEASURED = 50_000
@@ -140,25 +139,19 @@ def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: i
     forks: dict[int, list[LineageLink]] = {}
     for path in others:  # each before the thread that it came from, the newest first
         forks.setdefault(_find_place(path[0], places, chain.links), [])[:0] = path[::-1]
-    shown = choose_shown(len(main), newest)
     describer = _AgentDescriber(fleet, facts)
-    rows: list[ChainRow] = []
-    hidden_after = 0
-    for place, before in zip(shown, [len(main), *shown], strict=False):
-        if before - place > 1:
-            hidden_after = len(rows)
-        rows += [describer.build_row(link, "fork") for link in forks.get(place, ())]
-        rows.append(describer.build_row(main[place], str(place + 1)))
+
+    def build_rows(place: int) -> list[ChainRow]:
+        beside = [describer.build_row(link, "fork") for link in forks.get(place, ())]
+        return [*beside, describer.build_row(main[place], str(place + 1))]
+
+    rows, hidden, hidden_after = arrange_rows(len(main), newest, build_rows)
     return ChainStory(
-        key=str(agents[0].id),
-        title=agents[0].persona or "",
+        key=str(agents[0].id), title=agents[0].persona or "",
         summary=_format_summary(agents, facts, len(others), describer.redactor),
-        since=agents[0].started_at,
-        changed_at=max(_find_changed_at(agent, facts) for agent in agents),
-        rows=tuple(rows),
-        hidden=len(main) - len(shown),
-        hidden_after=hidden_after,
-    )
+        since=agents[0].started_at, changed_at=max(_find_changed_at(agent, facts) for agent in agents),
+        rows=rows, hidden=hidden, hidden_after=hidden_after,
+    )  # fmt: skip
 
 
 def _split_branches(
@@ -232,7 +225,9 @@ class _AgentDescriber:
         """Build the row of an agent; `place` is its number, or `fork`."""
         agent, facts = link.agent, self.facts
         handoff, used = facts.ends.get(agent.id), agent.context_used
-        size = self._find_size(agent)
+        size = None
+        if agent.host == self.fleet.host and agent.thread:
+            size = THREAD_SIZES.get_size(agent.harness, agent.thread, facts.until)
         ends = time.time() if agent.ended_at is None else agent.ended_at
         return ChainRow(
             place=place,
@@ -242,16 +237,11 @@ class _AgentDescriber:
             line=build_sparkline(_build_points(agent, facts, size, ends), facts.threshold, _list_compactions(agent, facts, size, ends), is_cut=handoff is not None),
             used=used, past=used is not None and used >= facts.threshold,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
-            state=_find_state(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
+            state=None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
             handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
             acknowledged=_format_acknowledgement(handoff), is_fork=place == "fork",
         )  # fmt: skip
-
-    def _find_size(self, agent: FleetAgent) -> ThreadSize | None:
-        if agent.host != self.fleet.host or not agent.thread:
-            return None
-        return THREAD_SIZES.get_size(agent.harness, agent.thread, self.facts.until)
 
     def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
         reason = format_reason(handoff.reason) if handoff else ""
@@ -260,11 +250,6 @@ class _AgentDescriber:
             origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
             why = f"did not take over {origin}{'. ' if why else ''}{why}"
         return why
-
-
-def _find_state(agent: FleetAgent, handoff: FleetHandoff | None) -> StateBadge | None:
-    """Find the state of the agent or its handoff, unless the chain has gone on."""
-    return None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff)
 
 
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:

@@ -21,7 +21,7 @@ from tasuki.errors import AlreadyUnderWay, GoalHasSecret, NotPossible, TasukiErr
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
-from tasuki.launch import LaunchResult, find_running_programs
+from tasuki.launch import find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
@@ -85,10 +85,13 @@ class SuccessorStarts:
                 model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
             )  # fmt: skip
             notes += brief_agents.take_into_fleet(fleet, prepared, launched, form)
-            self._keep_notes(
-                handoff_id,
-                [_describe_place(prepared.successor.title, launched), *prepared.warnings, *notes],
+            look = (
+                shlex.join(launched.attach)
+                if launched.attach
+                else "it is next to the server's window"
             )
+            place = f"{prepared.successor.title} runs in the tmux pane {launched.target}. Look at it: {look}"
+            self._keep_notes(handoff_id, [place, *prepared.warnings, *notes])
         return handoff_id
 
     @contextmanager
@@ -115,12 +118,6 @@ class SuccessorStarts:
 
 
 SUCCESSOR_STARTS = SuccessorStarts()
-
-
-def _describe_place(title: str, launched: LaunchResult) -> str:
-    """Describe where a successor runs, and how to look at it."""
-    advice = shlex.join(launched.attach) if launched.attach else "it is next to the server's window"
-    return f"{title} runs in the tmux pane {launched.target}. Look at it: {advice}"
 
 
 class BriefListLine(Struct, frozen=True):
