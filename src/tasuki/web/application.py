@@ -21,10 +21,8 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.interpreter import prepare_structs
 from tasuki.web.api import fleet as fleet_api
-from tasuki.web.api import goal_templates as templates_api
+from tasuki.web.api import goals, operator
 from tasuki.web.api import hosts as hosts_api
-from tasuki.web.api import operator
-from tasuki.web.api import queue as queue_api
 from tasuki.web.api.error_answers import EXCEPTION_HANDLERS
 from tasuki.web.api.hooks import (
     MOST_BODY_BYTES,
@@ -33,7 +31,7 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
-from tasuki.web.handlers import TheFleet
+from tasuki.web.handlers import TheFleet, list_handlers
 from tasuki.web.live import LogStreams
 from tasuki.web.page_news import HOST_SECONDS, NewsWatch, PageStreams
 from tasuki.web.pages import login as pages_login
@@ -103,7 +101,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
     app = FleetApplication(
         route_handlers=[
-            show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
+            show_health, show_metrics, hooks, *_build_api_routers(),
             routes.build_public_router(), routes.build_router(),
         ],
         before_request=_note_newest,
@@ -135,6 +133,17 @@ def _build_provider(name: str) -> Callable[[State], Any]:
         return state[name]
 
     return provide
+
+
+def _build_api_routers() -> list[Router]:
+    tagged = [
+        *fleet_api.HANDLERS.items(), *operator.HANDLERS.items(), *goals.HANDLERS.items(),
+        ("hosts", list_handlers(hosts_api)),
+    ]  # fmt: skip
+    return [
+        Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
+        for tag, handlers in tagged
+    ]
 
 
 def _build_openapi_config() -> OpenAPIConfig:

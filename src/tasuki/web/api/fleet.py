@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -31,9 +31,9 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.web.api import orders
+from tasuki.web.api.forms import collect_changes
 from tasuki.web.api.orders import show_result
 from tasuki.web.handlers import PathId, PathWord, TheFleet
-from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
 AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
@@ -242,13 +242,8 @@ def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
 @patch("/personas/{slug:str}", sync_to_thread=True)
 def edit_persona(fleet: TheFleet, slug: PathWord, data: JSONBody[PersonaChange]) -> Persona:
     """Change the given settings of a persona."""
-    changes = {
-        name: value
-        for name in data.__struct_fields__
-        if (value := getattr(data, name)) is not UNSET
-    }
     share_persona(fleet.database, fleet.root, slug)
-    changed = personas.edit_persona(fleet.database, fleet.root, slug, **changes)
+    changed = personas.edit_persona(fleet.database, fleet.root, slug, **collect_changes(data))
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return changed
@@ -297,7 +292,3 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
         list_persona_lessons, decide_persona_lessons,
     ],
 }  # fmt: skip
-ROUTERS = [
-    Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
-    for tag, handlers in HANDLERS.items()
-]

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import UNSET, structs
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
@@ -49,6 +50,12 @@ def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
             r"\A`([^`]+)`", lambda name: name[1].replace("_", " ").capitalize(), sentence
         )
         raise UsageError(label) from error
+
+
+def collect_changes(change: msgspec.Struct) -> dict[str, Any]:
+    """Collect the values that a change sets."""
+    values = structs.asdict(change)
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def list_startable_harnesses() -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from litestar.di import Provide
 from tasuki.web import page_news
 from tasuki.web.api import forms
 from tasuki.web.handlers import list_handlers
-from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
+from tasuki.web.pages import figures, hosts, login, personas, settings, undo, web_app
 from tasuki.web.pages.agent import (
     first_start,
     goal_templates,
@@ -28,7 +28,6 @@ from tasuki.web.pages.fleet import (
 )
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
-from tasuki.web.pages.settings import doctor, hooks, sections
 from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
@@ -49,8 +48,7 @@ def build_router() -> Router:
     """Build the routes of the pages, and those of the forms of orders without a page of their own."""
     pages = list_handlers(
         fleet, alert_pages, bulk, palette, page_news, agents, terminal, mute, peek, queue, first_start, goal_templates,
-        changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, doctor, hooks,
-        sections, threads, drafts, briefs,
+        changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, settings, threads, drafts, briefs,
     )  # fmt: skip
     taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
     return Router(

@@ -1,7 +1,7 @@
 """The first start: programs are found, hooks are added, the first agent begins. For an empty fleet."""
 
 import shutil
-import threading
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -19,12 +19,9 @@ from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import forms
 from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, find_refusal, show_page, take_form
-from tasuki.web.pages.settings.hooks import list_hooks
+from tasuki.web.pages.settings import list_hooks
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
-
-_VERSIONS: dict[str, str] = {}
-_LOCK = threading.Lock()
 
 
 class FoundProgram(Struct, frozen=True):
@@ -52,11 +49,9 @@ def build_first_start(fleet: Fleet) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
 def _find_version(name: str) -> str:
-    with _LOCK:
-        if name not in _VERSIONS:
-            _VERSIONS[name] = find_version(harnesses.get_harness(name))
-        return _VERSIONS[name]
+    return find_version(harnesses.get_harness(name))
 
 
 @show_page("/agents/first")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from litestar import Response
 from litestar.params import FromQuery, QueryParameter
 from markupsafe import escape
@@ -18,10 +19,16 @@ from tasuki import handoffs as kept_handoffs
 from tasuki.draft import brief as briefs
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import AlreadyUnderWay, GoalHasSecret, NotPossible, TasukiError, UsageError
+from tasuki.fleet.agents import personas
+from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.orders.agents import adopt_agent
+from tasuki.fleet.orders.bodies import Adoption
 from tasuki.fleet.service import Fleet
-from tasuki.fleet.store import queries
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.models import FleetAgent, Persona
+from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
-from tasuki.launch import find_running_programs
+from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
@@ -37,7 +44,7 @@ from tasuki.web.handlers import (
     show_page,
     take_form,
 )
-from tasuki.web.pages.threads import brief_agents, brief_view, remote
+from tasuki.web.pages.threads import brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
@@ -75,7 +82,7 @@ class SuccessorStarts:
         if not prepared.successor.can_start:
             raise NotPossible(f"{prepared.successor.title} starts no successor.")
         handoff_id = prepared.handoff.id
-        brief_agents.check_persona(fleet, form)
+        check_persona(fleet, form)
         with self._hold_start(handoff_id):
             notes += [
                 f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
@@ -84,7 +91,7 @@ class SuccessorStarts:
                 prepared, where="tmux", tell=notes.append, send=bool(form.get("send")),
                 model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
             )  # fmt: skip
-            notes += brief_agents.take_into_fleet(fleet, prepared, launched, form)
+            notes += take_into_fleet(fleet, prepared, launched, form)
             look = (
                 shlex.join(launched.attach)
                 if launched.attach
@@ -237,7 +244,7 @@ def show_brief(
     return templates.render_page(
         request, "brief.html", of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
-        past=past, after=after, goal=goal, agents=brief_agents.list_agents(fleet, handoff.id), personas=brief_agents.list_free_personas(fleet),
+        past=past, after=after, goal=goal, agents=list_agents(fleet, handoff.id), personas=list_free_personas(fleet),
         live="agents", refused=redact(clean_for_display(refusal.sentence))[0],
         said=[*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)],
         values={**dict.fromkeys(("to", "model", "send", "persona", "role", "name"), ""), **refusal.values},
@@ -329,3 +336,82 @@ def start_successor(
     """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
     handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
     return templates.redirect(request, f"/briefs/{handoff_id}")
+
+
+# -- successors as agents of the fleet -------------------------------------------------
+
+
+NEW = "new"
+"""What the field *Persona* holds for one that is to be added."""
+
+
+def list_free_personas(fleet: Fleet) -> list[Persona]:
+    """List the personas as which nobody works."""
+    free = []
+    with fleet.database.read() as connection:
+        for persona in queries.list_personas(fleet.database):
+            try:
+                personas.check_available(connection, persona.slug)
+            except TasukiError:
+                continue
+            free.append(persona)
+    return free
+
+
+def list_agents(fleet: Fleet, handoff_id: str) -> list[FleetAgent]:
+    """List the agents that were started with a brief, the newest first."""
+    with fleet.database.read() as connection:
+        is_own = tables.agents.c.brief == handoff_id
+        query = sa.select(tables.agents.c.id).where(is_own).order_by(tables.agents.c.id.desc())
+        ids = connection.execute(query.limit(20)).scalars().all()
+    return [queries.load_agent(fleet.database, id) for id in ids]
+
+
+def check_persona(fleet: Fleet, form: Mapping[str, str]) -> None:
+    """Raise NotPossible, PersonaNotFound or AlreadyUnderWay where the wanted persona cannot be had."""
+    slug = form.get("persona", "")
+    if slug == NEW:
+        for kind in ("role", "name"):
+            personas.normalize_word(kind, form.get(kind, ""))
+    elif slug:
+        with fleet.database.read() as connection:
+            personas.check_available(connection, slug)
+            if queries.load_persona(connection, slug).retired_at is not None:
+                raise NotPossible(f"Persona {slug} is retired. Choose another one.")
+
+
+def take_into_fleet(
+    fleet: Fleet, prepared: PreparedHandoff, launched: LaunchResult, form: Mapping[str, str]
+) -> Iterator[str]:
+    """Make a started successor an agent of the fleet; yield what went wrong, as sentences.
+
+    It runs already, so nothing that fails here stops it.
+    """
+    handoff, name = prepared.handoff, prepared.successor.name
+    try:
+        persona = _add_wanted_persona(fleet, name, form)
+        adoption = Adoption(launched.pane, name, persona, _find_session(prepared))
+        agent = adopt_agent(fleet, adoption, handoff.id, handoff.goal.text)
+    except TasukiError as error:
+        yield f"It runs, but is no agent of the fleet: {error}"
+        return
+    if agent.persona:
+        yield f"It works as {agent.persona}; its successors get the skill."
+
+
+def _add_wanted_persona(fleet: Fleet, harness: str, form: Mapping[str, str]) -> str:
+    slug = form.get("persona", "")
+    if slug != NEW:
+        return slug
+    added = personas.add_persona(
+        fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""), harness=harness
+    )  # fmt: skip
+    share_persona(fleet.database, fleet.root, added.slug)
+    return added.slug
+
+
+def _find_session(prepared: PreparedHandoff) -> str:
+    """Find the session that the successor got, among the events of the handoff; empty for none."""
+    events = prepared.vault.load_events(prepared.handoff.id)
+    started = [event for event in events if event.kind == "started"]
+    return str(started[-1].detail.get("successor_thread", "")) if started else ""

@@ -195,7 +195,7 @@ def mark_days(
         day = its_day or day
 
 
-# -- what is searched in a thread: what a reader sees of it, so that no guess of a secret is confirmed --
+# -- search: in what a reader sees, so that no guess of a secret is confirmed ----------
 
 MOST_WORDS = 12
 MOST_KEPT = 2
