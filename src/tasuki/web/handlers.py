@@ -58,7 +58,7 @@ def take_form(
             try:
                 return function(request=request, **words)
             except TasukiError as error:
-                typed = words.get("form") or _take_last(words.get("fields", {}))
+                typed = words.get("form") or take_last(words.get("fields", {}))
                 refusal = FormRefusal(str(error), get_status(error), typed, form)
                 request.state.form_refusal = refusal
                 return show_again(request=request, **{n: v for n, v in words.items() if n in known})
@@ -68,7 +68,8 @@ def take_form(
     return make_handler
 
 
-def _take_last(fields: Mapping[str, list[str]]) -> dict[str, str]:
+def take_last(fields: Mapping[str, list[str]]) -> dict[str, str]:
+    """Take the last value of each field."""
     return {name: values[-1] for name, values in fields.items()}
 
 

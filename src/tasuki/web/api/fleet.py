@@ -1,11 +1,14 @@
 """`/api/agents`, `/api/handoffs`, `/api/personas` and `/api/lineage`."""
 
+import operator
+from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import msgspec
 from litestar import delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 from msgspec import structs
 
 from tasuki.fleet.agents import personas
@@ -27,18 +30,59 @@ from tasuki.fleet.orders.bodies import (
     Recovery,
 )
 from tasuki.fleet.orders.handoffs import HandoffOrder
+from tasuki.fleet.orders.order import ORDERS, HostOrder
+from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
-from tasuki.web.api import orders
 from tasuki.web.api.forms import collect_changes
-from tasuki.web.api.orders import show_result
 from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.views import display
 
 AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
 LimitQuery = Annotated[int, QueryParameter(ge=1, le=1000)]
+KeyHeader = Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)]
+
+
+# -- orders: a route is built from the function of each one that has an address ----------
+
+
+def build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
+    """Build the route of an order: `id` is in its path, `data` its body, `key` a header."""
+
+    def give_order(fleet: Fleet, **words: Any) -> dict[str, Any]:
+        return show_result(order(fleet, **words))
+
+    kinds: dict[str, Any] = {"fleet": TheFleet, "id": PathId, "key": KeyHeader}
+    if "data" in order.types:
+        kinds["data"] = operator.getitem(JSONBody, order.types["data"])
+    taken = {name: kinds[name] for name in order.signature.parameters if name in kinds}
+    give_order.__name__, give_order.__doc__ = order.name, describe(order.function)
+    give_order.__annotations__ = {**taken, "return": dict[str, Any]}
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default="" if name == "key" else Parameter.empty)
+        for name, kind in taken.items()
+    ]  # fmt: skip
+    vars(give_order)["__signature__"] = Signature(parameters)
+    return post(order.at, status_code=200, sync_to_thread=True)(give_order)
+
+
+def describe(function: Callable[..., Any]) -> str:
+    """Return what an order does, for the schema; what it raises is in the answers."""
+    return (function.__doc__ or "").partition("Raises ")[0].rstrip()
+
+
+def show_result(result: Any) -> dict[str, Any]:
+    """Return the result of an order as the API shows it, without secrets."""
+    if isinstance(result, FleetAgent):
+        return display.redact_agent(result)
+    if isinstance(result, FleetHandoff):
+        return {"status": "initiated", **display.redact_handoff(result)}
+    return dict(result)
+
+
+# -- agents ----------------------------------------------------------------------------
 
 
 @get("/agents", sync_to_thread=True)
@@ -283,7 +327,7 @@ def show_lineage(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
-        *orders.HANDLERS, list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
+        *(build_route(order) for order in ORDERS.values() if order.at), list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
         recover_agents, show_screen, hand_off, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],

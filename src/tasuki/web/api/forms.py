@@ -11,7 +11,7 @@ from msgspec import UNSET, structs
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.web.api.wrong_values import describe_wrong_value
-from tasuki.web.handlers import AnyRequest
+from tasuki.web.handlers import AnyRequest, take_last
 
 MOST_FIELDS = 400
 B = TypeVar("B", bound=msgspec.Struct)
@@ -22,7 +22,7 @@ async def read_fields(request: AnyRequest) -> dict[str, str]:
 
     Raises UsageError.
     """
-    return {name: values[-1] for name, values in (await read_all_fields(request)).items()}
+    return take_last(await read_all_fields(request))
 
 
 async def read_all_fields(request: AnyRequest) -> dict[str, list[str]]:

@@ -110,9 +110,8 @@ def _build_row(group: Sequence[AgentTimeline], begin: float, end: float) -> Time
         for span in timeline.spans
     )
     agent = max((timeline.agent for timeline in group), key=lambda one: one.id)
-    title = templates.get_harness_title(agent.harness)
     totals = tuple(sum(one.measure(state) for one in group) for state, _ in STATES)
-    return TimelineRow(agent.id, display.format_agent_name(agent, title), len(group), bars, totals)
+    return TimelineRow(agent.id, display.format_agent_name(agent), len(group), bars, totals)
 
 
 def _list_spending(fleet: Fleet, now: float) -> list[DaySpending]:

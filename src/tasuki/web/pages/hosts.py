@@ -22,8 +22,9 @@ from tasuki.web.handlers import (
     take_form,
 )
 from tasuki.web.views import display, templates
+from tasuki.web.views.display import get_harness_title
 from tasuki.web.views.hosts import list_fleet_hosts, show_host
-from tasuki.web.views.templates import PageResponse, get_harness_title
+from tasuki.web.views.templates import PageResponse
 
 MOST_AGENTS, MOST_STRANDED = 100, 200
 
@@ -62,7 +63,7 @@ def show_hosts(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the hosts of the fleet; at one whose new name was refused, why."""
     hosts = list_fleet_hosts(fleet.database, alone=True)
     at = request.path_params.get("id", "")
-    if at:
+    if at:  # of a form that was refused: the host may not exist
         host_list.load_host(fleet.database, at)
     return templates.render_page(
         request, "hosts.html", live="hosts agents", hosts=hosts, at=at, typed=find_refusal(request).values.get("label", ""),
@@ -81,10 +82,7 @@ def _describe_harness(harness: HostHarness) -> tuple[bool, str]:
 
 def _list_agents(fleet: Fleet, host_id: str) -> list[tuple[int, str]]:
     living = queries.list_agents(fleet.database, ended=False, host=host_id, limit=MOST_AGENTS)
-    return [
-        (agent.id, display.format_agent_name(agent, get_harness_title(agent.harness)))
-        for agent in living
-    ]
+    return [(agent.id, display.format_agent_name(agent)) for agent in living]
 
 
 @take_form("/hosts/{id:str}/label", refused=show_hosts)

@@ -35,8 +35,8 @@ from tasuki.web.handlers import (
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import display, templates
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import PageResponse, format_reason, get_harness_title
+from tasuki.web.views.display import StateBadge, get_harness_title
+from tasuki.web.views.templates import PageResponse, format_reason
 from tasuki.web.views.undo import UndoOffer
 
 T = TypeVar("T")

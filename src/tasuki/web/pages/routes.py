@@ -1,21 +1,35 @@
 """The routes of the dashboard: public ones, and those that need a session."""
 
+from collections.abc import Collection
+from typing import Any
+
 from litestar import Router
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+from msgspec.structs import fields
 
+from tasuki.errors import TasukiError
+from tasuki.fleet.orders.order import ORDERS, HostOrder
 from tasuki.web import page_news
 from tasuki.web.api import forms
-from tasuki.web.handlers import list_handlers
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    TheFleet,
+    list_handlers,
+    take_form,
+)
 from tasuki.web.pages import figures, hosts, login, personas, settings, undo, web_app
 from tasuki.web.pages.agent import (
     first_start,
     goal_templates,
     mute,
-    order_forms,
     peek,
     queue,
     terminal,
 )
+from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -32,6 +46,7 @@ from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
 from tasuki.web.views import templates
+from tasuki.web.views.templates import PageResponse
 
 
 def build_public_router() -> Router:
@@ -53,9 +68,33 @@ def build_router() -> Router:
     taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
     return Router(
         "/",
-        route_handlers=[*pages, *order_forms.build_routes(taken)],
+        route_handlers=[*pages, *_build_order_routes(taken)],
         dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,
     )
+
+
+def _build_order_routes(taken: Collection[str]) -> list[HTTPRouteHandler]:
+    """Build the form's route of each order for an agent whose address is not taken by a page."""
+    orders = [order for order in ORDERS.values() if order.at.startswith("/agents/{id:int}/")]
+    return [_build_route(order) for order in orders if order.at not in taken]
+
+
+def _build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
+    def give_order(
+        request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
+    ) -> PageResponse:
+        try:
+            words = {}
+            if body := order.types.get("data"):
+                known = {field.encode_name for field in fields(body)}
+                words["data"] = forms.fill_body(body, {n: v for n, v in form.items() if n in known})
+            order(fleet, id=id, **words)
+        except TasukiError as error:
+            return redirect_with_result(request, id, SentMessage(refused=str(error)))
+        return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
+
+    give_order.__name__ = order.name
+    return take_form(order.at)(give_order)

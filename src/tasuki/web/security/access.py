@@ -167,9 +167,7 @@ class ServerHosts:
         if self.is_public(header):
             return True
         name = _parse_name(header)
-        is_shared = name in SHARED_NAMES or (
-            _is_address(name) and ipaddress.ip_address(name).is_loopback
-        )
+        is_shared = name in SHARED_NAMES or is_loopback(name)
         return self.has_name(header) and (not is_shared or name == self.dashboard)
 
 

@@ -17,10 +17,8 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import redact
-from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.fleet.store.models import MUTED_FOR_GOOD
-from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.handlers import AnyRequest, PathWord, find_refusal
@@ -368,14 +366,6 @@ def format_count(number: int) -> str:
     return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
 
 
-def get_harness_title(name: str) -> str:
-    """Return the name of a harness for people; its own where it is no longer known."""
-    try:
-        return harnesses.get_harness(name).title
-    except UsageError:
-        return shorten_to_line(name, 40)
-
-
 def format_reason(text: str) -> str:
     """Format why a handoff was made, on one line; the fleet's own reason in words."""
     return "context limit" if text == "context_limit" else shorten_to_line(text, 120)
@@ -457,6 +447,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, harness_title=display.get_harness_title, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

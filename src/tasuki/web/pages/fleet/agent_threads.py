@@ -64,9 +64,8 @@ def show_thread(
 
 def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> PageResponse:
     """Say why an agent has no thread, and what of it can be read instead."""
-    title = templates.get_harness_title(agent.harness)
     return templates.render_page(
-        request, "thread_unknown.html", agent=display.redact_row(agent), title_of=title,
+        request, "thread_unknown.html", agent=display.redact_row(agent),
         host=_get_label(fleet, agent), live=f"agent:{agent.id}",
         handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
     )  # fmt: skip
@@ -98,7 +97,7 @@ def _render_absence(
     return templates.render_page(
         request, "thread_absent.html", error_answers.get_status(error), agent=display.redact_row(agent), sentence=sentence,
         copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
-        title_of=templates.get_harness_title(agent.harness), is_away=isinstance(error, HostAway),
+        is_away=isinstance(error, HostAway),
     )  # fmt: skip
 
 

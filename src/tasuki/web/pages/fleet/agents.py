@@ -28,6 +28,7 @@ from tasuki.web.handlers import (
     find_refusal,
     show_page,
     take_form,
+    take_last,
 )
 from tasuki.web.pages.agent.actions import list_actions
 from tasuki.web.pages.agent.goal_templates import list_shown
@@ -58,7 +59,6 @@ def show_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
-        "title_of": templates.get_harness_title(agent.harness),
         "handoffs": [(display.redact_row(handoff), display.get_handoff_shape(handoff), display.get_step_name(handoff)) for handoff in handoffs],
         "events": events, "event_words": display.EVENT_WORDS, "ended": display.describe_end(agent.end_reason),
         **(_read_screen(fleet, agent) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
@@ -122,7 +122,7 @@ def answer_agent(
     fields: FormValues,
 ) -> PageResponse:  # fmt: skip
     """Answer its question; go back to where that was asked for."""
-    form = {name: values[-1] for name, values in fields.items()}
+    form = take_last(fields)
     try:
         given = {name: form.get(name, "") for name in ("mark", "choice", "text")}
         answer = forms.fill_body(QuestionAnswer, {**given, "choices": fields.get("box", [])})

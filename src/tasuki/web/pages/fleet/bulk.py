@@ -19,7 +19,7 @@ from tasuki.fleet.orders.bodies import AgentMessage, NewHandoff
 from tasuki.fleet.orders.handoffs import hand_off
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormValues, PathWord, TheFleet, show_page
+from tasuki.web.handlers import AnyRequest, FormValues, PathWord, TheFleet, show_page, take_last
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
@@ -131,7 +131,7 @@ async def give_bulk_order(
     request: AnyRequest, state: State, fleet: TheFleet, fields: FormValues
 ) -> PageResponse:
     """Give an order to the agents that the form names, and show what became of each."""
-    form = {name: values[-1] for name, values in fields.items()}
+    form = take_last(fields)
     order = form.get("do", "")
     if order not in WORDS:
         raise NotPossible("The form names no order: hand off, send or stop.")

@@ -104,7 +104,7 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
         rows = tuple(fill_row(row, logs, findings) for row in rows)
     return HandoffTimeline(
         handoff=handoff, shown=_choose_shape(handoff, rows), since=handoff.finished_at or handoff.created_at,
-        who=(templates.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
+        who=(display.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
         agent=agent, successor=successor, rows=rows,
         safe=_describe_safe(handoff, agent, successor, _measure_size(fleet, handoff)),
         choices=_build_choices(handoff, agent, other),

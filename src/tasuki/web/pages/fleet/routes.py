@@ -23,6 +23,7 @@ from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.alert_pages import list_alerts
 from tasuki.web.pages.fleet.cards import GROUPS, OTHER_HOSTS, AgentCard
 from tasuki.web.views import templates
+from tasuki.web.views.display import get_harness_title
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import RenderedPage, compute_hash
 from tasuki.web.views.templates import PageResponse
@@ -161,7 +162,7 @@ def group_cards(
         return [*groups, *_fill_groups(rest, others, lambda card: card.group)]
     get_key = _GROUP_KEYS[grouping]
     keys = sorted({get_key(card) for card in others})
-    name = templates.get_harness_title if grouping == "harness" else lambda key: key or NO_ROLE
+    name = get_harness_title if grouping == "harness" else lambda key: key or NO_ROLE
     named = [(key, name(key)) for key in keys]
     return [*groups, *_fill_groups(named, others, get_key)]
 
@@ -230,7 +231,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> Rendere
         groupings={key: word for key, word in GROUPINGS.items() if hosts or key != "host"},
         render=cards.render_row if view.look == "list" else cards.render_card,
         projects=sorted({card.project for card in all_cards}),
-        harnesses=[(name, templates.get_harness_title(name)) for name in sorted({c.harness for c in all_cards})],
+        harnesses=[(name, get_harness_title(name)) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database),
         goal_templates=list_shown(fleet)[:12],
         steps=None if all_cards else build_first_start(fleet),

@@ -23,7 +23,8 @@ from tasuki.web.pages.lineage.rows import (
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
 from tasuki.web.views import display
-from tasuki.web.views.templates import format_duration, format_reason, get_harness_title
+from tasuki.web.views.display import get_harness_title
+from tasuki.web.views.templates import format_duration, format_reason
 
 MOST_MEASURED = 50_000
 """Most lines of the log that are read for one page, the newest."""

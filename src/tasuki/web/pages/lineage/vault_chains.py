@@ -9,12 +9,13 @@ from tasuki.vault import Vault
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage
 from tasuki.web.pages.lineage.rows import NEWEST, ChainRow, ChainStory, arrange_rows
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES
-from tasuki.web.views.templates import get_harness_title, parse_moment
+from tasuki.web.views.display import get_harness_title
+from tasuki.web.views.templates import parse_moment
 
 
 def build_vault_stories(vault: Vault, cwd: str, *, newest: int = NEWEST) -> list[ChainStory]:
     """Build the chains in which a handoff was made in this folder, last changed first."""
-    describer = _HandoffDescriber(vault, build_lineage(vault), newest)
+    describer = _HandoffDescriber(build_lineage(vault), newest)
     nodes = describer.whole.nodes
     stories = [
         describer.build_story(root)
@@ -45,8 +46,7 @@ def _list_descendants(whole: Lineage, root: str) -> list[str]:
 class _HandoffDescriber:
     """Describes each handoff by what it keeps of the thread that it was made from."""
 
-    def __init__(self, vault: Vault, whole: Lineage, newest: int) -> None:
-        self.vault = vault
+    def __init__(self, whole: Lineage, newest: int) -> None:
         self.whole = whole
         self.newest = newest
         self.redactor = Redactor()

@@ -16,8 +16,8 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import get_harness_title, parse_moment
+from tasuki.web.views.display import StateBadge, get_harness_title
+from tasuki.web.views.templates import parse_moment
 
 STATE_SHAPES = {
     "draft": StateBadge("todo", "Draft", "rest"),

@@ -48,8 +48,8 @@ from tasuki.web.pages.threads import brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import PageResponse, get_harness_title, parse_moment
+from tasuki.web.views.display import StateBadge, get_harness_title
+from tasuki.web.views.templates import PageResponse, parse_moment
 
 EntryRef = Annotated[int, QueryParameter(ge=0, le=10**9)]
 MOST_LISTED = 200

@@ -35,6 +35,7 @@ from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQ
 from tasuki.web.pages.threads.parts import build_part
 from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
+from tasuki.web.views.display import get_harness_title
 from tasuki.web.views.templates import PageResponse
 
 MOST_NEWEST = 40
@@ -233,7 +234,7 @@ def _build_result_hit(result: Any, query_values: dict[str, str], current_path: s
 
 def _format_origin(harness: str, cwd: str) -> str:
     folder = Path(cwd).name or cwd
-    title = templates.get_harness_title(harness)
+    title = get_harness_title(harness)
     return f"{title} · {clean_for_display(folder)}" if folder else title
 
 
