@@ -8,7 +8,7 @@ from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.web.api import error_answers
+from tasuki.web.api import error_answers, forms
 from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
@@ -114,8 +114,7 @@ def _restore(fleet: Fleet, agent: FleetAgent) -> None:
 def open_copy(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Write the copy that the database has of its thread on this host, and show it."""
     agent = queries.load_agent(fleet.database, id)
-    number = form.get("entry", "")
-    entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    entry = forms.parse_number(form.get("entry", ""))
     try:
         _restore(fleet, agent)
     except TasukiError as error:

@@ -86,8 +86,8 @@ def show_bulk_form(
 
 
 def _parse_ids(texts: Sequence[str]) -> list[int]:
-    ids = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
-    return list(dict.fromkeys(ids))
+    ids = map(forms.parse_number, texts)
+    return list(dict.fromkeys(id for id in ids if id))
 
 
 def _choose_cards(fleet: Fleet, ids: Sequence[int] | None) -> list[AgentCard]:

@@ -18,6 +18,7 @@ from tasuki.web.pages.lineage.rows import (
     ChainRow,
     ChainStory,
     Point,
+    Sparkline,
     arrange_rows,
     build_sparkline,
 )
@@ -229,13 +230,12 @@ class _AgentDescriber:
         size = None
         if agent.host == self.fleet.host and agent.thread:
             size = THREAD_SIZES.get_size(agent.harness, agent.thread, facts.until)
-        ends = time.time() if agent.ended_at is None else agent.ended_at
         return ChainRow(
             place=place,
             thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
             title=get_harness_title(agent.harness), id=self.redactor.redact_line(agent.session, 80),
             began=agent.started_at, entries=size.entries if size else None,
-            line=build_sparkline(_build_points(agent, facts, size, ends), facts.threshold, _list_compactions(agent, facts, size, ends), is_cut=handoff is not None),
+            line=_draw_use(agent, facts, size, is_cut=handoff is not None),
             used=used, past=used is not None and used >= facts.threshold,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
             state=None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
@@ -261,28 +261,22 @@ def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     return "done without waiting for a confirmation" if handoff.state == "done" else "not yet"
 
 
-def _build_points(
-    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, ends: float
-) -> tuple[Point, ...]:
-    """Build its measurements by their part of the thread; the last one lasts to the end."""
-    measured = [
-        (_compute_part(agent, size, at, ends), used)
-        for at, used in facts.measured.get(agent.id, ())
-    ]
+def _draw_use(
+    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, *, is_cut: bool
+) -> Sparkline | None:
+    """Draw its measurements by their part of the thread; the last one lasts to the end."""
+    ends = time.time() if agent.ended_at is None else agent.ended_at
+
+    def compute_part(moment: float) -> float:
+        if size is not None and size.entries:
+            return size.compute_part(moment)
+        return min(max((moment - agent.started_at) / max(ends - agent.started_at, 1.0), 0.0), 1.0)
+
+    points = [(compute_part(at), used) for at, used in facts.measured.get(agent.id, ())]
     if agent.context_used is not None:
-        measured.append((1.0, agent.context_used))
-    return tuple(sorted(measured, key=lambda point: point[0]))
-
-
-def _list_compactions(
-    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, ends: float
-) -> tuple[float, ...]:
+        points.append((1.0, agent.context_used))
+    points.sort(key=lambda point: point[0])
+    compactions = tuple(map(compute_part, facts.compacted.get(agent.id, ())))
     if size is not None:
-        return size.compactions
-    return tuple(_compute_part(agent, size, at, ends) for at in facts.compacted.get(agent.id, ()))
-
-
-def _compute_part(agent: FleetAgent, size: ThreadSize | None, moment: float, ends: float) -> float:
-    if size is not None and size.entries:
-        return size.compute_part(moment)
-    return min(max((moment - agent.started_at) / max(ends - agent.started_at, 1.0), 0.0), 1.0)
+        compactions = size.compactions
+    return build_sparkline(points, facts.threshold, compactions, is_cut=is_cut)
