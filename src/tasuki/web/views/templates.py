@@ -299,28 +299,30 @@ def count_since(moment: float) -> Markup:
     return Markup("\x01{:.3f}\x01").format(max(moment, 0.0))
 
 
-def format_clock(moment: float | None) -> Markup:
-    """Format the time of day of a moment, with the day if it is not today."""
+MOMENT_FORMS = {
+    "clock": ("%H:%M:%S", "%-d %b %H:%M"),
+    "moment": ("%H:%M", "%-d %b %H:%M"),
+    "hour": ("%H:%M", "%H:%M"),
+    "day": ("today", "%-d %b"),
+}
+"""How a moment is written if it is today, and on another day; of another year `day` has that too."""
+
+
+def format_moment(moment: float | None, kind: str = "moment") -> Markup:
+    """Format a moment on the server's clock, with the exact one on hover; empty where it is unknown.
+
+    `page.js` writes it as `kind`, one of `MOMENT_FORMS`, on the clock of the browser.
+    """
     if moment is None:
         return Markup("")
-    return _mark_moment(moment, "clock", "%H:%M:%S" if _is_today(moment) else "%-d %b %H:%M")
-
-
-def format_moment(moment: float) -> Markup:
-    """Format the time of day of a moment: `14:03`, with the day if it is not today."""
-    return _mark_moment(moment, "moment", "%H:%M" if _is_today(moment) else "%-d %b %H:%M")
-
-
-def format_time_of_day(moment: float | None) -> Markup:
-    """Format the hour and minute of a moment, with the exact one on hover."""
-    return Markup("") if moment is None else _mark_moment(moment, "hour", "%H:%M")
-
-
-def _mark_moment(moment: float, kind: str, form: str) -> Markup:
-    """Write a moment on the server's clock; `page.js` writes it as `kind` on that of the browser."""
+    local, now = _convert_to_local(moment), _convert_to_local(time.time())
+    is_today = _is_today(moment)
+    form = MOMENT_FORMS[kind][0 if is_today else 1]
+    if kind == "day" and not is_today and local.year != now.year:
+        form += " %Y"
     return Markup('<time class="num" datetime="{}" title="{}" data-as="{}">{}</time>').format(
-        format_iso(moment), format_exact_time(moment), kind, _convert_to_local(moment).strftime(form)
-    )  # fmt: skip
+        format_iso(moment), format_exact_time(moment), kind, local.strftime(form)
+    )
 
 
 def format_mute(until: float | None) -> str:
@@ -374,13 +376,6 @@ def format_reason(text: str) -> str:
 def begin_sentence(text: str) -> str:
     """Begin a text with a capital letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]
-
-
-def format_day(moment: float) -> Markup:
-    """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
-    is_this_year = _convert_to_local(moment).year == _convert_to_local(time.time()).year
-    day = "%-d %b" if is_this_year else "%-d %b %Y"
-    return _mark_moment(moment, "day", "today" if _is_today(moment) else day)
 
 
 def parse_moment(text: str) -> float | None:
@@ -446,7 +441,7 @@ ENVIRONMENT = Environment(
     finalize=_finalize_value,
 )
 ENVIRONMENT.filters.update(
-    ago=format_ago, clock=format_clock, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, harness_title=display.get_harness_title, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
+    ago=format_ago, clock=partial(format_moment, kind="clock"), iso=format_iso, markdown=markdown.render_markdown, size=format_size,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=partial(format_moment, kind="hour"), moment=format_moment, day=partial(format_moment, kind="day"), reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, harness_title=display.get_harness_title, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)
