@@ -26,7 +26,6 @@ from tasuki.web.views.handoff_steps import (
     StepRow,
     build_rows,
     fill_row,
-    is_about_document,
     list_findings,
     read_step_logs,
 )
@@ -112,7 +111,7 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
         work=_describe_work(move) if move else (), undone=move.undone if move else "",
         host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
         failed_line=next((row.log.failed_line for row in rows if row.kind == "bad" and row.step == handoff.step), 0),
-        is_about_document=handoff.failure is not None and is_about_document(handoff.failure.code),
+        is_about_document=handoff.failure is not None and handoff.failure.code.startswith("document_"),
     )  # fmt: skip
 
 

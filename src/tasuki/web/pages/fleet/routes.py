@@ -84,7 +84,8 @@ class FleetView(Struct, frozen=True):
 
     def build_address(self, **changes: str) -> str:
         """Build the address of this view, with some fields changed."""
-        query = build_query(replace(self, **changes))
+        fields = asdict(replace(self, **changes))
+        query = urlencode({name: value for name, value in fields.items() if value})
         return f"/?{query}" if query else "/"
 
     def matches(self, card: AgentCard) -> bool:
@@ -96,11 +97,6 @@ class FleetView(Struct, frozen=True):
             and self.host in ("", card.host_id)
             and all(word in text for word in self.q.casefold().split())
         )
-
-
-def build_query(view: FleetView) -> str:
-    """Build the query of a view."""
-    return urlencode({name: value for name, value in asdict(view).items() if value})
 
 
 def parse_view(values: Mapping[str, str]) -> FleetView:

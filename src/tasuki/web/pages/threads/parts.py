@@ -12,7 +12,7 @@ from tasuki.draft.text.entries import format_entry
 from tasuki.model import Entry, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.threads.passages import EntryCleaner
-from tasuki.web.pages.threads.view import ShownEntry, is_prompt, show_entry
+from tasuki.web.pages.threads.view import ShownEntry, show_entry
 from tasuki.web.views.templates import format_calendar_day, parse_moment
 
 ENTRIES_PER_PAGE = 100
@@ -83,7 +83,7 @@ class ThreadPart(Struct, frozen=True):
 
 def build_part(thread: Thread, query: PartQuery, cleaner: EntryCleaner) -> ThreadPart:
     """Build the part of a thread that is asked for; an entry that is not there is the next one."""
-    entries = tuple(e for e in thread.entries if is_prompt(e)) if query.prompts else thread.entries
+    entries = tuple(e for e in thread.entries if e.is_by_hand) if query.prompts else thread.entries
     refs = {entry.ref for entry in entries}
     found = SEARCHED_TEXTS.find_matches(thread, split_terms(query.find))
     matching = [ref for ref in found if ref in refs]
@@ -101,7 +101,7 @@ def build_part(thread: Thread, query: PartQuery, cleaner: EntryCleaner) -> Threa
         of=max((len(entries) + ENTRIES_PER_PAGE - 1) // ENTRIES_PER_PAGE, 1),
         target=target,
         newest=thread.entries[-1].ref if thread.entries else 0,
-        last_prompt=next((e.ref for e in reversed(thread.entries) if is_prompt(e)), 0),
+        last_prompt=next((e.ref for e in reversed(thread.entries) if e.is_by_hand), 0),
         matches=_place_match(matching, target),
         begins=next((m for e in entries[:20] if (m := parse_moment(e.at)) is not None), None),
         ends=next((m for e in entries[:-21:-1] if (m := parse_moment(e.at)) is not None), None),

@@ -70,15 +70,10 @@ def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntr
             "compaction": "Compacted",
         }
         speaker = names.get(entry.kind, ORIGIN_NAMES.get(entry.origin, "You"))
-        kind = "user" if is_prompt(entry) else "told" if entry.kind == "user" else entry.kind
+        kind = "user" if entry.is_by_hand else "told" if entry.kind == "user" else entry.kind
         shown = ShownEntry(entry.ref, kind, speaker, text, whole)
     at = _clean_line(cleaner, entry.at, 40)
     return replace(shown, at=at, compacted=entry.compacted, moment=parse_moment(entry.at))
-
-
-def is_prompt(entry: Entry) -> bool:
-    """Tell whether an entry has the user's own words."""
-    return entry.is_by_hand
 
 
 def _describe_result(call: ToolCall) -> tuple[str, str]:
