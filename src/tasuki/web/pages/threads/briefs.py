@@ -5,7 +5,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -83,7 +82,13 @@ class SuccessorStarts:
             raise NotPossible(f"{prepared.successor.title} starts no successor.")
         handoff_id = prepared.handoff.id
         check_persona(fleet, form)
-        with self._hold_start(handoff_id):
+        with self._lock:
+            if handoff_id in self._running_ids:
+                raise AlreadyUnderWay(
+                    "This handoff is being started. Wait until its page says where it runs."
+                )
+            self._running_ids.add(handoff_id)
+        try:
             notes += [
                 f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
             ]
@@ -98,30 +103,18 @@ class SuccessorStarts:
                 else "it is next to the server's window"
             )
             place = f"{prepared.successor.title} runs in the tmux pane {launched.target}. Look at it: {look}"
-            self._keep_notes(handoff_id, [place, *prepared.warnings, *notes])
-        return handoff_id
-
-    @contextmanager
-    def _hold_start(self, handoff_id: str) -> Iterator[None]:
-        with self._lock:
-            if handoff_id in self._running_ids:
-                raise AlreadyUnderWay(
-                    "This handoff is being started. Wait until its page says where it runs."
+            cleaner = EntryCleaner()
+            with self._lock:
+                self._notes[handoff_id] = tuple(
+                    cleaner.clean_text(line) for line in (place, *prepared.warnings, *notes)
                 )
-            self._running_ids.add(handoff_id)
-        try:
-            yield
+                self._notes.move_to_end(handoff_id)
+                while len(self._notes) > MOST_NOTES:
+                    self._notes.popitem(last=False)
         finally:
             with self._lock:
                 self._running_ids.discard(handoff_id)
-
-    def _keep_notes(self, handoff_id: str, notes: list[str]) -> None:
-        cleaner = EntryCleaner()
-        with self._lock:
-            self._notes[handoff_id] = tuple(cleaner.clean_text(line) for line in notes)
-            self._notes.move_to_end(handoff_id)
-            while len(self._notes) > MOST_NOTES:
-                self._notes.popitem(last=False)
+        return handoff_id
 
 
 SUCCESSOR_STARTS = SuccessorStarts()

@@ -243,9 +243,8 @@ class DraftJobs:
 
     def load_job(self, job_id: str) -> DraftJob:
         """Load a job. Raises HandoffNotFound: the server may have been restarted since."""
-        with self._lock:
-            if (job := self._jobs.get(job_id)) is not None:
-                return job
+        if job := self.find_job(job_id):
+            return job
         raise HandoffNotFound(
             "This draft is unknown: the server was restarted since. Stored drafts are in the list."
         )
