@@ -101,24 +101,18 @@ def _render_absence(
     )  # fmt: skip
 
 
-def _restore(fleet: Fleet, agent: FleetAgent) -> None:
-    try:
-        restore_thread(fleet.database, agent)
-    except OSError as error:
-        raise StoreFailed(
-            f"The copy cannot be written on this host: {explain_error(error)}."
-        ) from error
-
-
 @take_form("/agents/{id:int}/thread/copy")
 def open_copy(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Write the copy that the database has of its thread on this host, and show it."""
     agent = queries.load_agent(fleet.database, id)
     entry = forms.parse_number(form.get("entry", ""))
     try:
-        _restore(fleet, agent)
+        restore_thread(fleet.database, agent)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
+    except OSError as error:
+        failure = StoreFailed(f"The copy cannot be written on this host: {explain_error(error)}.")
+        return _render_absence(request, fleet, agent, failure, entry)
     address = build_thread_address(agent.harness, agent.session, agent.thread, entry=entry)
     return templates.redirect(request, f"{address}#e{entry}" if entry else address)
 
