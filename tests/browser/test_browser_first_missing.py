@@ -13,7 +13,7 @@ from tasuki.errors import NotPossible
 from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries
 from tasuki.web.pages.agent import first_start
-from tasuki.web.pages.settings.hooks import HooksState
+from tasuki.web.pages.settings import HooksState
 
 
 def test_what_is_missing_is_noticed_once_it_is_there(

@@ -18,11 +18,9 @@ from web_servers import Served, serving
 
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.web import page_news
 from tasuki.web.live import EventStream
 from tasuki.web.page_news import EVERYTHING, PageStreams
-from tasuki.web.pages import host_news
-from tasuki.web.pages.fleet.live import count_for_pages
-from tasuki.web.pages.host_news import HostNews
 from tasuki.web.pages.threads import remote
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki_testing import story
@@ -151,16 +149,15 @@ def test_cards_of_one_host_can_be_chosen(two: Served) -> None:
 def test_the_watch_finds_who_went_away(two: Served) -> None:
     """No line of the log says it: the host and its agents are news once, and again when it is back."""
     database = two.fleet.database
-    pages = PageStreams(two.fleet, count_for_pages)
+    pages = PageStreams(two.fleet)
     pages.streams.add(EventStream())
-    watch = HostNews(two.fleet, pages)
-    nothing = [watch.find_news(), watch.find_news()]
+    nothing = [pages.find_host_news(), pages.find_host_news()]
     set_age(database, OTHER, 600)
-    away, still = watch.find_news(), watch.find_news()
+    away, still = pages.find_host_news(), pages.find_host_news()
     set_age(database, OTHER, 0)
-    back = watch.find_news()
+    back = pages.find_host_news()
     host(database, "habcdefabcdef", "third")
-    joined = watch.find_news()
+    joined = pages.find_host_news()
 
     assert [False, False] == [bool(news) for news in nothing]
     assert {"hosts", "agents", "agent:2"} == away == back
@@ -172,8 +169,7 @@ def test_what_is_seen_after_the_last_page_was_closed_is_forgotten(
     two: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next page that is opened compares with what it shows itself."""
-    pages = PageStreams(two.fleet, count_for_pages)
-    watch = HostNews(two.fleet, pages)
+    pages = PageStreams(two.fleet)
 
     async def look() -> tuple[object, set[str]]:
         stream = pages.stream_pieces(0)
@@ -186,8 +182,8 @@ def test_what_is_seen_after_the_last_page_was_closed_is_forgotten(
             set_age(database, OTHER, 600)
             return list_fleet_hosts(database)
 
-        monkeypatch.setattr(host_news, "list_fleet_hosts", close_meanwhile)
-        return begun, await asyncio.to_thread(watch.find_news)
+        monkeypatch.setattr(page_news, "list_fleet_hosts", close_meanwhile)
+        return begun, await asyncio.to_thread(pages.find_host_news)
 
     begun, news = asyncio.run(look())
     pages.close()

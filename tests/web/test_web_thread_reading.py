@@ -13,7 +13,7 @@ import pytest
 from visitors import words
 from web_reader import Reader, reading
 
-from tasuki.web.pages.threads.thread_news import ThreadNews
+from tasuki.web.pages.threads.files import ThreadNews
 from tasuki_testing import ThreadBuilder
 
 HOUR = 3600.0

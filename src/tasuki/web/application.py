@@ -21,10 +21,8 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.interpreter import prepare_structs
 from tasuki.web.api import fleet as fleet_api
-from tasuki.web.api import goal_templates as templates_api
+from tasuki.web.api import goals, operator
 from tasuki.web.api import hosts as hosts_api
-from tasuki.web.api import operator
-from tasuki.web.api import queue as queue_api
 from tasuki.web.api.error_answers import EXCEPTION_HANDLERS
 from tasuki.web.api.hooks import (
     MOST_BODY_BYTES,
@@ -33,14 +31,12 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
-from tasuki.web.handlers import AnyRequest, TheFleet
+from tasuki.web.handlers import AnyRequest, TheFleet, list_handlers
 from tasuki.web.live import LogStreams
-from tasuki.web.news_watch import NewsWatch
-from tasuki.web.page_news import PageStreams
-from tasuki.web.pages import host_news, routes
+from tasuki.web.page_news import HOST_SECONDS, NewsWatch, PageStreams
 from tasuki.web.pages import login as pages_login
-from tasuki.web.pages.fleet import live as pages_live
-from tasuki.web.pages.threads import thread_news
+from tasuki.web.pages import routes
+from tasuki.web.pages.threads.files import LOOK_SECONDS, ThreadNews
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -72,12 +68,10 @@ def name_hosts(settings: Settings, tokens: ServerTokens, host: str) -> ServerHos
 
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
-    live_pages = PageStreams(fleet, pages_live.count_for_pages)
-    threads = thread_news.ThreadNews()
-    watches = [NewsWatch(live_pages, threads, thread_news.LOOK_SECONDS)]
+    live_pages, threads = PageStreams(fleet), ThreadNews()
+    watches = [NewsWatch(live_pages, threads.find_news, LOOK_SECONDS)]
     if not fleet.database.is_sqlite:
-        source = host_news.HostNews(fleet, live_pages)
-        watches.append(NewsWatch(live_pages, source, host_news.LOOK_SECONDS))
+        watches.append(NewsWatch(live_pages, live_pages.find_host_news, HOST_SECONDS))
 
     def on_event(event: FleetEvent) -> None:
         if event.kind in LOGGED_KINDS:
@@ -108,7 +102,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
     app = FleetApplication(
         route_handlers=[
-            show_health, show_metrics, hooks, *fleet_api.ROUTERS, *hosts_api.ROUTERS, *operator.ROUTERS, *queue_api.ROUTERS, *templates_api.ROUTERS,
+            show_health, show_metrics, hooks, *_build_api_routers(),
             routes.build_public_router(), routes.build_router(),
         ],
         before_request=_note_place,
@@ -139,6 +133,17 @@ def _build_provider(name: str) -> Callable[[State], Any]:
         return state[name]
 
     return provide
+
+
+def _build_api_routers() -> list[Router]:
+    tagged = [
+        *fleet_api.HANDLERS.items(), *operator.HANDLERS.items(), *goals.HANDLERS.items(),
+        ("hosts", list_handlers(hosts_api)),
+    ]  # fmt: skip
+    return [
+        Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
+        for tag, handlers in tagged
+    ]
 
 
 def _build_openapi_config() -> OpenAPIConfig:

@@ -10,18 +10,28 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import aclosing
+from typing import Annotated, TypeVar
 
 import msgspec
+from litestar import get
+from litestar.datastructures import State
+from litestar.params import QueryParameter
+from litestar.response import Stream
 from msgspec import Struct
 from sqlalchemy.exc import DBAPIError
 
-from tasuki.fleet.alerts import find_alerts_since, load_alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.live import KEEP_ALIVE_SECONDS, EventStream
+from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.handlers import AnyRequest
+from tasuki.web.live import KEEP_ALIVE_SECONDS, STREAM_HEADERS, EventStream, parse_last_id
+from tasuki.web.pages.fleet import cards
+from tasuki.web.security.sessions import is_signed_in
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
@@ -37,6 +47,10 @@ ALIVE_PIECE = b"event: alive\ndata:\n\n"
 """Sent where nothing else is: a browser takes a stream that is silent for long as broken."""
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
+MOST_AGENTS = 500
+"""Agents of a host that went away whose pages are told."""
+HOST_SECONDS = 2.0
+"""How often the hosts are looked at while a page is open; where the fleet has one, never."""
 EVERYTHING = "everything"
 """The topic of every page."""
 
@@ -77,15 +91,11 @@ class PageNews(Struct, frozen=True):
     alerts: tuple[NewAlert, ...] = ()
 
 
-CountPages = Callable[[Fleet], PageCounts]
-
-
 class PageStreams:
     """Tells the open pages of all browsers what changed."""
 
-    def __init__(self, fleet: Fleet, count: CountPages) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.count = count
         self.streams: set[EventStream] = set()
         self.known_hosts: Mapping[str, ShownHost] | None = None
         """The hosts as open pages show them, by id; None while no page is open."""
@@ -153,10 +163,34 @@ class PageStreams:
                 if not self.streams:
                     self.known_hosts = None
 
-    def keep_hosts(
+    def find_host_news(self) -> set[str]:
+        """Find what changed about the hosts since the last look; called in any thread.
+
+        No line of the log says which hosts went away or came back. Signs of life are no news. The
+        first look is that of the first page that is opened; one that ends after the last page was
+        closed finds nothing.
+        """
+        before = self.known_hosts
+        now = index_hosts(list_fleet_hosts(self.fleet.database))
+        if not self._keep_hosts(before, now) or before is None:
+            return set()
+        if set(before) != set(now):
+            return {EVERYTHING}
+        topics = set()
+        for id, host in now.items():
+            if before[id].news_key != host.news_key:
+                topics |= {"hosts", "agents"}
+            if (before[id].label, before[id].shown) != (host.label, host.shown):
+                living = queries.list_agents(
+                    self.fleet.database, ended=False, host=id, limit=MOST_AGENTS
+                )
+                topics |= {f"agent:{agent.id}" for agent in living}
+        return topics
+
+    def _keep_hosts(
         self, before: Mapping[str, ShownHost] | None, now: Mapping[str, ShownHost]
     ) -> bool:
-        """Keep the hosts as they are now, in place of those before; called in any thread.
+        """Keep the hosts as they are now, in place of those before.
 
         Returns False, and keeps nothing, where no page is open any more, or others were kept since.
         """
@@ -168,10 +202,10 @@ class PageStreams:
 
     def _begin(self, after: int | None) -> tuple[PageCounts, tuple[NewAlert, ...]]:
         if self.known_hosts is None:
-            self.keep_hosts(None, index_hosts(list_fleet_hosts(self.fleet.database)))
+            self._keep_hosts(None, index_hosts(list_fleet_hosts(self.fleet.database)))
         database, kinds = self.fleet.database, self.fleet.notifier.kinds.split()
-        ids = set() if after is None else find_alerts_since(database, after, kinds)
-        return self.count(self.fleet), list_new_alerts(self.fleet, ids)
+        ids = set() if after is None else alerts.find_alerts_since(database, after, kinds)
+        return count_for_pages(self.fleet), list_new_alerts(self.fleet, ids)
 
     async def _send_news(self) -> None:
         """Send which topics changed, until nothing changes any more; the pages are counted later."""
@@ -203,7 +237,7 @@ class PageStreams:
 
     async def _send_counts(self) -> None:
         ids = self._alert_ids.copy()
-        counts = await self._run_in_thread(self.count, self.fleet)
+        counts = await self._run_in_thread(count_for_pages, self.fleet)
         new_alerts = await self._run_in_thread(list_new_alerts, self.fleet, ids)
         self._alert_ids -= ids
         # also where they are as they were sent last: a page that was made meanwhile had others
@@ -219,11 +253,58 @@ class PageStreams:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)
 
 
+class NewsWatch:
+    """Asks, while pages are open, what changed that no line of the log tells, and tells the pages.
+
+    `find_news` returns the topics that changed since it was called last; it runs in a thread.
+    """
+
+    def __init__(
+        self, pages: PageStreams, find_news: Callable[[], set[str]], seconds: float
+    ) -> None:
+        self.pages = pages
+        self.find_news = find_news
+        self.seconds = seconds
+        self._task: asyncio.Task[None] | None = None
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="news")
+
+    def start(self) -> None:
+        """Start in the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def close(self) -> None:
+        """Stop."""
+        if self._task:
+            self._task.cancel()
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self.seconds)
+            if not self.pages.streams:
+                continue
+            try:
+                if news := await loop.run_in_executor(self._reader, self.find_news):
+                    self.pages.take_topics(news)
+            except DBAPIError:  # the next look finds it
+                continue
+            except Exception:
+                logger.exception("Looking for news: %s", self.find_news.__qualname__)
+
+
+def count_for_pages(fleet: Fleet) -> PageCounts:
+    """Count what the frame of every page shows."""
+    unseen, newest = alerts.find_unseen_and_newest(fleet.database)
+    needs = sum(card.group == "needs" for card in cards.build_cards(fleet))
+    return PageCounts(needs, unseen, newest)
+
+
 def list_new_alerts(fleet: Fleet, ids: set[int]) -> tuple[NewAlert, ...]:
     """List the alerts of some ids that browsers notify of: not those of muted agents."""
     return tuple(
         NewAlert(alert.id, alert.at, alert.title, alert.text, alert.path)
-        for alert in load_alerts(fleet.database, ids)
+        for alert in alerts.load_alerts(fleet.database, ids)
         if not alert.muted
     )
 
@@ -249,3 +330,28 @@ def list_topics(event: FleetEvent) -> set[str]:
 def encode_news(news: PageNews) -> bytes:
     """Encode a message as an event of a stream."""
     return b"id: %d\ndata: %b\n\n" % (news.newest, msgspec.json.encode(news))
+
+
+@get("/live", media_type="text/event-stream")
+async def stream_news(
+    request: AnyRequest,
+    state: State,
+    after: Annotated[int | None, QueryParameter(ge=0, le=GREATEST_ID)] = None,
+) -> Stream:
+    """Stream what changes, until its browser is signed out; alerts also since the line `after`."""
+    pages: PageStreams = state.live_pages
+    last_id = parse_last_id(request.headers.get("last-event-id", ""))
+    known = after if last_id is None else min(last_id, GREATEST_ID)
+    pieces = _stream_while_signed_in(request, pages.stream_pieces(state.live.position.id, known))
+    return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
+
+
+async def _stream_while_signed_in(
+    request: AnyRequest, pieces: AsyncGenerator[bytes]
+) -> AsyncIterator[bytes]:
+    """Yield the pieces until its browser is signed out."""
+    async with aclosing(pieces):
+        async for part in pieces:
+            if not is_signed_in(request):
+                return
+            yield part

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import Response
+from litestar import Request, Response
 from litestar.exceptions import HTTPException, SerializationException, ValidationException
 from sqlalchemy.exc import DBAPIError
 
@@ -15,7 +15,6 @@ from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.web.api.wrong_values import describe_wrong_value
-from tasuki.web.handlers import AnyRequest
 
 logger = logging.getLogger("tasuki.web")
 
@@ -54,7 +53,7 @@ def get_status(error: errors.TasukiError) -> int:
     )
 
 
-def handle_tasuki_error(_: AnyRequest, error: errors.TasukiError) -> JsonResponse:
+def handle_tasuki_error(_: Request[Any, Any, Any], error: errors.TasukiError) -> JsonResponse:
     """Answer an error that tasuki raised on purpose."""
     details = error.details if isinstance(error, errors.AlreadyUnderWay) else {}
     if isinstance(error, StepFailed):
@@ -62,14 +61,14 @@ def handle_tasuki_error(_: AnyRequest, error: errors.TasukiError) -> JsonRespons
     return _build_answer(get_status(error), str(error), kind=type(error).__name__, **details)
 
 
-def handle_invalid(request: AnyRequest, error: ValidationException) -> JsonResponse:
+def handle_invalid(request: Request[Any, Any, Any], error: ValidationException) -> JsonResponse:
     """Answer an invalid body or query: each wrong field by its name, and what to enter."""
     wrong = error.extra if isinstance(error.extra, list) else []
     problems = [_format_field(one, request) for one in wrong]
     return _build_answer(400, " ".join(problems) or str(error.detail), kind="UsageError")
 
 
-def handle_http_error(request: AnyRequest, error: HTTPException) -> JsonResponse:
+def handle_http_error(request: Request[Any, Any, Any], error: HTTPException) -> JsonResponse:
     """Answer what Litestar refuses: no such path, a too large body, no JSON, no token."""
     detail = error.detail
     if isinstance(error.__cause__, SerializationException) or (
@@ -88,14 +87,14 @@ def handle_http_error(request: AnyRequest, error: HTTPException) -> JsonResponse
     return answer
 
 
-def handle_recursion(_: AnyRequest, error: RecursionError) -> JsonResponse:
+def handle_recursion(_: Request[Any, Any, Any], error: RecursionError) -> JsonResponse:
     """Answer a body whose brackets never end."""
     return _build_answer(
         400, "The body cannot be read: it is nested too deeply.", kind="UsageError"
     )
 
 
-def handle_unexpected(request: AnyRequest, error: Exception) -> JsonResponse:
+def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> JsonResponse:
     """Answer a fault of tasuki's own, or of the database; the log has the details."""
     if isinstance(error, DBAPIError) and is_temporary(error):
         return _build_answer(503, "The database does not answer. Try again.", kind="StoreFailed")
@@ -108,7 +107,7 @@ def handle_unexpected(request: AnyRequest, error: Exception) -> JsonResponse:
     )
 
 
-def _format_field(problem: Any, request: AnyRequest) -> str:
+def _format_field(problem: Any, request: Request[Any, Any, Any]) -> str:
     """Format one wrong field as a sentence."""
     key, message = problem.get("key", ""), str(problem.get("message", ""))
     parameters = request.scope["route_handler"].parsed_fn_signature.parameters

@@ -1,12 +1,15 @@
 """`/api/agents`, `/api/handoffs`, `/api/personas` and `/api/lineage`."""
 
+import operator
+from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
+from msgspec import structs
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -27,18 +30,59 @@ from tasuki.fleet.orders.bodies import (
     Recovery,
 )
 from tasuki.fleet.orders.handoffs import HandoffOrder
+from tasuki.fleet.orders.order import ORDERS, HostOrder
+from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
-from tasuki.web.api import orders
-from tasuki.web.api.orders import show_result
+from tasuki.web.api.forms import collect_changes
 from tasuki.web.handlers import PathId, PathWord, TheFleet
-from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
 AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
 LimitQuery = Annotated[int, QueryParameter(ge=1, le=1000)]
+KeyHeader = Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)]
+
+
+# -- orders: a route is built from the function of each one that has an address ----------
+
+
+def build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
+    """Build the route of an order: `id` is in its path, `data` its body, `key` a header."""
+
+    def give_order(fleet: Fleet, **words: Any) -> dict[str, Any]:
+        return show_result(order(fleet, **words))
+
+    kinds: dict[str, Any] = {"fleet": TheFleet, "id": PathId, "key": KeyHeader}
+    if "data" in order.types:
+        kinds["data"] = operator.getitem(JSONBody, order.types["data"])
+    taken = {name: kinds[name] for name in order.signature.parameters if name in kinds}
+    give_order.__name__, give_order.__doc__ = order.name, describe(order.function)
+    give_order.__annotations__ = {**taken, "return": dict[str, Any]}
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default="" if name == "key" else Parameter.empty)
+        for name, kind in taken.items()
+    ]  # fmt: skip
+    vars(give_order)["__signature__"] = Signature(parameters)
+    return post(order.at, status_code=200, sync_to_thread=True)(give_order)
+
+
+def describe(function: Callable[..., Any]) -> str:
+    """Return what an order does, for the schema; what it raises is in the answers."""
+    return (function.__doc__ or "").partition("Raises ")[0].rstrip()
+
+
+def show_result(result: Any) -> dict[str, Any]:
+    """Return the result of an order as the API shows it, without secrets."""
+    if isinstance(result, FleetAgent):
+        return display.redact_agent(result)
+    if isinstance(result, FleetHandoff):
+        return {"status": "initiated", **display.redact_handoff(result)}
+    return dict(result)
+
+
+# -- agents ----------------------------------------------------------------------------
 
 
 @get("/agents", sync_to_thread=True)
@@ -233,11 +277,7 @@ def show_persona(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 @post("/personas", status_code=200, sync_to_thread=True)
 def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
     """Add a persona and its folder."""
-    persona = personas.add_persona(
-        fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
-        harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
-        on_limit=data.on_limit,
-    )  # fmt: skip
+    persona = personas.add_persona(fleet.database, fleet.root, **structs.asdict(data))
     share_persona(fleet.database, fleet.root, persona.slug)
     fleet.changes.notify()
     return persona
@@ -246,13 +286,8 @@ def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
 @patch("/personas/{slug:str}", sync_to_thread=True)
 def edit_persona(fleet: TheFleet, slug: PathWord, data: JSONBody[PersonaChange]) -> Persona:
     """Change the given settings of a persona."""
-    changes = {
-        name: value
-        for name in data.__struct_fields__
-        if (value := getattr(data, name)) is not UNSET
-    }
     share_persona(fleet.database, fleet.root, slug)
-    changed = personas.edit_persona(fleet.database, fleet.root, slug, **changes)
+    changed = personas.edit_persona(fleet.database, fleet.root, slug, **collect_changes(data))
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return changed
@@ -292,7 +327,7 @@ def show_lineage(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
-        *orders.HANDLERS, list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
+        *(build_route(order) for order in ORDERS.values() if order.at), list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
         recover_agents, show_screen, hand_off, mute_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
@@ -301,7 +336,3 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
         list_persona_lessons, decide_persona_lessons,
     ],
 }  # fmt: skip
-ROUTERS = [
-    Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
-    for tag, handlers in HANDLERS.items()
-]

@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import UNSET, structs
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.web.api.wrong_values import describe_wrong_value
-from tasuki.web.handlers import AnyRequest
+from tasuki.web.handlers import AnyRequest, take_last
 
 MOST_FIELDS = 400
 B = TypeVar("B", bound=msgspec.Struct)
@@ -21,7 +22,7 @@ async def read_fields(request: AnyRequest) -> dict[str, str]:
 
     Raises UsageError.
     """
-    return {name: values[-1] for name, values in (await read_all_fields(request)).items()}
+    return take_last(await read_all_fields(request))
 
 
 async def read_all_fields(request: AnyRequest) -> dict[str, list[str]]:
@@ -49,6 +50,12 @@ def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
             r"\A`([^`]+)`", lambda name: name[1].replace("_", " ").capitalize(), sentence
         )
         raise UsageError(label) from error
+
+
+def collect_changes(change: msgspec.Struct) -> dict[str, Any]:
+    """Collect the values that a change sets."""
+    values = structs.asdict(change)
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def list_startable_harnesses() -> list[tuple[str, str]]:

@@ -3,8 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Router, get, patch, post
-from litestar.handlers import HTTPRouteHandler
+from litestar import get, patch, post
 from litestar.params import FromQuery, JSONBody
 
 from tasuki.fleet.exchange import giving_up, host_list
@@ -12,7 +11,6 @@ from tasuki.fleet.membership import retirement, tokens
 from tasuki.fleet.orders.bodies import HostLabel, NewHostToken
 from tasuki.fleet.store import queries
 from tasuki.web.handlers import PathWord, TheFleet
-from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
 
 
@@ -94,12 +92,3 @@ def retire_host(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     retired = retirement.retire_host(fleet.database, name, fleet.host)
     fleet.changes.notify()
     return retired
-
-
-HANDLERS: dict[str, list[HTTPRouteHandler]] = {
-    "hosts": [list_hosts, show_host, label_host, give_host_up, create_token, retire_host]
-}
-ROUTERS = [
-    Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
-    for tag, handlers in HANDLERS.items()
-]

@@ -7,13 +7,12 @@ fleet's log: live, and in pages.
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Router, get, patch, post
+from litestar import Request, get, patch, post
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
-from msgspec import UNSET
 
 from tasuki import notify
 from tasuki.fleet import alerts
@@ -22,14 +21,13 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
+from tasuki.web.api.forms import collect_changes
 from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
-from tasuki.web.security.access import require_operator
 from tasuki.web.security.sessions import (
     KEY_SECONDS,
     build_local_link,
     build_sign_in_link,
-    describe_sessions,
 )
 from tasuki.web.views.display import keep_answer
 
@@ -72,12 +70,6 @@ def try_notifications(fleet: TheFleet) -> dict[str, list[str]]:
     return {"problems": fleet.notifier.test()}
 
 
-def collect_changes(change: SettingsChange) -> dict[str, Any]:
-    """Collect the values that a change sets."""
-    values = {name: getattr(change, name) for name in change.__struct_fields__}
-    return {name: value for name, value in values.items() if value is not UNSET}
-
-
 def describe_settings(fleet: Fleet) -> dict[str, Any]:
     """Describe the settings for display: an address may hold a key."""
     return {
@@ -117,7 +109,7 @@ def show_link(state: State, id: PathWord) -> dict[str, str]:
 @get("/sessions", sync_to_thread=False)
 def list_sessions(state: State) -> dict[str, Any]:
     """List the browsers that are signed in, the one that was used last first."""
-    return {"sessions": describe_sessions(state.sessions)}
+    return {"sessions": msgspec.to_builtins(state.sessions.list_sessions())}
 
 
 @post("/sessions/{id:int}/end", status_code=200, sync_to_thread=True)
@@ -168,7 +160,3 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "login": [make_link, show_link, list_sessions, end_session, end_all_sessions],
     "operator": [list_alerts, see_alerts, show_settings, change_settings, try_notifications],
 }
-ROUTERS = [
-    Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
-    for tag, handlers in HANDLERS.items()
-]

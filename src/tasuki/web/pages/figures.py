@@ -110,9 +110,8 @@ def _build_row(group: Sequence[AgentTimeline], begin: float, end: float) -> Time
         for span in timeline.spans
     )
     agent = max((timeline.agent for timeline in group), key=lambda one: one.id)
-    title = templates.get_harness_title(agent.harness)
     totals = tuple(sum(one.measure(state) for one in group) for state, _ in STATES)
-    return TimelineRow(agent.id, display.format_agent_name(agent, title), len(group), bars, totals)
+    return TimelineRow(agent.id, display.format_agent_name(agent), len(group), bars, totals)
 
 
 def _list_spending(fleet: Fleet, now: float) -> list[DaySpending]:
@@ -153,6 +152,9 @@ def build_chart(
     handoffs = queries.list_handoffs(fleet.database, agent_id=agent.id)
     cuts = [handoff.recorded_at for handoff in handoffs if handoff.recorded_at is not None]
 
+    persona = queries.load_persona(fleet.database, agent.persona) if agent.persona else None
+    own = persona.threshold if persona else None
+
     def place(at: float) -> float:
         return round((at - begin) / (end - begin) * CHART_WIDTH, 1)
 
@@ -162,13 +164,5 @@ def build_chart(
     return ContextChart(
         " ".join(f"{place(at)},{lift(used)}" for at, used in chosen),
         tuple(place(at) for at in cuts if begin <= at <= end),
-        lift(_find_threshold(fleet, agent)), begin, end, max(used for _, used in points), points[-1][1],
+        lift(fleet.threshold if own is None else own), begin, end, max(used for _, used in points), points[-1][1],
     )  # fmt: skip
-
-
-def _find_threshold(fleet: Fleet, agent: FleetAgent) -> float:
-    persona = queries.load_persona(fleet.database, agent.persona) if agent.persona else None
-    return persona.threshold if persona and persona.threshold is not None else fleet.threshold
-
-
-HANDLERS = (show_figures, show_context)

@@ -11,7 +11,6 @@ from tasuki.errors import TasukiError
 from tasuki.web.api import error_answers
 from tasuki.web.handlers import AnyRequest, show_page
 from tasuki.web.security.access import API_PREFIX
-from tasuki.web.security.proxy import ProxyUser
 from tasuki.web.security.sessions import (
     BrowserSessions,
     build_cookie,
@@ -80,21 +79,21 @@ def describe_signed_out(request: AnyRequest, message: str) -> str:
 
 def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) -> PageResponse:
     """Render the page that says how to sign in, or the next one of a user whom the proxy names."""
-    user = find_named_user(request)
-    if status == 401 and user and _can_continue(request, user):
-        path = templates.get_own_path(request)
-        return templates.render_page(request, "signed_in.html", bare=True, to=path)
-    if status == 401 and _is_arriving(request):
-        path = templates.get_own_path(request)
-        return templates.render_page(
-            request, "signed_in.html", 401, bare=True, to=path, arriving=True
-        )
+    user, path = find_named_user(request), templates.get_own_path(request)
+    has_pages: bool = request.app.state.hosts.has_pages(request.headers.get("host", ""))
+    is_login = request.url.path == "/login"
+    if status == 401 and _comes_by_link(request):
+        if user and user.is_allowed:
+            return templates.render_page(request, "signed_in.html", bare=True, to=path)
+        is_document = request.headers.get("sec-fetch-dest") == "document"
+        if has_pages and user is None and not is_login and is_document:
+            return templates.render_page(
+                request, "signed_in.html", 401, bare=True, to=path, arriving=True
+            )
     if status == 401 and user and not user.is_allowed:
         message = message or STRANGER_MESSAGE.format(name=user.name)
-    reload_path = (
-        templates.get_own_path(request) if status == 401 and request.url.path != "/login" else ""
-    )
-    if not request.app.state.hosts.has_pages(request.headers.get("host", "")):
+    reload_path = path if status == 401 and not is_login else ""
+    if not has_pages:
         message, reload_path = OTHER_NAME_MESSAGE, ""
     answer = templates.render_page(
         request, "sign_in.html", status, bare=True, said=message, again=reload_path
@@ -104,30 +103,14 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
     return answer
 
 
-def _is_arriving(request: AnyRequest) -> bool:
+def _comes_by_link(request: AnyRequest) -> bool:
     """Whether a browser came by a link of another site, so that it sent no strict cookie.
 
-    The page continues as one of its own: then the cookie says whether it is signed in.
-    """
-    has_pages: bool = request.app.state.hosts.has_pages(request.headers.get("host", ""))
-    return (
-        has_pages
-        and find_named_user(request) is None
-        and request.method == "GET"
-        and request.url.path != "/login"
-        and request.headers.get("sec-fetch-mode") == "navigate"
-        and request.headers.get("sec-fetch-dest") == "document"
-        and comes_from_elsewhere(request)
-    )
-
-
-def _can_continue(request: AnyRequest, user: ProxyUser) -> bool:
-    """Whether a user came by a link of another site: the page continues as one of its own.
-
-    So the other site learns nothing from how long the page takes.
+    The page continues as one of its own: then the cookie, or the proxy, says whether it is signed
+    in, and the other site learns nothing from how long that takes.
     """
     is_visit = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
-    return user.is_allowed and is_visit and comes_from_elsewhere(request)
+    return is_visit and comes_from_elsewhere(request)
 
 
 TITLES = {
@@ -150,17 +133,14 @@ def render_error(request: AnyRequest, error: Exception) -> PageResponse:
     answer = _choose_answer(request, error)
     content: dict[str, Any] = answer.content
     status = answer.status_code or 500
-    title = TITLES.get(status, "That failed")
+    path, title = templates.get_own_path(request), TITLES.get(status, "That failed")
     if request.headers.get("hx-request"):
         return templates.build_html_response(
             request, templates.render_macro("macros.html", "refused", content["error"]), status
         )
-    is_known = is_signed_in(request)
-    reload_path = (
-        templates.get_own_path(request) if status != 404 and request.method == "GET" else ""
-    )
+    reload_path = path if status != 404 and request.method == "GET" else ""
     return templates.render_page(
-        request, "error.html", status, title=title, sentence=content["error"], bare=not is_known, again=reload_path,
+        request, "error.html", status, title=title, sentence=content["error"], bare=not is_signed_in(request), again=reload_path,
     )  # fmt: skip
 
 

@@ -1,19 +1,35 @@
 """The routes of the dashboard: public ones, and those that need a session."""
 
+from collections.abc import Collection
+from typing import Any
+
 from litestar import Router
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+from msgspec.structs import fields
 
+from tasuki.errors import TasukiError
+from tasuki.fleet.orders.order import ORDERS, HostOrder
+from tasuki.web import page_news
 from tasuki.web.api import forms
-from tasuki.web.pages import figures, hosts, login, personas, undo, web_app
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    TheFleet,
+    list_handlers,
+    take_form,
+)
+from tasuki.web.pages import figures, hosts, login, personas, settings, undo, web_app
 from tasuki.web.pages.agent import (
     first_start,
     goal_templates,
     mute,
-    order_forms,
     peek,
     queue,
     terminal,
 )
+from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -22,24 +38,22 @@ from tasuki.web.pages.fleet import (
     changes,
     handoff_form,
     handoffs,
-    live,
     palette,
 )
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
-from tasuki.web.pages.settings import routes as settings
 from tasuki.web.pages.threads import briefs, drafts
 from tasuki.web.pages.threads import routes as threads
 from tasuki.web.security.sessions import require_session
-from tasuki.web.views.templates import serve_asset
+from tasuki.web.views import templates
+from tasuki.web.views.templates import PageResponse
 
 
 def build_public_router() -> Router:
     """Build the routes for a browser that is not signed in."""
-    handlers = [serve_asset, *web_app.HANDLERS, login.sign_browser_in, login.sign_browser_out]
     return Router(
         "/",
-        route_handlers=handlers,
+        route_handlers=list_handlers(templates, web_app, login),
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         include_in_schema=False,
     )
@@ -47,21 +61,40 @@ def build_public_router() -> Router:
 
 def build_router() -> Router:
     """Build the routes of the pages, and those of the forms of orders without a page of their own."""
-    pages = [
-        *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news,
-        *agents.HANDLERS, *terminal.HANDLERS, *mute.HANDLERS, *peek.HANDLERS, *queue.HANDLERS,
-        *first_start.HANDLERS, *goal_templates.HANDLERS, *changes.HANDLERS, *figures.HANDLERS,
-        *undo.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS,
-        handoffs.show_handoffs, handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff,
-        *lineage.HANDLERS, *personas.HANDLERS, *settings.HANDLERS, *threads.HANDLERS,
-        *drafts.HANDLERS, *briefs.HANDLERS,
-    ]  # fmt: skip
+    pages = list_handlers(
+        fleet, alert_pages, bulk, palette, page_news, agents, terminal, mute, peek, queue, first_start, goal_templates,
+        changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, settings, threads, drafts, briefs,
+    )  # fmt: skip
     taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
     return Router(
         "/",
-        route_handlers=[*pages, *order_forms.build_routes(taken)],
+        route_handlers=[*pages, *_build_order_routes(taken)],
         dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,
     )
+
+
+def _build_order_routes(taken: Collection[str]) -> list[HTTPRouteHandler]:
+    """Build the form's route of each order for an agent whose address is not taken by a page."""
+    orders = [order for order in ORDERS.values() if order.at.startswith("/agents/{id:int}/")]
+    return [_build_route(order) for order in orders if order.at not in taken]
+
+
+def _build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
+    def give_order(
+        request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
+    ) -> PageResponse:
+        try:
+            words = {}
+            if body := order.types.get("data"):
+                known = {field.encode_name for field in fields(body)}
+                words["data"] = forms.fill_body(body, {n: v for n, v in form.items() if n in known})
+            order(fleet, id=id, **words)
+        except TasukiError as error:
+            return redirect_with_result(request, id, SentMessage(refused=str(error)))
+        return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
+
+    give_order.__name__ = order.name
+    return take_form(order.at)(give_order)

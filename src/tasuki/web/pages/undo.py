@@ -44,6 +44,3 @@ def _put_back(offer: UndoOffer, key: str, fleet: Fleet, notices: PageNotices) ->
     except Exception:
         notices.give_back(key, offer, UNDO_SECONDS)
         raise
-
-
-HANDLERS = (undo_order,)

@@ -24,6 +24,3 @@ def serve_manifest() -> Response[bytes]:
     """Serve what a browser needs to install the dashboard."""
     headers = {**HEADERS, "Cache-Control": "no-cache"}
     return Response(MANIFEST, media_type="application/manifest+json", headers=headers)
-
-
-HANDLERS = (serve_manifest,)

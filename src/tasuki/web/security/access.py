@@ -59,8 +59,10 @@ class RequestGate:
             if refusal := _find_refusal(scope, hosts):
                 await _refuse(send, *refusal)
                 return
-            if proxy and hosts.is_public(_get_host(scope)):
-                note_user(scope, await proxy.find_user(scope))
+            if proxy:
+                host = dict(scope["headers"]).get(b"host", b"")  # there is one at most
+                if hosts.is_public(host.decode("latin-1")):
+                    note_user(scope, await proxy.find_user(scope))
         await self.app(scope, receive, send)
 
 
@@ -165,9 +167,7 @@ class ServerHosts:
         if self.is_public(header):
             return True
         name = _parse_name(header)
-        is_shared = name in SHARED_NAMES or (
-            _is_address(name) and ipaddress.ip_address(name).is_loopback
-        )
+        is_shared = name in SHARED_NAMES or is_loopback(name)
         return self.has_name(header) and (not is_shared or name == self.dashboard)
 
 
@@ -197,11 +197,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _get_host(scope: HTTPScope) -> str:
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    return host.decode("latin-1")
 
 
 async def _refuse(send: Send, status: int, sentence: str) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-import msgspec
 import sqlalchemy as sa
 from litestar.connection import ASGIConnection
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
@@ -315,11 +314,6 @@ async def require_session(connection: AnyConnection, _: BaseRouteHandler) -> Non
         connection.app.state.sessions.note_use(session)
     if user and method not in _READS:
         logger.info("%s %s by %s.", method, connection.url.path, user.name)
-
-
-def describe_sessions(sessions: BrowserSessions) -> list[dict[str, Any]]:
-    """Describe the sessions for the API and the settings."""
-    return [msgspec.to_builtins(one) for one in sessions.list_sessions()]
 
 
 def _read_cookie(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:

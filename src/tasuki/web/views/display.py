@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.errors import UsageError
 from tasuki.fleet.agents.agent_ends import LostAgent
 from tasuki.fleet.agents.mutes import describe_mute
 from tasuki.fleet.exchange.shared_files import load_document
@@ -19,7 +20,9 @@ from tasuki.fleet.handoff.documents import POOR_QUALITY, read_quality
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, GoalTemplate
 from tasuki.fleet.store.queries import LineageChain
+from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
 
 
 class StateBadge(Struct, frozen=True):
@@ -106,10 +109,19 @@ STEP_WORDS = {
 """Name of each step, and what it waits for while it is to come."""
 
 
-def format_agent_name(agent: FleetAgent, title: str) -> str:
+def get_harness_title(name: str) -> str:
+    """Return the name of a harness for people; its own where it is no longer known."""
+    try:
+        return harnesses.get_harness(name).title
+    except UsageError:
+        return shorten_to_line(name, 40)
+
+
+def format_agent_name(agent: FleetAgent) -> str:
     """Format the name of an agent: its persona, else its harness and where it is."""
     if agent.persona:
         return agent.persona
+    title = get_harness_title(agent.harness)
     return f"{title} in pane {agent.pane}" if agent.pane else f"{title}, agent {agent.id}"
 
 

@@ -183,8 +183,3 @@ def list_findings(handoff: FleetHandoff, *, has_addition: bool) -> tuple[CheckFi
             is_fine = (documents.read_quality(handoff) or 0) >= documents.POOR_QUALITY
             findings.append(CheckFinding(note, fine=is_fine))
     return tuple(findings)
-
-
-def is_about_document(code: str) -> bool:
-    """Whether a failure is about the document, so that its place is there."""
-    return code.startswith("document_")

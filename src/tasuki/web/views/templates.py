@@ -17,13 +17,11 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from tasuki.draft.redact.redactor import redact
-from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.fleet.store.models import MUTED_FOR_GOOD
-from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
-from tasuki.web.handlers import AnyRequest, PathWord
+from tasuki.web.handlers import AnyRequest, PathWord, find_refusal
 from tasuki.web.views import display, markdown, parts
 from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.parts import PartHolder, RenderedPage, fill_times
@@ -119,12 +117,14 @@ def note_place(request: AnyRequest) -> None:
 
 
 def render_page(
-    request: AnyRequest, template: str, status: int = 200, **context: Any
+    request: AnyRequest, template: str, status: int = 0, **context: Any
 ) -> PageResponse:
     """Render a whole page for the browser that asks; for htmx, which replaces a part, without the frame around it.
 
-    A template says `extends layout`, and its block `part` is what htmx may request.
+    A template says `extends layout`, and its block `part` is what htmx may request. Without `status`
+    it is that of the refusal of its form, or 200.
     """
+    status = status or find_refusal(request).status
     page = render_for_all(request, template, status, **context)
     return build_page_response(request, page, status)
 
@@ -174,7 +174,7 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         is_whole = not request.headers.get("hx-request")
         hosts = list_fleet_hosts(state.fleet.database) if is_whole else []
     return {
-        "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
+        "path": request.url.path, "bare": False, "live": "", "refused": find_refusal(request).sentence, "unseen": unseen,
         "newest_known": newest_known, "has_hosts": len(hosts) > 1,
         "version": parts.VERSION_MARK, "newest": parts.NEWEST_MARK, "server_time": parts.NOW_MARK, "theme": read_theme(request),
         "done_note": find_note(state.notices, request.query_params.get(FIELD, "")),
@@ -309,28 +309,30 @@ def count_since(moment: float) -> Markup:
     return Markup("\x01{:.3f}\x01").format(max(moment, 0.0))
 
 
-def format_clock(moment: float | None) -> Markup:
-    """Format the time of day of a moment, with the day if it is not today."""
+MOMENT_FORMS = {
+    "clock": ("%H:%M:%S", "%-d %b %H:%M"),
+    "moment": ("%H:%M", "%-d %b %H:%M"),
+    "hour": ("%H:%M", "%H:%M"),
+    "day": ("today", "%-d %b"),
+}
+"""How a moment is written if it is today, and on another day; of another year `day` has that too."""
+
+
+def format_moment(moment: float | None, kind: str = "moment") -> Markup:
+    """Format a moment on the server's clock, with the exact one on hover; empty where it is unknown.
+
+    `page.js` writes it as `kind`, one of `MOMENT_FORMS`, on the clock of the browser.
+    """
     if moment is None:
         return Markup("")
-    return _mark_moment(moment, "clock", "%H:%M:%S" if _is_today(moment) else "%-d %b %H:%M")
-
-
-def format_moment(moment: float) -> Markup:
-    """Format the time of day of a moment: `14:03`, with the day if it is not today."""
-    return _mark_moment(moment, "moment", "%H:%M" if _is_today(moment) else "%-d %b %H:%M")
-
-
-def format_time_of_day(moment: float | None) -> Markup:
-    """Format the hour and minute of a moment, with the exact one on hover."""
-    return Markup("") if moment is None else _mark_moment(moment, "hour", "%H:%M")
-
-
-def _mark_moment(moment: float, kind: str, form: str) -> Markup:
-    """Write a moment on the server's clock; `page.js` writes it as `kind` on that of the browser."""
+    local, now = _convert_to_local(moment), _convert_to_local(time.time())
+    is_today = _is_today(moment)
+    form = MOMENT_FORMS[kind][0 if is_today else 1]
+    if kind == "day" and not is_today and local.year != now.year:
+        form += " %Y"
     return Markup('<time class="num" datetime="{}" title="{}" data-as="{}">{}</time>').format(
-        format_iso(moment), format_exact_time(moment), kind, _convert_to_local(moment).strftime(form)
-    )  # fmt: skip
+        format_iso(moment), format_exact_time(moment), kind, local.strftime(form)
+    )
 
 
 def format_mute(until: float | None) -> str:
@@ -376,34 +378,14 @@ def format_count(number: int) -> str:
     return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
 
 
-def get_harness_title(name: str) -> str:
-    """Return the name of a harness for people; its own where it is no longer known."""
-    try:
-        return harnesses.get_harness(name).title
-    except UsageError:
-        return shorten_to_line(name, 40)
-
-
 def format_reason(text: str) -> str:
     """Format why a handoff was made, on one line; the fleet's own reason in words."""
     return "context limit" if text == "context_limit" else shorten_to_line(text, 120)
 
 
-def format_percent(used: float | None) -> str:
-    """Format a context use."""
-    return "not known" if used is None else f"{used:.0f} %"
-
-
 def begin_sentence(text: str) -> str:
     """Begin a text with a capital letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]
-
-
-def format_day(moment: float) -> Markup:
-    """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
-    is_this_year = _convert_to_local(moment).year == _convert_to_local(time.time()).year
-    day = "%-d %b" if is_this_year else "%-d %b %Y"
-    return _mark_moment(moment, "day", "today" if _is_today(moment) else day)
 
 
 def parse_moment(text: str) -> float | None:
@@ -469,7 +451,7 @@ ENVIRONMENT = Environment(
     finalize=_finalize_value,
 )
 ENVIRONMENT.filters.update(
-    ago=format_ago, clock=format_clock, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=format_time_of_day, moment=format_moment, day=format_day, reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
+    ago=format_ago, clock=partial(format_moment, kind="clock"), iso=format_iso, markdown=markdown.render_markdown, size=format_size,
+    counted=count_since, sentence=begin_sentence, field_time=format_field_time, hour=partial(format_moment, kind="hour"), moment=format_moment, day=partial(format_moment, kind="day"), reason=format_reason, fold=markdown.fold_document, for_page=display.say_for_page, harness_title=display.get_harness_title, is_lasting=is_lasting, signs=mark_signs, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

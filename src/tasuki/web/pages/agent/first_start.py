@@ -1,8 +1,7 @@
 """The first start: programs are found, hooks are added, the first agent begins. For an empty fleet."""
 
 import shutil
-import threading
-from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -18,14 +17,11 @@ from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
-from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, show_page, take_form
-from tasuki.web.pages.settings.hooks import list_hooks
+from tasuki.web.api import forms
+from tasuki.web.handlers import AnyRequest, FormFields, TheFleet, find_refusal, show_page, take_form
+from tasuki.web.pages.settings import list_hooks
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
-
-_VERSIONS: dict[str, str] = {}
-_LOCK = threading.Lock()
 
 
 class FoundProgram(Struct, frozen=True):
@@ -53,58 +49,39 @@ def build_first_start(fleet: Fleet) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
 def _find_version(name: str) -> str:
-    with _LOCK:
-        if name not in _VERSIONS:
-            _VERSIONS[name] = find_version(harnesses.get_harness(name))
-        return _VERSIONS[name]
+    return find_version(harnesses.get_harness(name))
 
 
 @show_page("/agents/first")
 def show_first_start(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Show the three steps alone."""
-    return _render(request, fleet, {})
-
-
-def _render(
-    request: AnyRequest, fleet: Fleet, values: Mapping[str, str], refused: str = "", status: int = 200
-) -> PageResponse:  # fmt: skip
-    steps = build_first_start(fleet)
     return templates.render_page(
-        request, "first_start.html", status, steps=steps, values=values, refused=refused, live="settings agents",
+        request, "first_start.html", steps=build_first_start(fleet),
+        values=find_refusal(request).values, live="settings agents",
     )  # fmt: skip
 
 
-@take_form("/agents/first")
+@take_form("/agents/first", refused=show_first_start)
 def start_first_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Add a persona where a role and a name are given, start its agent, and show it."""
     names, added = ("cwd", "harness", "goal", "persona"), ""
+    body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+    wanted = replace(body, cwd=read_folder(body.cwd))
+    check_folder(wanted.cwd)
+    check_hooks(fleet.data, body.harness or harnesses.DEFAULT)
     try:
-        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
-        folder = read_folder(body.cwd)
-        check_folder(folder)
-        check_hooks(fleet.data, body.harness or harnesses.DEFAULT)
-        wanted = replace(body, cwd=folder)
         if not wanted.persona:
-            added = _add_persona(fleet, form)
-            wanted = replace(wanted, persona=added)
-        agent = start_agent(fleet, wanted)
+            added = personas.add_persona(
+                fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
+                harness=form.get("harness", "") or harnesses.DEFAULT,
+            ).slug  # fmt: skip
+        agent = start_agent(fleet, replace(wanted, persona=added or wanted.persona))
         if added:
             share_persona(fleet.database, fleet.root, added)
-    except TasukiError as error:
+    except TasukiError:
         if added:
             personas.remove_unused_persona(fleet.database, fleet.root, added)
-        return _render(request, fleet, form, str(error), error_answers.get_status(error))
+        raise
     return templates.redirect(request, f"/agents/{agent.id}")
-
-
-def _add_persona(fleet: Fleet, form: Mapping[str, str]) -> str:
-    """Add the persona of the first agent, once everything else was checked; return its slug."""
-    added = personas.add_persona(
-        fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
-        harness=form.get("harness", "") or harnesses.DEFAULT,
-    )  # fmt: skip
-    return added.slug
-
-
-HANDLERS = (show_first_start, start_first_agent)

@@ -5,9 +5,9 @@ from typing import Any
 
 from litestar import get
 from litestar.params import FromQuery
+from msgspec import structs
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import TasukiError
 from tasuki.fleet.agents import goal_templates
 from tasuki.fleet.agents.goal_templates import is_ready, list_fields
 from tasuki.fleet.orders.agents import start_agent
@@ -15,8 +15,16 @@ from tasuki.fleet.orders.bodies import NewTemplate, TemplateStart
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import GoalTemplate
-from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
+from tasuki.web.api import forms
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    TheFleet,
+    find_refusal,
+    show_page,
+    take_form,
+)
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
@@ -41,34 +49,24 @@ def show_templates(request: AnyRequest) -> PageResponse:
 def show_template(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the fields of a template, to be filled in."""
     template = goal_templates.load_template(fleet.database, id)
-    return _render_start(request, template, {})
-
-
-def _render_start(
-    request: AnyRequest, template: GoalTemplate, form: Mapping[str, str], refused: str = "", status: int = 200
-) -> PageResponse:  # fmt: skip
-    fields = [(name, f"{FIELD}{name}", form.get(f"{FIELD}{name}", "")) for name in list_fields(template)]  # fmt: skip
+    typed, asks_folder = find_refusal(request).values, "{" not in template.folder
     return templates.render_page(
-        request, "template_start.html", status, of=display.redact_template(template), fields=fields,
-        cwd=form.get("cwd", template.folder if "{" not in template.folder else ""), refused=refused,
-        asks_folder="{" not in template.folder,
+        request, "template_start.html", of=display.redact_template(template),
+        fields=[(name, f"{FIELD}{name}", typed.get(f"{FIELD}{name}", "")) for name in list_fields(template)],
+        cwd=typed.get("cwd", template.folder if asks_folder else ""), asks_folder=asks_folder,
     )  # fmt: skip
 
 
-@take_form("/templates/{id:int}/start")
+@take_form("/templates/{id:int}/start", refused=show_template)
 def start_template(
     request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> PageResponse:
     """Start an agent from a template, and show its page."""
     template = goal_templates.load_template(fleet.database, id)
     fields = {name.removeprefix(FIELD): text for name, text in form.items() if name.startswith(FIELD)}  # fmt: skip
-    try:
-        body = forms.fill_body(TemplateStart, {"fields": fields, "cwd": form.get("cwd", "").strip()})  # fmt: skip
-        wanted = goal_templates.build_request(fleet.database, template, body)
-        agent = start_agent(fleet, wanted)
-        goal_templates.note_use(fleet.database, id)
-    except TasukiError as error:
-        return _render_start(request, template, form, str(error), error_answers.get_status(error))
+    body = forms.fill_body(TemplateStart, {"fields": fields, "cwd": form.get("cwd", "").strip()})
+    agent = start_agent(fleet, goal_templates.build_request(fleet.database, template, body))
+    goal_templates.note_use(fleet.database, id)
     return templates.redirect(request, f"/agents/{agent.id}")
 
 
@@ -80,12 +78,11 @@ def show_new_template(
     request: AnyRequest, fleet: TheFleet, agent: FromQuery[str] = ""
 ) -> PageResponse:
     """Show the form of a new template, filled in from an agent where one is named."""
-    values = _build_from_agent(fleet, forms.parse_number(agent)) if agent else {}
-    return _render_form(request, fleet, 0, values)
+    return _render_form(request, fleet, 0, _copy_agent(fleet, agent) if agent else {})
 
 
-def _build_from_agent(fleet: Fleet, agent_id: int) -> dict[str, str]:
-    agent = display.redact_row(queries.load_agent(fleet.database, agent_id))
+def _copy_agent(fleet: Fleet, number: str) -> dict[str, str]:
+    agent = display.redact_row(queries.load_agent(fleet.database, forms.parse_number(number)))
     return {
         "goal": agent.goal, "persona": agent.persona or "", "folder": agent.cwd, "model": agent.model,
         "harness": "" if agent.persona else agent.harness, "permission": agent.permission,
@@ -95,47 +92,42 @@ def _build_from_agent(fleet: Fleet, agent_id: int) -> dict[str, str]:
 @show_page("/templates/{id:int}/edit")
 def show_template_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the form of a template."""
+    if find_refusal(request).sentence:  # what was typed is shown, also where it is gone meanwhile
+        return _render_form(request, fleet, id, {})
     template = goal_templates.load_template(fleet.database, id)
-    return _render_form(request, fleet, id, {name: getattr(template, name) for name in NAMES})
+    return _render_form(request, fleet, id, structs.asdict(template))
 
 
 def _render_form(
-    request: AnyRequest, fleet: Fleet, id: int, values: Mapping[str, str], refused: str = "", status: int = 200
-) -> PageResponse:  # fmt: skip
+    request: AnyRequest, fleet: Fleet, id: int, values: Mapping[str, Any]
+) -> PageResponse:
+    refusal = find_refusal(request)
     personas = queries.list_personas(fleet.database)
     return templates.render_page(
-        request, "template_form.html", status, id=id, values=values, refused=refused, personas=personas,
+        request, "template_form.html", id=id, values=_read_values(refusal.values) if refusal.sentence else values, personas=personas,
         roles=sorted({one.role for one in personas}), harnesses=forms.list_startable_harnesses(),
     )  # fmt: skip
 
 
-@take_form("/templates")
+@take_form("/templates", refused=show_new_template)
 def add_template(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Add a template, from its own form or from that of an agent to start."""
-    values = _read_values(form)
-    try:
-        body = forms.fill_body(NewTemplate, values)
-        goal_templates.add_template(fleet.database, body)
-    except TasukiError as error:
-        return _render_form(request, fleet, 0, values, str(error), error_answers.get_status(error))
+    goal_templates.add_template(fleet.database, forms.fill_body(NewTemplate, _read_values(form)))
     fleet.changes.notify()
     return templates.redirect(request, "/agents/new#templates")
 
 
-@take_form("/templates/{id:int}")
+@take_form("/templates/{id:int}", refused=show_template_form)
 def change_template(
     request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields
 ) -> PageResponse:
     """Save a changed template, or remove it, as `do` says."""
-    values, offer = _read_values(form), None
-    try:
-        if form.get("do") == "remove":
-            offer = _offer_removed(goal_templates.remove_template(fleet.database, id))
-        else:
-            body = forms.fill_body(NewTemplate, values)
-            goal_templates.edit_template(fleet.database, id, body)
-    except TasukiError as error:
-        return _render_form(request, fleet, id, values, str(error), error_answers.get_status(error))
+    offer = None
+    if form.get("do") == "remove":
+        offer = _offer_removed(goal_templates.remove_template(fleet.database, id))
+    else:
+        body = forms.fill_body(NewTemplate, _read_values(form))
+        goal_templates.edit_template(fleet.database, id, body)
     fleet.changes.notify()
     return templates.redirect(request, "/agents/new#templates", offer)
 
@@ -156,9 +148,3 @@ def _read_values(form: Mapping[str, str]) -> dict[str, Any]:
         values["name"] = Redactor().redact_line(values["goal"], 40)
     kind, _, word = form.get("works_as", "").partition(":")
     return values | ({kind: word} if kind in ("persona", "role") else {})
-
-
-HANDLERS = (
-    show_templates, show_new_template, show_template, start_template, show_template_form, add_template,
-    change_template,
-)  # fmt: skip

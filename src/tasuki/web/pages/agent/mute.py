@@ -44,7 +44,7 @@ def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
     if change.before == change.after:
         return None
     agent = queries.load_agent(fleet.database, change.agent_id)
-    name = display.format_agent_name(agent, templates.get_harness_title(agent.harness))
+    name = display.format_agent_name(agent)
     return UndoOffer(
         Markup("{} is {}.").format(name, templates.format_mute(change.after) or "no longer muted"),
         lambda fleet: restore_mute(fleet, change),
@@ -52,6 +52,3 @@ def _offer_undo(fleet: Fleet, change: MuteChange) -> UndoOffer | None:
             name, templates.format_mute(change.before) or "not muted"
         ),
     )
-
-
-HANDLERS = (show_mute_form, mute_shown_agent)

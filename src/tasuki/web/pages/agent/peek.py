@@ -113,6 +113,3 @@ def _shorten(one: ShownEntry) -> ShownEntry:
     if len(text) <= MOST_CHARACTERS and not one.whole:
         return replace(one, text=text)
     return replace(one, text=f"{text[:MOST_CHARACTERS].rstrip()} …")
-
-
-HANDLERS = (show_peek,)

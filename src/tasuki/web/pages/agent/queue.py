@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.agents import goal_queue
@@ -21,25 +19,19 @@ from tasuki.web.views.templates import PageResponse
 from tasuki.web.views.undo import UndoOffer
 
 
-class QueueNotice(Struct, frozen=True):
-    """Why a change of a queue was refused."""
-
-    refused: str
-
-
 def build_queue(
     request: AnyRequest, fleet: Fleet, slug: str, agent: FleetAgent | None
 ) -> dict[str, Any]:
     """Build what the panel of a queue shows; `agent` is the one that works as the persona."""
     persona = queries.load_persona(fleet.database, slug)
     wait = explain_wait(fleet.database, agent, persona) if agent else "No agent works as it."
-    found = request.app.state.notices.find(request.query_params.get("said", ""), QueueNotice)
+    found = request.app.state.notices.find(request.query_params.get("said", ""), str)
     queue = goal_queue.load_queue(fleet.database, slug)
     return {
         "queue": goal_queue.redact_queue(queue),
         "queue_texts": {goal.id: goal.text for goal in queue.goals},
         "queue_wait": wait,
-        "queue_notice": found.refused if found else "",
+        "queue_notice": found or "",
     }
 
 
@@ -116,8 +108,5 @@ def _redirect(
 ) -> PageResponse:
     """Go back to the page on which the form was sent, which says what was refused."""
     path = templates.find_way_back(request, f"/personas/{slug}").partition("?")[0]
-    key = request.app.state.notices.add(QueueNotice(refused)) if refused else ""
+    key = request.app.state.notices.add(refused) if refused else ""
     return templates.redirect(request, f"{path}{f'?said={key}' if key else ''}#queue", offer)
-
-
-HANDLERS = (change_queue, change_goal)

@@ -124,6 +124,3 @@ def build_data_response(
     answer.media_type = "application/json"
     answer.headers.update(headers)
     return answer
-
-
-HANDLERS = (show_terminal, type_keys, press_key)

@@ -8,7 +8,7 @@ from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.web.api import error_answers
+from tasuki.web.api import error_answers, forms
 from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
 from tasuki.web.pages.agent.terminal import SentMessage, redirect_with_result
 from tasuki.web.pages.threads import page_query, remote
@@ -64,9 +64,8 @@ def show_thread(
 
 def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> PageResponse:
     """Say why an agent has no thread, and what of it can be read instead."""
-    title = templates.get_harness_title(agent.harness)
     return templates.render_page(
-        request, "thread_unknown.html", agent=display.redact_row(agent), title_of=title,
+        request, "thread_unknown.html", agent=display.redact_row(agent),
         host=_get_label(fleet, agent), live=f"agent:{agent.id}",
         handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
     )  # fmt: skip
@@ -98,29 +97,22 @@ def _render_absence(
     return templates.render_page(
         request, "thread_absent.html", error_answers.get_status(error), agent=display.redact_row(agent), sentence=sentence,
         copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
-        title_of=templates.get_harness_title(agent.harness), is_away=isinstance(error, HostAway),
+        is_away=isinstance(error, HostAway),
     )  # fmt: skip
-
-
-def _restore(fleet: Fleet, agent: FleetAgent) -> None:
-    try:
-        restore_thread(fleet.database, agent)
-    except OSError as error:
-        raise StoreFailed(
-            f"The copy cannot be written on this host: {explain_error(error)}."
-        ) from error
 
 
 @take_form("/agents/{id:int}/thread/copy")
 def open_copy(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Write the copy that the database has of its thread on this host, and show it."""
     agent = queries.load_agent(fleet.database, id)
-    number = form.get("entry", "")
-    entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    entry = forms.parse_number(form.get("entry", ""))
     try:
-        _restore(fleet, agent)
+        restore_thread(fleet.database, agent)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
+    except OSError as error:
+        failure = StoreFailed(f"The copy cannot be written on this host: {explain_error(error)}.")
+        return _render_absence(request, fleet, agent, failure, entry)
     address = build_thread_address(agent.harness, agent.session, agent.thread, entry=entry)
     return templates.redirect(request, f"{address}#e{entry}" if entry else address)
 
@@ -134,6 +126,3 @@ def show_whole_entry(fleet: TheFleet, id: PathId, ref: PathId) -> Response[bytes
     else:
         text = remote.read_thread_entry(fleet, agent.id, ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
-
-
-HANDLERS = (show_thread, open_copy, show_whole_entry)

@@ -9,7 +9,7 @@ from litestar.params import FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.agents.lifecycle import read_folder
 from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.orders import agents
@@ -17,23 +17,25 @@ from tasuki.fleet.orders.bodies import Adoption, AgentMessage, NewAgent, Questio
 from tasuki.fleet.orders.handoffs import recover_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff
-from tasuki.web.api import error_answers, forms
+from tasuki.fleet.store.models import FleetAgent, FleetEvent
+from tasuki.web.api import forms
 from tasuki.web.handlers import (
     AnyRequest,
     FormFields,
     FormValues,
     PathId,
     TheFleet,
+    find_refusal,
     show_page,
     take_form,
+    take_last,
 )
 from tasuki.web.pages.agent.actions import list_actions
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.agent.queue import build_queue
 from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
-from tasuki.web.pages.fleet.given_up import find_stranded_agents
+from tasuki.web.pages.hosts import find_stranded_agents
 from tasuki.web.views import display, templates
 from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import PageResponse
@@ -57,10 +59,9 @@ def show_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts personas",
-        "title_of": templates.get_harness_title(agent.harness),
         "handoffs": [(display.redact_row(handoff), display.get_handoff_shape(handoff), display.get_step_name(handoff)) for handoff in handoffs],
         "events": events, "event_words": display.EVENT_WORDS, "ended": display.describe_end(agent.end_reason),
-        **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
+        **(_read_screen(fleet, agent) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
         **(build_queue(request, fleet, agent.persona, agent) if agent.persona and agent.ended_at is None else {"queue": None}),
         "unsent": _has_unsent_brief(agent, events),
@@ -70,21 +71,20 @@ def show_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse
 
 
 def _has_unsent_brief(agent: FleetAgent, events: Sequence[FleetEvent]) -> bool:
-    """Whether the brief with which an agent began still stands in its input, as far as is known."""
+    """Whether the brief with which an agent began is still in its input, as far as is known."""
     if not agent.brief or agent.ended_at is not None or agent.turn_at is not None:
         return False
     return not agent.last_words and all(event.kind != "prompt" for event in events)
 
 
-def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
-    agent = queries.load_agent(fleet.database, id)
+def _read_screen(fleet: Fleet, agent: FleetAgent) -> dict[str, Any]:
     if agent.host != fleet.host and (absence := find_absence(fleet.database, agent.host)):
         return {
             "screen": "",
             "problem": f"{absence} Keys and prompts are refused until it is back.",
         }
     try:
-        return {"screen": agents.read_screen(fleet, id), "problem": ""}
+        return {"screen": agents.read_screen(fleet, agent.id), "problem": ""}
     except TasukiError as error:
         return {"screen": "", "problem": str(error)}
 
@@ -122,7 +122,7 @@ def answer_agent(
     fields: FormValues,
 ) -> PageResponse:  # fmt: skip
     """Answer its question; go back to where that was asked for."""
-    form = {name: values[-1] for name, values in fields.items()}
+    form = take_last(fields)
     try:
         given = {name: form.get(name, "") for name in ("mark", "choice", "text")}
         answer = forms.fill_body(QuestionAnswer, {**given, "choices": fields.get("box", [])})
@@ -144,10 +144,15 @@ def answer_agent(
 def show_recovery_form(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     """Ask whether to recover lost agents, and show them; or what becomes of those that were."""
     begun = request.app.state.notices.find(request.query_params.get("said", ""), tuple)
-    if begun is not None:
-        return _render_recovery(request, fleet, begun, done=True)
-    lost = find_lost_agents(fleet.database, fleet.panes, fleet.host)
-    return _render_recovery(request, fleet, [(one, None) for one in lost], done=False)
+    lost = find_lost_agents(fleet.database, fleet.panes, fleet.host) if begun is None else []
+    recoveries = [(one, None) for one in lost] if begun is None else begun
+    hosts = list_fleet_hosts(fleet.database)
+    return templates.render_page(
+        request, "recover_form.html", done=begun is not None,
+        found=[(replace(one, agent=display.redact_row(one.agent)), handoff) for one, handoff in recoveries],
+        own=next((host for host in hosts if host.id == fleet.host), None),
+        elsewhere=[(host, find_stranded_agents(fleet.database, host.id)) for host in hosts if host.row.state == "given up"],
+    )  # fmt: skip
 
 
 @take_form("/agents/recover")
@@ -158,50 +163,20 @@ def recover_agents(request: AnyRequest, fleet: TheFleet) -> PageResponse:
     return templates.redirect(request, f"/agents/recover?said={key}")
 
 
-def _render_recovery(
-    request: AnyRequest,
-    fleet: Fleet,
-    recoveries: Sequence[tuple[LostAgent, FleetHandoff | None]],
-    *,
-    done: bool,
-) -> PageResponse:
-    shown = [
-        (replace(one, agent=display.redact_row(one.agent)), handoff) for one, handoff in recoveries
-    ]
-    hosts = list_fleet_hosts(fleet.database)
-    return templates.render_page(
-        request, "recover_form.html", found=shown, done=done,
-        own=next((host for host in hosts if host.id == fleet.host), None),
-        elsewhere=[(host, find_stranded_agents(fleet.database, host.id)) for host in hosts if host.row.state == "given up"],
-    )  # fmt: skip
-
-
 # -- stop, start, adopt ----------------------------------------------------------------
 
 
 @show_page("/agents/{id:int}/stop")
 def show_stop_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Ask whether to end an agent."""
-    agent = queries.load_agent(fleet.database, id)
-    return templates.render_page(
-        request, "stop_form.html", agent=display.redact_row(agent), refused=""
-    )
+    agent = display.redact_row(queries.load_agent(fleet.database, id))
+    return templates.render_page(request, "stop_form.html", agent=agent)
 
 
-@take_form("/agents/{id:int}/stop")
+@take_form("/agents/{id:int}/stop", refused=show_stop_form)
 def stop_agent(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """End it by its own exit command."""
-    try:
-        agents.stop_agent(fleet, id)
-    except TasukiError as error:
-        agent = display.redact_row(queries.load_agent(fleet.database, id))
-        return templates.render_page(
-            request,
-            "stop_form.html",
-            error_answers.get_status(error),
-            agent=agent,
-            refused=str(error),
-        )
+    agents.stop_agent(fleet, id)
     return templates.redirect(request, f"/agents/{id}")
 
 
@@ -210,23 +185,12 @@ def show_new_agent(
     request: AnyRequest, fleet: TheFleet, persona: FromQuery[str] = ""
 ) -> PageResponse:
     """Show the forms that start an agent, and adopt one."""
-    return _render_new_agent(request, fleet, {"persona": persona})
-
-
-def _render_new_agent(
-    request: AnyRequest,
-    fleet: Fleet,
-    values: dict[str, str],
-    *,
-    refused: str = "",
-    adopting: bool = False,
-    status: int = 200,
-) -> PageResponse:
+    refusal = find_refusal(request)
     recent = queries.list_agents(fleet.database, limit=200)
     hosts = list_fleet_hosts(fleet.database)
     labels = {host.id: host.label for host in hosts}
     return templates.render_page(
-        request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
+        request, "new_agent.html", values=refusal.values or {"persona": persona}, adopting=refusal.form == "adopt",
         personas=queries.list_personas(fleet.database), hosts=hosts, labels=labels, own_host=fleet.host,
         folders=sorted({(agent.cwd, labels.get(agent.host, "")) for agent in recent if agent.cwd})[:50],
         harnesses=forms.list_startable_harnesses(), goal_templates=list_shown(fleet),
@@ -234,40 +198,19 @@ def _render_new_agent(
     )  # fmt: skip
 
 
-@take_form("/agents/new")
+@take_form("/agents/new", refused=show_new_agent)
 def start_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Start an agent in a tmux window."""
     names = ("cwd", "host", "persona", "harness", "model", "permission", "goal")
-    try:
-        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
-        agent = agents.start_agent(fleet, replace(body, cwd=read_folder(body.cwd)))
-    except TasukiError as error:
-        return _render_new_agent(
-            request, fleet, form, refused=str(error), status=error_answers.get_status(error)
-        )
+    body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+    agent = agents.start_agent(fleet, replace(body, cwd=read_folder(body.cwd)))
     return templates.redirect(request, f"/agents/{agent.id}")
 
 
-@take_form("/agents/adopt")
+@take_form("/agents/adopt", refused=show_new_agent, form="adopt")
 def adopt_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageResponse:
     """Adopt an agent that is already running in a pane."""
     names = ("pane", "harness", "persona", "session", "host")
-    try:
-        body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
-        agent = agents.adopt_agent(fleet, body)
-    except TasukiError as error:
-        return _render_new_agent(
-            request,
-            fleet,
-            form,
-            refused=str(error),
-            adopting=True,
-            status=error_answers.get_status(error),
-        )
+    body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
+    agent = agents.adopt_agent(fleet, body)
     return templates.redirect(request, f"/agents/{agent.id}")
-
-
-HANDLERS = (
-    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
-    start_agent, adopt_agent, show_recovery_form, recover_agents,
-)  # fmt: skip

@@ -93,6 +93,3 @@ async def mark_seen(request: AnyRequest, fleet: TheFleet, form: FormFields) -> P
     )  # fmt: skip
     back = templates.find_way_back(request, "/alerts")
     return templates.redirect(request, back, offer if count else None)
-
-
-HANDLERS = (show_alerts, show_toasts, mark_seen)

@@ -19,7 +19,7 @@ from tasuki.fleet.orders.bodies import AgentMessage, NewHandoff
 from tasuki.fleet.orders.handoffs import hand_off
 from tasuki.fleet.service import Fleet
 from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormValues, PathWord, TheFleet, show_page
+from tasuki.web.handlers import AnyRequest, FormValues, PathWord, TheFleet, show_page, take_last
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
@@ -86,8 +86,8 @@ def show_bulk_form(
 
 
 def _parse_ids(texts: Sequence[str]) -> list[int]:
-    ids = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
-    return list(dict.fromkeys(ids))
+    ids = map(forms.parse_number, texts)
+    return list(dict.fromkeys(id for id in ids if id))
 
 
 def _choose_cards(fleet: Fleet, ids: Sequence[int] | None) -> list[AgentCard]:
@@ -131,7 +131,7 @@ async def give_bulk_order(
     request: AnyRequest, state: State, fleet: TheFleet, fields: FormValues
 ) -> PageResponse:
     """Give an order to the agents that the form names, and show what became of each."""
-    form = {name: values[-1] for name, values in fields.items()}
+    form = take_last(fields)
     order = form.get("do", "")
     if order not in WORDS:
         raise NotPossible("The form names no order: hand off, send or stop.")
@@ -209,6 +209,3 @@ def show_bulk_results(request: AnyRequest, state: State, key: PathWord) -> PageR
     results = state.get("bulk_results", {}).get(key)
     word = DONE_WORDS[results.order] if results else ""
     return templates.render_page(request, "bulk_results.html", results=results, word=word, key=key)
-
-
-HANDLERS = (show_bulk_form, give_bulk_order, show_bulk_results)

@@ -18,9 +18,9 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, WorkSum
 from tasuki.fleet.store.queries import list_agent_handoffs, list_recent_agents, load_personas
 from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
 from tasuki.web.views import display
-from tasuki.web.views.display import StateBadge
+from tasuki.web.views.display import StateBadge, get_harness_title
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
-from tasuki.web.views.templates import format_mute, get_harness_title, render_macro
+from tasuki.web.views.templates import format_mute, render_macro
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -237,7 +237,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     has_failed = shown.tone == "fail" or shown.word == "Handoff uncertain"
     asleep = host is not None and host.is_asleep and agent.ended_at is None
     if host and asleep and not has_failed:
-        sentence = _describe_sleep(host, shown)
+        sentence = f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
         shown, since = HOST_AWAY, host.since or since
     question = _choose_question(agent, shown)
     group = "needs" if question else _choose_group(shown)
@@ -247,7 +247,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     if host:
         place_words = (*place_words, host.label)
     return AgentCard(
-        id=agent.id, name=display.format_agent_name(agent, harness), shown=shown, since=since,
+        id=agent.id, name=display.format_agent_name(agent), shown=shown, since=since,
         started_at=agent.started_at, where=tuple(redactor.redact(word) for word in place_words),
         sentence=redactor.redact_line(sentence, MOST_SENTENCE_CHARACTERS),
         step=_format_step(handoff) if handoff and shown is display.HANDING_OFF else "",
@@ -281,11 +281,6 @@ def _describe_state(
     if shown is display.PAST_THRESHOLD:
         return agent.state_at, "Idle since its turn ended."
     return agent.state_at, _describe_activity(agent)
-
-
-def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
-    """Describe that the host of an agent is away, and what the agent did last."""
-    return f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
 
 
 def _describe_activity(agent: FleetAgent) -> str:

@@ -33,10 +33,9 @@ def show_changes(
     """Show commits, files and every line that differs; of one file alone where it is named."""
     agent = queries.load_agent(fleet.database, id)
     changes = _read(fleet, agent, since, file or "all")
-    title = templates.get_harness_title(agent.harness)
     return templates.render_page(
         request, "agent_changes.html", agent=display.redact_row(agent), of=changes,
-        name=display.format_agent_name(agent, title), live=f"agent:{id}", file_key=file,
+        name=display.format_agent_name(agent), live=f"agent:{id}", file_key=file,
         diffs=_pair(changes, unfold=bool(file)),
         has_document=find_document_time(fleet.database, id) is not None,
     )  # fmt: skip
@@ -79,6 +78,3 @@ def _pair(changes: WorkChanges, *, unfold: bool) -> list[tuple[ChangedFile, File
         if file := by_key.get(diff.key):
             pairs.append((file, diff, unfold or lines <= MOST_OPEN_LINES))
     return pairs
-
-
-HANDLERS = (show_changes, show_summary, show_pull_request)

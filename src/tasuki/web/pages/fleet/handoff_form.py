@@ -1,5 +1,7 @@
 """The form that hands an agent off; for another host it shows first what a move would do."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,8 +14,16 @@ from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.web.api import error_answers, forms
-from tasuki.web.handlers import AnyRequest, FormFields, PathId, TheFleet, show_page, take_form
+from tasuki.web.api import forms
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    TheFleet,
+    find_refusal,
+    show_page,
+    take_form,
+)
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import display, templates
@@ -44,14 +54,18 @@ class ShownPreview(Struct, frozen=True):
 def show_handoff_form(request: AnyRequest, fleet: TheFleet, id: PathId) -> PageResponse:
     """Show the form that hands an agent off, filled in with what the query holds."""
     agent = queries.load_agent(fleet.database, id)
+    typed = find_refusal(request).values
+    return _render_form(request, fleet, agent, typed or _fill_in(request, fleet, agent))
+
+
+def _fill_in(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> dict[str, str]:
     query = {name: request.query_params.get(name, "")[:4000] for name in NAMES}
-    reason = query["reason"] or _choose_reason(agent, cards.build_cards(fleet, [id])[0])
+    reason = query["reason"] or _choose_reason(agent, cards.build_cards(fleet, [agent.id])[0])
     from_thread = query["from"] == "thread" or not can_answer(agent)
-    values = {
+    return {
         **query, "reason": "Ended" if from_thread and not reason else reason,
         "from": "thread" if from_thread else "",
     }  # fmt: skip
-    return _render_form(request, fleet, agent, values)
 
 
 def _choose_reason(agent: FleetAgent, card: AgentCard) -> str:
@@ -63,46 +77,33 @@ def _choose_reason(agent: FleetAgent, card: AgentCard) -> str:
 
 
 def _render_form(
-    request: AnyRequest,
-    fleet: Fleet,
-    agent: FleetAgent,
-    values: dict[str, str],
-    refused: str = "",
-    status: int = 200,
+    request: AnyRequest, fleet: Fleet, agent: FleetAgent, values: Mapping[str, str]
 ) -> PageResponse:
     hosts = list_fleet_hosts(fleet.database)
     own = next((host for host in hosts if host.id == agent.host), None)
     is_stranded = bool(hosts) and (own is None or own.row.state == "given up")
     if is_stranded and not values.get("host"):
         values = {**values, "host": fleet.host}
-    target = _find_target(hosts, agent, values)
-    preview = _preview_move(fleet, agent, values, target) if target else None
+    chosen = values.get("host", "")
+    is_move = chosen not in ("", agent.host)
+    target = next((host for host in hosts if host.id == chosen), None) if is_move else None
     return templates.render_page(
-        request, "handoff_form.html", status, agent=display.redact_row(agent),
-        card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values, refused=refused,
+        request, "handoff_form.html", agent=display.redact_row(agent),
+        card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values,
         harnesses=forms.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
-        target=target, preview=preview, previewed=_join_choices(values), can_answer=can_answer(agent),
+        target=target, preview=_preview_move(fleet, agent, values, target) if target else None,
+        previewed=_join_choices(values), can_answer=can_answer(agent),
     )  # fmt: skip
 
 
-def _find_target(
-    hosts: list[ShownHost], agent: FleetAgent, values: dict[str, str]
-) -> ShownHost | None:
-    """Find the other host that was chosen; None where the agent's work stays on its own."""
-    chosen = values.get("host", "")
-    if chosen in ("", agent.host):
-        return None
-    return next((host for host in hosts if host.id == chosen), None)
-
-
-def _join_choices(values: dict[str, str]) -> str:
+def _join_choices(values: Mapping[str, str]) -> str:
     """Join the choices of a form that decide what a move does."""
     names = ("host", "to", "to_cwd", "worktree", "with_secrets")
     return "|".join(values.get(name, "").strip() for name in names)
 
 
 def _preview_move(
-    fleet: Fleet, agent: FleetAgent, values: dict[str, str], target: ShownHost
+    fleet: Fleet, agent: FleetAgent, values: Mapping[str, str], target: ShownHost
 ) -> ShownPreview:
     try:
         body = _fill_body({**values, "reason": "move"}, agent)
@@ -123,7 +124,7 @@ def _show_preview(preview: MovePreview) -> ShownPreview:
     return ShownPreview(preview.label, plan.folder, how, blockers, (*notes, *left_out))
 
 
-def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:
+def _fill_body(form: Mapping[str, str], agent: FleetAgent) -> NewHandoff:
     host = form.get("host", "").strip()
     is_move = host not in ("", agent.host)
     body = {
@@ -139,23 +140,14 @@ def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:
     return forms.fill_body(NewHandoff, body)
 
 
-@take_form("/agents/{id:int}/handoff")
+@take_form("/agents/{id:int}/handoff", refused=show_handoff_form)
 def hand_off(request: AnyRequest, fleet: TheFleet, id: PathId, form: FormFields) -> PageResponse:
     """Hand it off and show its handoff. A refusal is shown with the form.
 
     A move begins only from a form that showed what it does: `previewed` are the choices it was for.
     """
     agent = queries.load_agent(fleet.database, id)
-    try:
-        body = _fill_body(form, agent)
-        if body.to_host and form.get("previewed") != _join_choices(form):
-            return _render_form(request, fleet, agent, form)
-        handoff = handoffs.hand_off(fleet, id, body)
-    except TasukiError as error:
-        return _render_form(
-            request, fleet, agent, form, str(error), error_answers.get_status(error)
-        )
-    return templates.redirect(request, f"/handoffs/{handoff.id}")
-
-
-HANDLERS = (show_handoff_form, hand_off)
+    body = _fill_body(form, agent)
+    if body.to_host and form.get("previewed") != _join_choices(form):
+        return _render_form(request, fleet, agent, form)
+    return templates.redirect(request, f"/handoffs/{handoffs.hand_off(fleet, id, body).id}")

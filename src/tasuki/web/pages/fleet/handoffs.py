@@ -1,7 +1,7 @@
 """Handoffs of agents: the list, and a live page of one with its steps and the operator's orders."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from litestar import Response
@@ -17,7 +17,7 @@ from tasuki.fleet.handoff import documents, workflow
 from tasuki.fleet.orders import handoffs as orders
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan
 from tasuki.web.handlers import AnyRequest, PathWord, TheFleet, show_page, take_form
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
@@ -26,7 +26,6 @@ from tasuki.web.views.handoff_steps import (
     StepRow,
     build_rows,
     fill_row,
-    is_about_document,
     list_findings,
     read_step_logs,
 )
@@ -45,31 +44,22 @@ class OrderChoice(Struct, frozen=True):
     href: str = ""
 
 
+SKIP = OrderChoice("skip", "Skip", "Finish without waiting for the new agent to confirm.")
+
+
 class HandoffTimeline(Struct, frozen=True):
     """Everything that the page of a handoff shows of it."""
 
-    id: str
-    name: str
+    handoff: FleetHandoff
+    """Without secrets."""
     shown: StateBadge
-    state: str
     since: float
-    reason: str
-    context: str
     who: tuple[str, ...]
     agent: FleetAgent
     successor: FleetAgent | None
-    created_at: float
-    automatic: bool
     rows: tuple[StepRow, ...]
-    failure: StepFailure | None
     safe: tuple[tuple[bool, str], ...]
     choices: tuple[OrderChoice, ...]
-    notes: tuple[str, ...]
-    file_path: str
-    file_bytes: int | None
-    author: str
-    recorded_at: float | None
-    acknowledged_at: float | None
     route: tuple[str, ...] = ()
     """The names of the hosts, where it goes from one to another."""
     work: tuple[str, ...] = ()
@@ -78,15 +68,15 @@ class HandoffTimeline(Struct, frozen=True):
     """What was undone of a move after a failure."""
     host_note: str = ""
     """Why the host that carries it out does not go on now."""
-    failed_place: str = ""
-    """The line of the log that says how it failed, as an id on its page."""
+    failed_line: int = 0
+    """The id of the line of the log that says how it failed; 0 for none."""
     is_about_document: bool = False
     """Its failure is."""
 
     @property
     def short(self) -> str:
         """The beginning of its id, its name everywhere."""
-        return self.id[:8]
+        return self.handoff.id[:8]
 
 
 def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> HandoffTimeline:
@@ -97,16 +87,11 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
     with fleet.database.read() as connection:
         stored = queries.load_handoff(connection, id)
         agent = queries.load_agent(connection, stored.agent_id)
-        successor = (
-            queries.load_agent(connection, stored.successor_id)
-            if stored.successor_id is not None
-            else None
-        )
-        other = (
-            find_later_agent(connection, stored)
-            if stored.state in ("failed", "uncertain")
-            else None
-        )
+        successor = other = None
+        if stored.successor_id is not None:
+            successor = queries.load_agent(connection, stored.successor_id)
+        if stored.state in ("failed", "uncertain"):
+            other = find_later_agent(connection, stored)
     handoff = display.redact_row(stored)
     move = handoff.move
     labels = _read_labels(fleet, handoff, agent)
@@ -116,34 +101,18 @@ def build_timeline(fleet: Fleet, id: str, document: str | None = None) -> Handof
         logs = read_step_logs(fleet.database, handoff, runs)
         findings = list_findings(handoff, has_addition=documents.ADDED in document)
         rows = tuple(fill_row(row, logs, findings) for row in rows)
-    size = _measure_size(fleet, handoff)
     return HandoffTimeline(
-        id=handoff.id, name=handoff.persona, shown=_choose_shape(handoff, rows),
-        state=handoff.state, since=handoff.finished_at or handoff.created_at,
-        reason=handoff.reason, context=handoff.context,
-        who=(templates.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
-        agent=agent, successor=successor, created_at=handoff.created_at,
-        automatic=handoff.automatic, rows=rows, failure=handoff.failure,
-        safe=_describe_safe(handoff, agent, successor, size),
-        choices=_build_choices(handoff, agent, other), notes=handoff.notes,
-        file_path=handoff.file_path, file_bytes=size, author=handoff.author,
-        recorded_at=handoff.recorded_at, acknowledged_at=handoff.acknowledged_at,
+        handoff=handoff, shown=_choose_shape(handoff, rows), since=handoff.finished_at or handoff.created_at,
+        who=(display.get_harness_title(agent.harness), os.path.basename(agent.cwd.rstrip("/")) or "/"),
+        agent=agent, successor=successor, rows=rows,
+        safe=_describe_safe(handoff, agent, successor, _measure_size(fleet, handoff)),
+        choices=_build_choices(handoff, agent, other),
         route=(labels[agent.host], labels[handoff.target_host]) if move else (),
         work=_describe_work(move) if move else (), undone=move.undone if move else "",
         host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
-        failed_place=_find_failed_place(handoff, rows),
-        is_about_document=handoff.failure is not None and is_about_document(handoff.failure.code),
+        failed_line=next((row.log.failed_line for row in rows if row.kind == "bad" and row.step == handoff.step), 0),
+        is_about_document=handoff.failure is not None and handoff.failure.code.startswith("document_"),
     )  # fmt: skip
-
-
-def _find_failed_place(handoff: FleetHandoff, rows: Sequence[StepRow]) -> str:
-    row = next((row for row in rows if row.kind == "bad" and row.step == handoff.step), None)
-    return f"line-{row.log.failed_line}" if row and row.log.failed_line else ""
-
-
-def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
-    """Build the function that returns the address of an entry which the document cites."""
-    return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}#e{ref}"
 
 
 def _read_labels(fleet: Fleet, handoff: FleetHandoff, agent: FleetAgent) -> dict[str, str]:
@@ -170,13 +139,8 @@ def _describe_work(move: MovePlan) -> tuple[str, ...]:
     """Describe where the work of an agent goes on another host."""
     sentences = []
     if move.folder:
-        how = (
-            ""
-            if move.place == ""
-            else " (the checkout itself)"
-            if move.in_place
-            else " (a worktree)"
-        )
+        kind = "the checkout itself" if move.in_place else "a worktree"
+        how = f" ({kind})" if move.place else ""
         sentences.append(f"Its work goes on in {move.folder}{how}.")
     if move.place_branch:
         sentences.append(f"Branch: {move.place_branch}.")
@@ -224,7 +188,7 @@ def _build_choices(
     handoff: FleetHandoff, agent: FleetAgent, other: int | None
 ) -> tuple[OrderChoice, ...]:
     if handoff.state == "running":
-        skip = (_build_skip(),) if handoff.step == "acknowledge" else ()
+        skip = (SKIP,) if handoff.step == "acknowledge" else ()
         return (*skip, _build_cancel(agent))
     if handoff.state not in ("failed", "uncertain"):
         return ()
@@ -232,7 +196,7 @@ def _build_choices(
     if handoff.recorded_at is None and other is None and not handoff.fork:
         choices.append(_build_new_handoff(handoff, agent))
     if handoff.step == "acknowledge" and handoff.state == "failed":
-        choices.append(_build_skip())
+        choices.append(SKIP)
     is_alive = agent.ended_at is None and not handoff.fork
     refused = (
         f"Not yet: agent {agent.id} has not ended, so nothing was handed off." if is_alive else ""
@@ -260,10 +224,6 @@ def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
         else "With another reason, with force, or from its thread."
     )
     return OrderChoice("again", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
-
-
-def _build_skip() -> OrderChoice:
-    return OrderChoice("skip", "Skip", "Finish without waiting for the new agent to confirm.")
 
 
 def _build_cancel(agent: FleetAgent) -> OrderChoice:
@@ -337,8 +297,8 @@ def show_handoff(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResp
     text = display.read_shared_document(fleet.database, stored)
     view = build_timeline(fleet, stored.id, text or "")
     return templates.render_page(
-        request, "handoff.html", live=f"handoff:{view.id} agents", of=view, text=text,
-        linked=build_entry_link(view), anchors={earlier_handoffs.ADDED_HEADING: ADDED_ANCHOR},
+        request, "handoff.html", live=f"handoff:{stored.id} agents", of=view, text=text,
+        linked=lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}#e{ref}", anchors={earlier_handoffs.ADDED_HEADING: ADDED_ANCHOR},
     )  # fmt: skip
 
 

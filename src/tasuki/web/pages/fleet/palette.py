@@ -10,7 +10,6 @@ from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.web.handlers import AnyRequest, TheFleet, show_page
 from tasuki.web.pages.agent.goal_templates import list_shown
 from tasuki.web.pages.fleet import cards
-from tasuki.web.pages.fleet.cards import AgentCard
 from tasuki.web.views import templates
 from tasuki.web.views.templates import PageResponse
 
@@ -86,11 +85,7 @@ def show_next(
     place = next((n for n, card in enumerate(needing) if card.id == after), -1)
     if not needing:
         return templates.redirect(request, "/?show=needs")
-    return templates.redirect(request, _build_address(needing[(place + 1) % len(needing)]))
-
-
-def _build_address(card: AgentCard) -> str:
-    return f"/handoffs/{card.handoff}" if card.can == "open" else f"/agents/{card.id}"
-
-
-HANDLERS = (show_palette, show_keys, show_next)
+    card = needing[(place + 1) % len(needing)]
+    is_handoff = card.can == "open"
+    address = f"/handoffs/{card.handoff}" if is_handoff else f"/agents/{card.id}"
+    return templates.redirect(request, address)

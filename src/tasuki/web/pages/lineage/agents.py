@@ -18,13 +18,14 @@ from tasuki.web.pages.lineage.rows import (
     ChainRow,
     ChainStory,
     Point,
+    Sparkline,
+    arrange_rows,
     build_sparkline,
-    choose_shown,
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
 from tasuki.web.views import display
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import format_duration, format_reason, get_harness_title
+from tasuki.web.views.display import get_harness_title
+from tasuki.web.views.templates import format_duration, format_reason
 
 MOST_MEASURED = 50_000
 """Most lines of the log that are read for one page, the newest."""
@@ -140,25 +141,19 @@ def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: i
     forks: dict[int, list[LineageLink]] = {}
     for path in others:  # each before the thread that it came from, the newest first
         forks.setdefault(_find_place(path[0], places, chain.links), [])[:0] = path[::-1]
-    shown = choose_shown(len(main), newest)
     describer = _AgentDescriber(fleet, facts)
-    rows: list[ChainRow] = []
-    hidden_after = 0
-    for place, before in zip(shown, [len(main), *shown], strict=False):
-        if before - place > 1:
-            hidden_after = len(rows)
-        rows += [describer.build_row(link, "fork") for link in forks.get(place, ())]
-        rows.append(describer.build_row(main[place], str(place + 1)))
+
+    def build_rows(place: int) -> list[ChainRow]:
+        beside = [describer.build_row(link, "fork") for link in forks.get(place, ())]
+        return [*beside, describer.build_row(main[place], str(place + 1))]
+
+    rows, hidden, hidden_after = arrange_rows(len(main), newest, build_rows)
     return ChainStory(
-        key=str(agents[0].id),
-        title=agents[0].persona or "",
+        key=str(agents[0].id), title=agents[0].persona or "",
         summary=_format_summary(agents, facts, len(others), describer.redactor),
-        since=agents[0].started_at,
-        changed_at=max(_find_changed_at(agent, facts) for agent in agents),
-        rows=tuple(rows),
-        hidden=len(main) - len(shown),
-        hidden_after=hidden_after,
-    )
+        since=agents[0].started_at, changed_at=max(_find_changed_at(agent, facts) for agent in agents),
+        rows=rows, hidden=hidden, hidden_after=hidden_after,
+    )  # fmt: skip
 
 
 def _split_branches(
@@ -232,26 +227,22 @@ class _AgentDescriber:
         """Build the row of an agent; `place` is its number, or `fork`."""
         agent, facts = link.agent, self.facts
         handoff, used = facts.ends.get(agent.id), agent.context_used
-        size = self._find_size(agent)
-        ends = time.time() if agent.ended_at is None else agent.ended_at
+        size = None
+        if agent.host == self.fleet.host and agent.thread:
+            size = THREAD_SIZES.get_size(agent.harness, agent.thread, facts.until)
         return ChainRow(
             place=place,
             thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
             title=get_harness_title(agent.harness), id=self.redactor.redact_line(agent.session, 80),
             began=agent.started_at, entries=size.entries if size else None,
-            line=build_sparkline(_build_points(agent, facts, size, ends), facts.threshold, _list_compactions(agent, facts, size, ends), is_cut=handoff is not None),
+            line=_draw_use(agent, facts, size, is_cut=handoff is not None),
             used=used, past=used is not None and used >= facts.threshold,
             why=self._format_why(link, handoff, is_fork=place == "fork"),
-            state=_find_state(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
+            state=None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
             handoff_id=handoff.id if handoff else "",
             cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
             acknowledged=_format_acknowledgement(handoff), is_fork=place == "fork",
         )  # fmt: skip
-
-    def _find_size(self, agent: FleetAgent) -> ThreadSize | None:
-        if agent.host != self.fleet.host or not agent.thread:
-            return None
-        return THREAD_SIZES.get_size(agent.harness, agent.thread, self.facts.until)
 
     def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
         reason = format_reason(handoff.reason) if handoff else ""
@@ -262,11 +253,6 @@ class _AgentDescriber:
         return why
 
 
-def _find_state(agent: FleetAgent, handoff: FleetHandoff | None) -> StateBadge | None:
-    """Find the state of the agent or its handoff, unless the chain has gone on."""
-    return None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff)
-
-
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     if handoff is None:
         return "not due"
@@ -275,28 +261,22 @@ def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
     return "done without waiting for a confirmation" if handoff.state == "done" else "not yet"
 
 
-def _build_points(
-    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, ends: float
-) -> tuple[Point, ...]:
-    """Build its measurements by their part of the thread; the last one lasts to the end."""
-    measured = [
-        (_compute_part(agent, size, at, ends), used)
-        for at, used in facts.measured.get(agent.id, ())
-    ]
+def _draw_use(
+    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, *, is_cut: bool
+) -> Sparkline | None:
+    """Draw its measurements by their part of the thread; the last one lasts to the end."""
+    ends = time.time() if agent.ended_at is None else agent.ended_at
+
+    def compute_part(moment: float) -> float:
+        if size is not None and size.entries:
+            return size.compute_part(moment)
+        return min(max((moment - agent.started_at) / max(ends - agent.started_at, 1.0), 0.0), 1.0)
+
+    points = [(compute_part(at), used) for at, used in facts.measured.get(agent.id, ())]
     if agent.context_used is not None:
-        measured.append((1.0, agent.context_used))
-    return tuple(sorted(measured, key=lambda point: point[0]))
-
-
-def _list_compactions(
-    agent: FleetAgent, facts: ChainFacts, size: ThreadSize | None, ends: float
-) -> tuple[float, ...]:
+        points.append((1.0, agent.context_used))
+    points.sort(key=lambda point: point[0])
+    compactions = tuple(map(compute_part, facts.compacted.get(agent.id, ())))
     if size is not None:
-        return size.compactions
-    return tuple(_compute_part(agent, size, at, ends) for at in facts.compacted.get(agent.id, ()))
-
-
-def _compute_part(agent: FleetAgent, size: ThreadSize | None, moment: float, ends: float) -> float:
-    if size is not None and size.entries:
-        return size.compute_part(moment)
-    return min(max((moment - agent.started_at) / max(ends - agent.started_at, 1.0), 0.0), 1.0)
+        compactions = size.compactions
+    return build_sparkline(points, facts.threshold, compactions, is_cut=is_cut)

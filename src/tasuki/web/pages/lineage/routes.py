@@ -89,6 +89,3 @@ def _render_lineage(
         others=others[:MOST_NAMED], left=max(len(others) - MOST_NAMED, 0), address=address, more=MORE,
         is_one=bool(selected) and len(stories) > 1, width=WIDTH, height=HEIGHT, live="agents handoffs",
     )  # fmt: skip
-
-
-HANDLERS = (show_lineage,)

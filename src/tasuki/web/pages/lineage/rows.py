@@ -1,6 +1,6 @@
 """Rows of the lineage's table: a thread, its context use as a line, and the handoff at its end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -73,6 +73,24 @@ def choose_shown(count: int, newest: int) -> list[int]:
     """Choose the places of a chain that are shown, the newest first: its newest and its oldest."""
     places = list(range(count - 1, -1, -1))
     return places if count <= newest + OLDEST + 1 else [*places[:newest], *places[-OLDEST:]]
+
+
+def arrange_rows(
+    count: int,
+    newest: int,
+    build_rows: Callable[[int], Sequence[ChainRow]],
+    first: Sequence[ChainRow] = (),
+) -> tuple[tuple[ChainRow, ...], int, int]:
+    """Arrange the rows of a chain of `count` threads, the newest first, after the `first` ones.
+
+    Returns `rows`, `hidden` and `hidden_after` of its story. `build_rows` builds those of one place.
+    """
+    shown, rows, hidden_after = choose_shown(count, newest), list(first), 0
+    for place, before in zip(shown, [count, *shown], strict=False):
+        if before - place > 1:
+            hidden_after = len(rows)
+        rows += build_rows(place)
+    return tuple(rows), count - len(shown), hidden_after
 
 
 def build_sparkline(

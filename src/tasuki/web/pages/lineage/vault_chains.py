@@ -7,14 +7,15 @@ from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display, format_plural, shorten_to_line
 from tasuki.vault import Vault
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage
-from tasuki.web.pages.lineage.rows import NEWEST, ChainRow, ChainStory, choose_shown
+from tasuki.web.pages.lineage.rows import NEWEST, ChainRow, ChainStory, arrange_rows
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES
-from tasuki.web.views.templates import get_harness_title, parse_moment
+from tasuki.web.views.display import get_harness_title
+from tasuki.web.views.templates import parse_moment
 
 
 def build_vault_stories(vault: Vault, cwd: str, *, newest: int = NEWEST) -> list[ChainStory]:
     """Build the chains in which a handoff was made in this folder, last changed first."""
-    describer = _HandoffDescriber(vault, build_lineage(vault), newest)
+    describer = _HandoffDescriber(build_lineage(vault), newest)
     nodes = describer.whole.nodes
     stories = [
         describer.build_story(root)
@@ -45,8 +46,7 @@ def _list_descendants(whole: Lineage, root: str) -> list[str]:
 class _HandoffDescriber:
     """Describes each handoff by what it keeps of the thread that it was made from."""
 
-    def __init__(self, vault: Vault, whole: Lineage, newest: int) -> None:
-        self.vault = vault
+    def __init__(self, whole: Lineage, newest: int) -> None:
         self.whole = whole
         self.newest = newest
         self.redactor = Redactor()
@@ -57,14 +57,14 @@ class _HandoffDescriber:
         places = {node.id: n for n, node in enumerate(main)}
         beside: dict[int, list[LineageNode]] = {}
         self._collect_beside(root, 0, places, beside)
-        shown, rows, hidden_after = choose_shown(len(main), self.newest), list[ChainRow](), 0
-        if successor := self._find_successor(main[-1].id, str(len(main) + 1)):
-            rows.append(successor)
-        for place, before in zip(shown, [len(main), *shown], strict=False):
-            if before - place > 1:
-                hidden_after = len(rows)
-            rows += [self._build_row(n, self._name_place(n, places)) for n in beside.get(place, ())]
-            rows.append(self._build_row(main[place], str(place + 1)))
+
+        def build_rows(place: int) -> list[ChainRow]:
+            near = [self._build_row(n, self._name_place(n, places)) for n in beside.get(place, ())]
+            return [*near, self._build_row(main[place], str(place + 1))]
+
+        successor = self._find_successor(main[-1].id, str(len(main) + 1))
+        first = [successor] if successor else []
+        rows, hidden, hidden_after = arrange_rows(len(main), self.newest, build_rows, first)
         ids = _list_descendants(self.whole, root)
         handoffs = [handoff for id in ids if (handoff := self.whole.nodes[id].handoff)]
         forks = sum(row.place == "fork" for row in rows)
@@ -75,7 +75,7 @@ class _HandoffDescriber:
         return ChainStory(
             key=root, title=self.redactor.redact_line(goal, 120) or f"Handoff {root[:8]}",
             summary=f"{', '.join(counts)} in the vault", since=min(created, default=None),
-            changed_at=max(created, default=0.0), rows=tuple(rows), hidden=len(main) - len(shown),
+            changed_at=max(created, default=0.0), rows=rows, hidden=hidden,
             hidden_after=hidden_after,
         )  # fmt: skip
 

@@ -16,8 +16,8 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import get_harness_title, parse_moment
+from tasuki.web.views.display import StateBadge, get_harness_title
+from tasuki.web.views.templates import parse_moment
 
 STATE_SHAPES = {
     "draft": StateBadge("todo", "Draft", "rest"),
@@ -127,27 +127,21 @@ def find_cited(handoff: Handoff, ref: int) -> CitedEntry | None:
     entries = opened_thread.thread.entries if opened_thread.thread else ()
     index = next((n for n, entry in enumerate(entries) if entry.ref == ref), None)
     refs = [citation.ref for citation in handoff.citations]
-    around = (
-        entries[max(0, index - ENTRIES_AROUND) : index + ENTRIES_AROUND + 1]
-        if index is not None
-        else ()
-    )
-    cleaner.learn_entries((reading.entry, *around), opened_thread.entries)
-    thread, address_in_thread = opened_thread.thread, ""
+    thread, in_thread, around = opened_thread.thread, "", tuple[Entry, ...]()
     if thread is not None and index is not None:
-        address_in_thread = (
-            f"{build_thread_address(thread.harness, thread.id, thread.path, entry=ref)}#e{ref}"
-        )
+        around = entries[max(0, index - ENTRIES_AROUND) : index + ENTRIES_AROUND + 1]
+        address = build_thread_address(thread.harness, thread.id, thread.path, entry=ref)
+        in_thread = f"{address}#e{ref}"
+    cleaner.learn_entries((reading.entry, *around), opened_thread.entries)
+    citation = opened_thread.citations_by_ref.get(ref)
     return CitedEntry(
         entry=_show_entry(reading.entry, cleaner, opened_thread),
-        origin=_describe_origin(
-            opened_thread.citations_by_ref.get(ref), index is not None, is_kept=reading.kept
-        ),
+        origin=_describe_origin(citation, index is not None, is_kept=reading.kept),
         sections=_find_sections(handoff, ref),
         before=max((n for n in refs if n < ref), default=0),
         after=min((n for n in refs if n > ref), default=0),
         near=tuple(_show_entry(one, cleaner, opened_thread) for one in around),
-        in_thread=address_in_thread,
+        in_thread=in_thread,
     )
 
 

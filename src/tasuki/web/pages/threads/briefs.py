@@ -5,10 +5,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from litestar import Response
 from litestar.params import FromQuery, QueryParameter
 from markupsafe import escape
@@ -18,8 +18,14 @@ from tasuki import handoffs as kept_handoffs
 from tasuki.draft import brief as briefs
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import AlreadyUnderWay, GoalHasSecret, NotPossible, TasukiError, UsageError
+from tasuki.fleet.agents import personas
+from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.orders.agents import adopt_agent
+from tasuki.fleet.orders.bodies import Adoption
 from tasuki.fleet.service import Fleet
-from tasuki.fleet.store import queries
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.models import FleetAgent, Persona
+from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
@@ -27,22 +33,22 @@ from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
-from tasuki.web.api import error_answers
 from tasuki.web.handlers import (
     AnyRequest,
     FormFields,
     PathId,
     PathWord,
     TheFleet,
+    find_refusal,
     show_page,
     take_form,
 )
-from tasuki.web.pages.threads import brief_agents, brief_view, remote
+from tasuki.web.pages.threads import brief_view, remote
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
-from tasuki.web.views.display import StateBadge
-from tasuki.web.views.templates import PageResponse, get_harness_title, parse_moment
+from tasuki.web.views.display import StateBadge, get_harness_title
+from tasuki.web.views.templates import PageResponse, parse_moment
 
 EntryRef = Annotated[int, QueryParameter(ge=0, le=10**9)]
 MOST_LISTED = 200
@@ -75,24 +81,7 @@ class SuccessorStarts:
         if not prepared.successor.can_start:
             raise NotPossible(f"{prepared.successor.title} starts no successor.")
         handoff_id = prepared.handoff.id
-        brief_agents.check_persona(fleet, form)
-        with self._hold_start(handoff_id):
-            notes += [
-                f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
-            ]
-            launched = kept_handoffs.start_successor(
-                prepared, where="tmux", tell=notes.append, send=bool(form.get("send")),
-                model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
-            )  # fmt: skip
-            notes += brief_agents.take_into_fleet(fleet, prepared, launched, form)
-            self._keep_notes(
-                handoff_id,
-                [_describe_place(prepared.successor.title, launched), *prepared.warnings, *notes],
-            )
-        return handoff_id
-
-    @contextmanager
-    def _hold_start(self, handoff_id: str) -> Iterator[None]:
+        check_persona(fleet, form)
         with self._lock:
             if handoff_id in self._running_ids:
                 raise AlreadyUnderWay(
@@ -100,27 +89,35 @@ class SuccessorStarts:
                 )
             self._running_ids.add(handoff_id)
         try:
-            yield
+            notes += [
+                f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
+            ]
+            launched = kept_handoffs.start_successor(
+                prepared, where="tmux", tell=notes.append, send=bool(form.get("send")),
+                model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
+            )  # fmt: skip
+            notes += take_into_fleet(fleet, prepared, launched, form)
+            look = (
+                shlex.join(launched.attach)
+                if launched.attach
+                else "it is next to the server's window"
+            )
+            place = f"{prepared.successor.title} runs in the tmux pane {launched.target}. Look at it: {look}"
+            cleaner = EntryCleaner()
+            with self._lock:
+                self._notes[handoff_id] = tuple(
+                    cleaner.clean_text(line) for line in (place, *prepared.warnings, *notes)
+                )
+                self._notes.move_to_end(handoff_id)
+                while len(self._notes) > MOST_NOTES:
+                    self._notes.popitem(last=False)
         finally:
             with self._lock:
                 self._running_ids.discard(handoff_id)
-
-    def _keep_notes(self, handoff_id: str, notes: list[str]) -> None:
-        cleaner = EntryCleaner()
-        with self._lock:
-            self._notes[handoff_id] = tuple(cleaner.clean_text(line) for line in notes)
-            self._notes.move_to_end(handoff_id)
-            while len(self._notes) > MOST_NOTES:
-                self._notes.popitem(last=False)
+        return handoff_id
 
 
 SUCCESSOR_STARTS = SuccessorStarts()
-
-
-def _describe_place(title: str, launched: LaunchResult) -> str:
-    """Describe where a successor runs, and how to look at it."""
-    advice = shlex.join(launched.attach) if launched.attach else "it is next to the server's window"
-    return f"{title} runs in the tmux pane {launched.target}. Look at it: {advice}"
 
 
 class BriefListLine(Struct, frozen=True):
@@ -176,12 +173,6 @@ def show_prune_form(
     """Show which handoffs would be deleted."""
     message = request.app.state.notices.find(request.query_params.get("said", ""), str) or ""
     values = {"days": days, "keep": keep, "drafts": drafts}
-    return _render_prune_form(request, fleet, values, message=message)
-
-
-def _render_prune_form(
-    request: AnyRequest, fleet: Fleet, values: dict[str, str], message: str = ""
-) -> PageResponse:
     vault, refused = Vault(), ""
     try:
         prunable = _find_prunable(vault, fleet, values)
@@ -237,36 +228,20 @@ def show_brief(
     request: AnyRequest, fleet: TheFleet, id: PathWord, entry: EntryRef = 0
 ) -> PageResponse:
     """Show a handoff: its brief, and an entry that it cites."""
-    return _render_brief(request, fleet, id, entry)
-
-
-def _render_brief(
-    request: AnyRequest, fleet: Fleet, id: str, entry: int = 0, status: int = 200, **more: Any
-) -> PageResponse:
-    view = load_brief_view(Vault(), id)
+    view, refusal = load_brief_view(Vault(), id), find_refusal(request)
     handoff = view.handoff
     entry = entry or min((c.ref for c in handoff.citations), default=0)
     context, goal = briefs.split_brief(view.text)
     before, opened, past = context.partition(f"{briefs.FENCE_OPEN}\n")
     past, _, after = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
-    notes = [*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)]
-    context_values = {"refused": "", "said": notes, **more}
-    context_values["values"] = {
-        "to": "",
-        "model": "",
-        "send": "",
-        "persona": "",
-        "role": "",
-        "name": "",
-        **context_values.get("values", {}),
-    }
     return templates.render_page(
-        request, "brief.html", status, of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
+        request, "brief.html", of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
-        past=past, after=after, goal=goal, agents=brief_agents.list_agents(fleet, handoff.id), personas=brief_agents.list_free_personas(fleet),
-        live="agents",
+        past=past, after=after, goal=goal, agents=list_agents(fleet, handoff.id), personas=list_free_personas(fleet),
+        live="agents", refused=redact(clean_for_display(refusal.sentence))[0],
+        said=[*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)],
+        values={**dict.fromkeys(("to", "model", "send", "persona", "role", "name"), ""), **refusal.values},
         successors=[(h.name, h.title) for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start],
-        **context_values,
     )  # fmt: skip
 
 
@@ -301,52 +276,38 @@ def show_raw_brief(id: PathWord, download: FromQuery[bool] = False) -> Response[
 @show_page("/briefs/{id:str}/edit")
 def show_edit_form(request: AnyRequest, id: PathWord) -> PageResponse:
     """Show the brief as a text to change."""
-    vault = Vault()
+    vault, refusal = Vault(), find_refusal(request)
     handoff = vault.get(id)
-    return _render_edit_form(request, handoff, vault.load_brief(handoff.id))
-
-
-def _render_edit_form(
-    request: AnyRequest,
-    handoff: Handoff,
-    text: str,
-    refused: str = "",
-    status: int = 200,
-    force: bool = False,
-) -> PageResponse:
+    text = vault.load_brief(handoff.id)
+    if refusal.sentence:
+        text = escape(refusal.values.get("brief", ""))
     size = briefs.count_context_tokens(briefs.split_brief(text)[0])
     return templates.render_page(
-        request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
-        over=bool(handoff.budget and size > handoff.budget), force=force,
+        request, "edit.html", handoff=handoff, text=text, size=size,
+        over=bool(handoff.budget and size > handoff.budget), force=bool(refusal.values.get("force")),
         left_out=list(map(briefs.format_item, handoff.draft.left_out)),
     )  # fmt: skip
 
 
-@take_form("/briefs/{id:str}/edit")
+@take_form("/briefs/{id:str}/edit", refused=show_edit_form)
 def save_edit(request: AnyRequest, id: PathWord, form: FormFields) -> PageResponse:
     """Keep an edited brief as a new revision; the one before stays as it is."""
     vault = Vault()
     handoff, text = vault.get(id), form.get("brief", "")
-    try:
-        if not text.strip():
-            raise UsageError("The brief is empty. Nothing was changed.")
-        text, before = _restore_goal(text, handoff), vault.load_brief(handoff.id).rstrip("\n")
-        if text.rstrip("\n") in (before, _restore_goal(clean_for_display(before), handoff)):
-            return templates.redirect(request, f"/briefs/{handoff.id}")
-        goal = briefs.split_brief(text)[1].rstrip("\n")
-        if (
-            not form.get("force")
-            and goal != handoff.goal.text
-            and (secret_message := kept_handoffs.describe_secrets(goal))
-        ):
-            raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
-        prepared = kept_handoffs.load_handoff(vault, handoff.id)
-        prepared.revise(text)
-    except TasukiError as error:
-        return _render_edit_form(
-            request, handoff, escape(form.get("brief", "")), str(error), error_answers.get_status(error),
-            force=bool(form.get("force")),
-        )  # fmt: skip
+    if not text.strip():
+        raise UsageError("The brief is empty. Nothing was changed.")
+    text, before = _restore_goal(text, handoff), vault.load_brief(handoff.id).rstrip("\n")
+    if text.rstrip("\n") in (before, _restore_goal(clean_for_display(before), handoff)):
+        return templates.redirect(request, f"/briefs/{handoff.id}")
+    goal = briefs.split_brief(text)[1].rstrip("\n")
+    if (
+        not form.get("force")
+        and goal != handoff.goal.text
+        and (secret_message := kept_handoffs.describe_secrets(goal))
+    ):
+        raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
+    prepared = kept_handoffs.load_handoff(vault, handoff.id)
+    prepared.revise(text)
     return templates.redirect(request, f"/briefs/{prepared.handoff.id}")
 
 
@@ -361,21 +322,89 @@ def _restore_goal(text: str, handoff: Handoff) -> str:
     return text
 
 
-@take_form("/briefs/{id:str}/start")
+@take_form("/briefs/{id:str}/start", refused=show_brief)
 def start_successor(
     request: AnyRequest, fleet: TheFleet, id: PathWord, form: FormFields
 ) -> PageResponse:
     """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
+    handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
+    return templates.redirect(request, f"/briefs/{handoff_id}")
+
+
+# -- successors as agents of the fleet -------------------------------------------------
+
+
+NEW = "new"
+"""What the field *Persona* holds for one that is to be added."""
+
+
+def list_free_personas(fleet: Fleet) -> list[Persona]:
+    """List the personas as which nobody works."""
+    free = []
+    with fleet.database.read() as connection:
+        for persona in queries.list_personas(fleet.database):
+            try:
+                personas.check_available(connection, persona.slug)
+            except TasukiError:
+                continue
+            free.append(persona)
+    return free
+
+
+def list_agents(fleet: Fleet, handoff_id: str) -> list[FleetAgent]:
+    """List the agents that were started with a brief, the newest first."""
+    with fleet.database.read() as connection:
+        is_own = tables.agents.c.brief == handoff_id
+        query = sa.select(tables.agents.c.id).where(is_own).order_by(tables.agents.c.id.desc())
+        ids = connection.execute(query.limit(20)).scalars().all()
+    return [queries.load_agent(fleet.database, id) for id in ids]
+
+
+def check_persona(fleet: Fleet, form: Mapping[str, str]) -> None:
+    """Raise NotPossible, PersonaNotFound or AlreadyUnderWay where the wanted persona cannot be had."""
+    slug = form.get("persona", "")
+    if slug == NEW:
+        for kind in ("role", "name"):
+            personas.normalize_word(kind, form.get(kind, ""))
+    elif slug:
+        with fleet.database.read() as connection:
+            personas.check_available(connection, slug)
+            if queries.load_persona(connection, slug).retired_at is not None:
+                raise NotPossible(f"Persona {slug} is retired. Choose another one.")
+
+
+def take_into_fleet(
+    fleet: Fleet, prepared: PreparedHandoff, launched: LaunchResult, form: Mapping[str, str]
+) -> Iterator[str]:
+    """Make a started successor an agent of the fleet; yield what went wrong, as sentences.
+
+    It runs already, so nothing that fails here stops it.
+    """
+    handoff, name = prepared.handoff, prepared.successor.name
     try:
-        handoff_id = SUCCESSOR_STARTS.start_successor(fleet, id, form)
-        return templates.redirect(request, f"/briefs/{handoff_id}")
+        persona = _add_wanted_persona(fleet, name, form)
+        adoption = Adoption(launched.pane, name, persona, _find_session(prepared))
+        agent = adopt_agent(fleet, adoption, handoff.id, handoff.goal.text)
     except TasukiError as error:
-        message = redact(clean_for_display(str(error)))[0]
-        return _render_brief(
-            request, fleet, id, status=error_answers.get_status(error), refused=message, values=form
-        )
+        yield f"It runs, but is no agent of the fleet: {error}"
+        return
+    if agent.persona:
+        yield f"It works as {agent.persona}; its successors get the skill."
 
 
-HANDLERS = (
-    show_briefs, show_prune_form, prune_briefs, show_brief, show_entry, show_whole_entry, show_raw_brief, show_edit_form, save_edit, start_successor,
-)  # fmt: skip
+def _add_wanted_persona(fleet: Fleet, harness: str, form: Mapping[str, str]) -> str:
+    slug = form.get("persona", "")
+    if slug != NEW:
+        return slug
+    added = personas.add_persona(
+        fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""), harness=harness
+    )  # fmt: skip
+    share_persona(fleet.database, fleet.root, added.slug)
+    return added.slug
+
+
+def _find_session(prepared: PreparedHandoff) -> str:
+    """Find the session that the successor got, among the events of the handoff; empty for none."""
+    events = prepared.vault.load_events(prepared.handoff.id)
+    started = [event for event in events if event.kind == "started"]
+    return str(started[-1].detail.get("successor_thread", "")) if started else ""

@@ -70,11 +70,9 @@ class DraftRequest(Struct, frozen=True):
     to: Harness
 
 
-def build_form(
-    adapter: Harness, thread: Thread, values: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """Build what the form shows; `values` are those that were typed, where it was refused."""
-    typed, problem = values or {}, ""
+def build_form(adapter: Harness, thread: Thread, typed: Mapping[str, str]) -> dict[str, Any]:
+    """Build what the form shows; `typed` are its values where it was refused."""
+    problem = ""
     try:
         loaded = settings.load_with_sources(find_settings_folder(thread.cwd))
     except ConfigInvalid as error:
@@ -245,9 +243,8 @@ class DraftJobs:
 
     def load_job(self, job_id: str) -> DraftJob:
         """Load a job. Raises HandoffNotFound: the server may have been restarted since."""
-        with self._lock:
-            if (job := self._jobs.get(job_id)) is not None:
-                return job
+        if job := self.find_job(job_id):
+            return job
         raise HandoffNotFound(
             "This draft is unknown: the server was restarted since. Stored drafts are in the list."
         )
@@ -329,6 +326,3 @@ def cancel_draft(request: AnyRequest, id: PathWord) -> PageResponse:
         return templates.redirect(request, f"/briefs/{job.brief}")
     job.cancelled = True
     return templates.redirect(request, job.back)
-
-
-HANDLERS = (show_draft, cancel_draft)

@@ -1,5 +1,6 @@
 """Threads that pages read, and their sizes: found by harness and id, read once while unchanged."""
 
+import hashlib
 import os
 import stat
 import threading
@@ -224,3 +225,50 @@ def _read_size(harness: str, path: Path, *, has_grown: bool) -> ThreadSize | Non
         times.append(max(parse_moment(entry.at) or 0.0, before))
     compactions = [i / len(entries) for i, e in enumerate(entries) if e.kind == "compaction"]
     return ThreadSize(len(entries), tuple(times), tuple(compactions))
+
+
+LOOK_SECONDS = 1.0
+WATCHED_SECONDS = 3600.0
+"""For so long a thread is looked at after it was shown, or grew, last."""
+MOST_WATCHED = 200
+
+
+class ThreadNews:
+    """Looks at the files of the threads that open pages show: between two hooks no line of the log says
+    which ones grew.
+
+    A page that shows a thread registers it when it is made, and again whenever it is made anew.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watched: dict[str, tuple[Path, FileStamp, float]] = {}
+        """By topic: the file, what it was when a page showed it, and until when it is looked at."""
+
+    def watch(self, path: Path) -> str:
+        """Watch the file of a thread that is about to be read; return its topic."""
+        digest = hashlib.blake2b(str(path).encode("utf-8", "replace"), digest_size=6).hexdigest()
+        topic = f"thread:{digest}"
+        with self._lock:
+            self._watched.pop(topic, None)  # the newest is last
+            self._watched[topic] = (path, get_stamp(path), time.monotonic() + WATCHED_SECONDS)
+            while len(self._watched) > MOST_WATCHED:
+                del self._watched[next(iter(self._watched))]
+        return topic
+
+    def find_news(self) -> set[str]:
+        """Find the topics of the threads whose files changed; each change is found once."""
+        now = time.monotonic()
+        with self._lock:
+            for topic in [t for t, (_, _, until) in self._watched.items() if until < now]:
+                del self._watched[topic]
+            watched = dict(self._watched)
+        news = set()
+        for topic, (path, stamp, _) in watched.items():
+            found = get_stamp(path)
+            if found != stamp:
+                news.add(topic)
+                with self._lock:
+                    if topic in self._watched:
+                        self._watched[topic] = (path, found, now + WATCHED_SECONDS)
+        return news

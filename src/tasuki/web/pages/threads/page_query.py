@@ -18,8 +18,7 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads.query import fold_accents
 from tasuki.web.pages.threads import view
-from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, mark_days
-from tasuki.web.pages.threads.searched_texts import split_terms
+from tasuki.web.pages.threads.parts import PartQuery, ThreadPart, mark_days, split_terms
 from tasuki.web.views.templates import parse_moment
 
 RefQuery = Annotated[int, QueryParameter(ge=0, le=10**9)]

@@ -8,27 +8,34 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from litestar import Response, get
+from litestar import Response
 from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
 from tasuki.errors import TasukiError, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import Harness
 from tasuki.model import ThreadHead
 from tasuki.text_safety import clean_for_display
 from tasuki.threads import catalog, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
-from tasuki.web.api import error_answers
-from tasuki.web.handlers import AnyRequest, FormFields, PathId, PathWord, show_page, take_form
+from tasuki.web.handlers import (
+    AnyRequest,
+    FormFields,
+    PathId,
+    PathWord,
+    find_refusal,
+    show_page,
+    take_form,
+)
 from tasuki.web.pages.threads import drafts, page_query, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
 from tasuki.web.pages.threads.page_query import ReadingQuery, ThreadLinks, WordQuery
 from tasuki.web.pages.threads.parts import build_part
 from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
+from tasuki.web.views.display import get_harness_title
 from tasuki.web.views.templates import PageResponse
 
 MOST_NEWEST = 40
@@ -227,7 +234,7 @@ def _build_result_hit(result: Any, query_values: dict[str, str], current_path: s
 
 def _format_origin(harness: str, cwd: str) -> str:
     folder = Path(cwd).name or cwd
-    title = templates.get_harness_title(harness)
+    title = get_harness_title(harness)
     return f"{title} · {clean_for_display(folder)}" if folder else title
 
 
@@ -254,25 +261,9 @@ def show_thread(
 
     `draft` is one that failed or was cancelled: its form is filled in again.
     """
+    query = ReadingQuery(entry, start, at, since, find, who)
+    refusal, job = find_refusal(request), drafts.JOBS.find_job(draft)
     adapter, file = find_thread_file(harness, id, path)
-    job = drafts.JOBS.find_job(draft)
-    return render_thread(
-        request, adapter, file, query=ReadingQuery(entry, start, at, since, find, who), q=q,
-        project=project, values=job.values if job else None, refused=job.error if job else "",
-    )  # fmt: skip
-
-
-_AT_ITS_END = ReadingQuery()
-
-
-def render_thread(
-    request: AnyRequest, adapter: Harness, file: Path, *, query: ReadingQuery = _AT_ITS_END, q: str = "", project: str = "",
-    values: dict[str, str] | None = None, refused: str = "", status: int = 200,
-) -> PageResponse:  # fmt: skip
-    """Render the page of a thread.
-
-    `values` and `refused` are those of the form that starts a handoff.
-    """
     wanted = query.parse()
     topic = request.app.state.thread_news.watch(file)
     thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
@@ -288,17 +279,17 @@ def render_thread(
     plain_here = build_thread_address(adapter.name, thread.id, str(file))
     agent_ids = page_query.list_agent_ids(request.app.state.fleet.database, adapter.name, thread.id)
     context = _build_search_context(q, name, project, hits, hits_refused)
-    form = drafts.build_form(adapter, thread, values)
+    form = drafts.build_form(adapter, thread, refusal.values or (job.values if job else {}))
     return templates.render_page(
-        request, "thread.html", status,
+        request, "thread.html",
         **{**context, "again": links.build(), **page_query.build_context(links, part, context["words"], plain_here)},
         thread=describe_thread(thread, cleaner), agent_ids=agent_ids, form=form,
-        form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
+        form_refused=refusal.sentence or (job.error if job else "") or form["problem"], kept=catalog.describe_copy(adapter, file),
         live="" if query.find else " ".join([topic, *(f"agent:{id}" for id in agent_ids)]),
     )  # fmt: skip
 
 
-@take_form("/threads/{harness:str}/{id:str}/handoff")
+@take_form("/threads/{harness:str}/{id:str}/handoff", refused=show_thread)
 def start_draft(
     request: AnyRequest,
     harness: PathWord,
@@ -308,27 +299,15 @@ def start_draft(
 ) -> PageResponse:
     """Begin a draft; a refusal is shown with the form and what was typed."""
     adapter, file = find_thread_file(harness, id, path)
-    try:
-        job = _begin_job(adapter, file, form, build_thread_address(harness, id, path))
-    except TasukiError as error:
-        return render_thread(
-            request, adapter, file, values=form, refused=str(error), status=error_answers.get_status(error)
-        )  # fmt: skip
-    return templates.redirect(request, f"/drafts/{job.id}")
-
-
-def _begin_job(adapter: Harness, file: Path, form: dict[str, str], thread: str) -> drafts.DraftJob:
     head = next((f for f in adapter.list_files(None) if f.path == file), None)
     thread_head = catalog.read_head(adapter, head) if head else None
     draft_request = drafts.parse_request(adapter, thread_head.cwd if thread_head else "", form)
-    return drafts.JOBS.begin_draft(adapter, file, draft_request, thread, form)
+    address = build_thread_address(harness, id, path)
+    job = drafts.JOBS.begin_draft(adapter, file, draft_request, address, form)
+    return templates.redirect(request, f"/drafts/{job.id}")
 
 
-@get(
-    "/threads/{harness:str}/{id:str}/entries/{ref:int}",
-    sync_to_thread=True,
-    include_in_schema=False,
-)
+@show_page("/threads/{harness:str}/{id:str}/entries/{ref:int}")
 def show_whole_entry(
     harness: PathWord, id: PathWord, ref: PathId, path: FromQuery[str] = ""
 ) -> Response[bytes]:
@@ -336,6 +315,3 @@ def show_whole_entry(
     adapter, file = find_thread_file(harness, id, path)
     text = read_entry(adapter, file, ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
-
-
-HANDLERS = (show_threads, show_thread, show_whole_entry, start_draft)

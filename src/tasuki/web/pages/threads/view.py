@@ -6,6 +6,7 @@ from html import unescape
 
 from markupsafe import Markup, escape
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.draft.text.entries import format_entry
 from tasuki.harness import registry as harnesses
@@ -54,40 +55,25 @@ class ShownEntry(Struct, frozen=True, tag="entry"):
 
 def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntry:
     """Show one entry, without secrets."""
-    if entry.tool is not None:
-        return _show_call(entry, entry.tool, thread.cwd or "/", cleaner)
-    text, whole = cut_text(entry.text, MOST_MESSAGE_CHARACTERS, cleaner)
-    speaker = {
-        "assistant": harnesses.get_harness(thread.harness).title,
-        "compaction": "Compacted",
-    }.get(entry.kind, ORIGIN_NAMES.get(entry.origin, "You"))
-    kind = "user" if is_prompt(entry) else "told" if entry.kind == "user" else entry.kind
-    return ShownEntry(
-        entry.ref,
-        kind,
-        speaker,
-        text,
-        whole,
-        _clean_line(cleaner, entry.at, 40),
-        compacted=entry.compacted,
-        moment=parse_moment(entry.at),
-    )
-
-
-def is_prompt(entry: Entry) -> bool:
-    """Tell whether an entry has the user's own words."""
-    return entry.is_by_hand
-
-
-def _show_call(entry: Entry, call: ToolCall, cwd: str, cleaner: EntryCleaner) -> ShownEntry:
-    text, whole = cut_text(format_entry(entry), MOST_OUTPUT_CHARACTERS, cleaner)
-    line = (call.command or call.detail or " ".join(call.paths)).removeprefix(f"{cwd}/")
-    note, tone = _describe_result(call)
-    return ShownEntry(
-        entry.ref, "tool", "", text, whole, _clean_line(cleaner, entry.at, 40),
-        name=_clean_line(cleaner, call.name, 40), line=_clean_line(cleaner, line, CALL_LINE_CHARACTERS), note=note, tone=tone,
-        compacted=entry.compacted, moment=parse_moment(entry.at),
-    )  # fmt: skip
+    if (call := entry.tool) is not None:
+        text, whole = cut_text(format_entry(entry), MOST_OUTPUT_CHARACTERS, cleaner)
+        line = call.command or call.detail or " ".join(call.paths)
+        note, tone = _describe_result(call)
+        shown = ShownEntry(
+            entry.ref, "tool", "", text, whole, name=_clean_line(cleaner, call.name, 40), note=note, tone=tone,
+            line=_clean_line(cleaner, line.removeprefix(f"{thread.cwd or '/'}/"), CALL_LINE_CHARACTERS),
+        )  # fmt: skip
+    else:
+        text, whole = cut_text(entry.text, MOST_MESSAGE_CHARACTERS, cleaner)
+        names = {
+            "assistant": harnesses.get_harness(thread.harness).title,
+            "compaction": "Compacted",
+        }
+        speaker = names.get(entry.kind, ORIGIN_NAMES.get(entry.origin, "You"))
+        kind = "user" if entry.is_by_hand else "told" if entry.kind == "user" else entry.kind
+        shown = ShownEntry(entry.ref, kind, speaker, text, whole)
+    at = _clean_line(cleaner, entry.at, 40)
+    return replace(shown, at=at, compacted=entry.compacted, moment=parse_moment(entry.at))
 
 
 def _describe_result(call: ToolCall) -> tuple[str, str]:
