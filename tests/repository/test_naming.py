@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tree import ROOT
 
-SOURCES = (ROOT / "src", ROOT / "workshop")
+SOURCES = (ROOT / "src", ROOT / "workshop", ROOT / "plugins")
 FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
 VERBS = frozenset(
     """

@@ -48,7 +48,14 @@ def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
         n
         for n in names
         if not n.startswith(
-            ("tasuki/", "tasuki_evals/", "tasuki_testing/", f"tasuki-{__version__}.dist-info/")
+            (
+                "tasuki/",
+                "tasuki_aider/",
+                "tasuki_evals/",
+                "tasuki_specstory/",
+                "tasuki_testing/",
+                f"tasuki-{__version__}.dist-info/",
+            )
         )
     ]
 

@@ -30,8 +30,6 @@ BUILT_IN = {
     "gemini": "tasuki.harness.gemini.adapter:Gemini",
     "copilot": "tasuki.harness.copilot.adapter:Copilot",
     "opencode": "tasuki.harness.opencode.adapter:Opencode",
-    "aider": "tasuki.harness.aider.adapter:Aider",
-    "specstory": "tasuki.harness.specstory.adapter:SpecStory",
 }
 
 DEFAULT = "claude"
@@ -151,21 +149,14 @@ def detect_harness(path: Path) -> Harness:
     )
 
 
-GROUP = "tasuki.harness"
-
-
 @cache
 def list_plugin_targets() -> dict[str, str]:
-    """Return the names that packages add, and the target of each: `package.module:Class`.
+    """Return the names that packages add, in alphabetical order, and the target of each.
 
-    The entry points are read only where some package mentions the group: importing their reader
+    A target is `package.module:Class`. The files of the packages are read here: `importlib.metadata`
     takes longer than the rest of a start.
     """
-    if not any(map(_mentions_group, sys.path)):
-        return {}
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+    return dict(sorted(target for folder in sys.path for target in _find_targets(folder)))
 
 
 @cache
@@ -255,13 +246,17 @@ def _warn_once(sentence: str) -> None:
     logging.getLogger("tasuki").warning("tasuki: %s", sentence)
 
 
-def _mentions_group(folder: str) -> bool:
-    try:
+def _find_targets(folder: str) -> Iterator[tuple[str, str]]:
+    """Find the names and targets that packages in a folder of `sys.path` add.
+
+    Format: entry_points.txt of the entry points specification of PyPA.
+    """
+    with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.endswith((".dist-info", ".egg-info")):
                 with suppress(OSError), open(f"{entry.path}/entry_points.txt", "rb") as file:
-                    if GROUP.encode() in file.read():
-                        return True
-    except OSError:
-        pass
-    return False
+                    section = file.read().partition(b"[tasuki.harness]\n")[2].partition(b"[")[0]
+                    for line in section.decode("utf-8", "replace").splitlines():
+                        name, _, target = line.partition("=")
+                        if target:
+                            yield name.strip(), target.partition("[")[0].strip()

@@ -10,10 +10,10 @@ from tasuki.draft.facts import commands
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.repository.reader import read_repository
 from tasuki.errors import ThreadUnreadable, UsageError
-from tasuki.harness.aider.adapter import FILE, Aider
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, FileChange, Thread, ToolCall
+from tasuki_aider.adapter import FILE, Aider
 
 START = "\n# aider chat started at 2026-01-05 09:00:01\n\n"
 

@@ -59,7 +59,7 @@ class SpecStory(ReadOnlyHarness):
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
         """Read the head from both ends: title, first words, program watched, and the newest time."""
-        from tasuki.harness.specstory.read import SpecStoryReader, parse_moment
+        from tasuki_specstory.read import SpecStoryReader, parse_moment
 
         try:
             first, last, _ = markdown.read_both_parts(file.path, HEAD_BYTES, TAIL_BYTES)
@@ -76,7 +76,7 @@ class SpecStory(ReadOnlyHarness):
         )
 
     def read(self, path: Path) -> Thread:
-        from tasuki.harness.specstory.read import SpecStoryReader
+        from tasuki_specstory.read import SpecStoryReader
 
         text = markdown.read_markdown(path)
         first = "\n".join(text.lines[:200]).encode("utf-8", "replace")

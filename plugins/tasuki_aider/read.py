@@ -20,6 +20,7 @@ from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.model import ChangeKind, FileChange, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
+from tasuki_aider.edits import find_whole_files, parse_edits, remove_edits
 
 START = compile_pattern(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
 COMMANDS = frozenset({"/run", "/git", "/test", "/lint"})
@@ -100,7 +101,7 @@ class AiderReader(ThreadReader):
             elif text := markdown.strip_blank_lines(block.lines):
                 self.command = None
                 self.proposed = text
-                if prose := markdown.strip_blank_lines(markdown.remove_edits(block.lines)):
+                if prose := markdown.strip_blank_lines(remove_edits(block.lines)):
                     self.add_entry("assistant", prose)
         return self._build_thread()
 
@@ -178,8 +179,8 @@ class AiderReader(ThreadReader):
 
     def _on_applied(self, match: re.Match[str]) -> None:
         path = match[1].strip()
-        edits = [c for c in markdown.parse_edits(self.proposed) if _match_paths(c.path, path)]
-        changes = edits or markdown.find_whole_files(self.proposed, path)
+        edits = [c for c in parse_edits(self.proposed) if _match_paths(c.path, path)]
+        changes = edits or find_whole_files(self.proposed, path)
         known: ChangeKind | None = "edit" if path in self.known_files else None
         applied = tuple(FileChange(path, known or c.kind, c.old, c.new) for c in changes)
         self.known_files.add(path)

@@ -15,10 +15,10 @@ from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import KEEP_WHOLE
 from tasuki.harness.reading.speakers import INTERRUPTED
 from tasuki.harness.reading.threads import ThreadReader
-from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.model import Entry, EntryKind, Thread, ToolCall
 from tasuki.patterns import compile_pattern
+from tasuki_specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 
 _TURN = compile_pattern(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")
 _SESSION = compile_pattern(r"<!--\s*(.+?) Session ([\w-]+)(?: \((.*?)\))?\s*-->\s*\Z")

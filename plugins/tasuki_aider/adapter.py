@@ -69,7 +69,7 @@ class Aider(ReadOnlyHarness):
         return build_head(newest, file, words=words, is_whole=not last, of_project=True)
 
     def read(self, path: Path) -> Thread:
-        from tasuki.harness.aider.read import START, AiderReader
+        from tasuki_aider.read import START, AiderReader
 
         text = markdown.read_markdown(path)
         has_start = any(START.match(line) for line in text.lines)
@@ -102,7 +102,7 @@ def _list_paths(cwd: Path | None) -> Iterator[Path]:
 
 
 def _read_part(path: Path, raw: bytes, offset: int) -> Thread:
-    from tasuki.harness.aider.read import AiderReader
+    from tasuki_aider.read import AiderReader
 
     return AiderReader(
         markdown.parse_markdown(path, raw, offset), derive_thread_id(path), offset > 0
