@@ -8,9 +8,9 @@ desktop, or to the addresses of the setting `notify`.
 import logging
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from tasuki import notify
@@ -163,8 +163,7 @@ def begin_sending(
         if connection.execute(_FIND_DUE, {"here": host}).first() is None:
             return None
     with database.write() as connection:
-        for row in connection.execute(_FIND_DUE, {"here": host}).mappings().all():
-            alert = _parse_alert(row)
+        for alert in queries.load_rows(OperatorAlert, connection, _FIND_DUE, here=host):
             if alert.kind not in kinds:
                 _set_state(connection, alert.id, "quiet")
             elif alert.at < time.time() - TOO_LATE_SECONDS:
@@ -196,10 +195,6 @@ def _set_state(connection: sa.Connection, id: int, state: str, problem: str = ""
     update_row(connection, _TABLE, id, **values)
 
 
-def _parse_alert(row: sa.RowMapping) -> OperatorAlert:
-    return msgspec.convert({str(name): value for name, value in row.items()}, OperatorAlert)
-
-
 _FIND_BY_KEY = sa.select(_TABLE.c.id).where(_TABLE.c.key == sa.bindparam("wanted"))
 _INSERT = sa.insert(_TABLE).returning(_TABLE.c.id)
 _COUNT_UNSEEN = sa.select(sa.func.count()).select_from(_TABLE).where(_TABLE.c.seen_at.is_(None))
@@ -220,6 +215,7 @@ LOOK_SECONDS = 0.5
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class AlertNotifier(BackgroundWork):
     """Sends alerts from a separate thread, so that a slow address delays nothing else.
 
@@ -227,16 +223,15 @@ class AlertNotifier(BackgroundWork):
     desktop is used, where there is one.
     """
 
-    def __init__(self, database: FleetDatabase, host: str, addresses: str, kinds: str) -> None:
-        self.database = database
-        self.host = host
-        self.addresses = addresses
-        self.kinds = kinds
-        self.problem = ""
-        """What went wrong with the last alert that was sent; empty where nothing did."""
-        self.origin = ""
-        """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
-        super().__init__("notifier")
+    database: FleetDatabase
+    host: str
+    addresses: str
+    kinds: str
+    problem: str = ""
+    """What went wrong with the last alert that was sent; empty where nothing did."""
+    origin: str = ""
+    """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
+    name, pause = "notifier", LOOK_SECONDS
 
     def start(self) -> None:
         """Start sending."""
@@ -268,15 +263,10 @@ class AlertNotifier(BackgroundWork):
         self.problem = " ".join(problems)
         return problems
 
-    def _run(self) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
-            self._run_safely(self._send_waiting)
-
-    def _send_waiting(self) -> None:
-        while not self._stop.is_set():
-            alert = begin_sending(self.database, self.host, self.kinds.split())
-            if alert is None:
-                break
+    def _work(self) -> None:
+        while not self._stop.is_set() and (
+            alert := begin_sending(self.database, self.host, self.kinds.split())
+        ):
             self._send(alert)
 
     def _send(self, alert: OperatorAlert) -> None:

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -38,16 +39,16 @@ class _AgentProcess(NamedTuple):
     began: str
 
 
+@dataclass(eq=False)
 class AgentShutdown:
     """Ends agents: with `/exit`, then, and only then, with signals."""
 
-    def __init__(
-        self, lifecycle: AgentLifecycle, delivery: PromptDelivery, limits: StepLimits
-    ) -> None:
-        self.lifecycle = lifecycle
-        self.delivery = delivery
-        self.database = lifecycle.database
-        self.limits = limits
+    lifecycle: AgentLifecycle
+    delivery: PromptDelivery
+    limits: StepLimits
+
+    def __post_init__(self) -> None:
+        self.database = self.lifecycle.database
 
     def shut_down_agent(
         self,

@@ -54,14 +54,12 @@ def load_queue(database: FleetDatabase, slug: str) -> GoalQueue:
     with database.read() as connection:
         persona = queries.load_persona(connection, slug)
         is_own = _GOALS.c.persona == slug
-        ahead = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state != "typed")
-        goals = connection.execute(ahead.order_by(_GOALS.c.place, _GOALS.c.id)).all()
-        done = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state == "typed")
-        typed = connection.execute(done.order_by(_GOALS.c.typed_at.desc()).limit(MOST_TYPED)).all()
-    return GoalQueue(
-        slug, persona.queue_paused, persona.queue_stopped, tuple(QueuedGoal(*row) for row in goals),
-        tuple(QueuedGoal(*row) for row in typed),
-    )  # fmt: skip
+        ahead = sa.select(_GOALS).where(is_own, _GOALS.c.state != "typed")
+        ahead = ahead.order_by(_GOALS.c.place, _GOALS.c.id)
+        done = sa.select(_GOALS).where(is_own, _GOALS.c.state == "typed")
+        done = done.order_by(_GOALS.c.typed_at.desc()).limit(MOST_TYPED)
+        goals, typed = (queries.load_rows(QueuedGoal, connection, one) for one in (ahead, done))
+    return GoalQueue(slug, persona.queue_paused, persona.queue_stopped, tuple(goals), tuple(typed))
 
 
 def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:

@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class AgentDied(LaunchFailed):
     """The program was started and has ended already."""
 
 
+@dataclass(eq=False)
 class AgentLifecycle:
     """Starts agents so that a crash at any point starts none twice.
 
@@ -59,15 +61,14 @@ class AgentLifecycle:
        the agent, so that it is found again.
     """
 
-    def __init__(
-        self, database: FleetDatabase, panes: TmuxPanes, data: Path, root: Path, host: str
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.data = data
-        self.root = root
-        self.host = host
-        self._folder_mark = hashlib.sha256(os.path.realpath(data).encode()).hexdigest()[:8]
+    database: FleetDatabase
+    panes: TmuxPanes
+    data: Path
+    root: Path
+    host: str
+
+    def __post_init__(self) -> None:
+        self._folder_mark = hashlib.sha256(os.path.realpath(self.data).encode()).hexdigest()[:8]
 
     def create_agent(self, request: NewAgent, order_id: str = "") -> FleetAgent:
         """Create and start an agent, with a persona or none; for one order of another host, once.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,18 +20,13 @@ RESET_SECONDS = 20.0
 DAY_SECONDS = 86400.0
 
 
+@dataclass(eq=False)
 class LimitHandoffs:
     """Begins the handoffs that `on_limit` of a persona asks for; one that cannot begin is an alarm."""
 
-    def __init__(
-        self,
-        guard: AutomationGuard,
-        changes: ChangeFeed,
-        hand_off: Callable[[int, NewHandoff], FleetHandoff],
-    ) -> None:
-        self.guard = guard
-        self.changes = changes
-        self.hand_off = hand_off
+    guard: AutomationGuard
+    changes: ChangeFeed
+    hand_off: Callable[[int, NewHandoff], FleetHandoff]
 
     def begin_all(self) -> None:
         """Begin those of every limited agent of this host: a server may have ended before it did."""
@@ -58,18 +54,16 @@ class LimitHandoffs:
                 self.changes.notify([agent_id])
 
 
+@dataclass(eq=False)
 class LimitResumer:
     """Tells agents of this host whose limit has reset to go on, each `most` times a day; 0 for never.
 
     `resume` takes an agent's id and the key of the text, by which nothing is typed twice.
     """
 
-    def __init__(
-        self, guard: AutomationGuard, most: int, resume: Callable[[int, str], dict[str, Any]]
-    ) -> None:
-        self.guard = guard
-        self.most = most
-        self.resume = resume
+    guard: AutomationGuard
+    most: int
+    resume: Callable[[int, str], dict[str, Any]]
 
     def resume_all(self) -> None:
         """Resume those that are due; one that takes no text is an alert, and is left alone."""

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,6 +38,7 @@ _COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class QueueRunner(BackgroundWork):
     """A thread that gives the agents of this host their next goals, and resumes limited ones.
 
@@ -44,26 +46,24 @@ class QueueRunner(BackgroundWork):
     crash the same claim is carried on, so that nothing is typed twice.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        delivery: PromptDelivery,
-        changes: ChangeFeed,
-        gate: HostGate,
-        resume_limited: Callable[[], None],
-    ) -> None:
-        self.database = database
-        self.delivery = delivery
-        self.changes = changes
-        self.host, self.gate = database.host, gate
-        self.resume_limited = resume_limited
-        super().__init__("queue")
+    database: FleetDatabase
+    delivery: PromptDelivery
+    changes: ChangeFeed
+    gate: HostGate
+    resume_limited: Callable[[], None]
+    name, pause = "queue", LOOK_SECONDS
+
+    def __post_init__(self) -> None:
+        self.host = self.database.host
+        super().__post_init__()
 
     def _run(self) -> None:
         with suppress(ServerClosing):
-            while not self._stop.wait(LOOK_SECONDS):
-                self._run_safely(self.type_goals)
-                self._run_safely(self.resume_limited)
+            super()._run()
+
+    def _work(self) -> None:
+        self._run_safely(self.type_goals)
+        self.resume_limited()
 
     def type_goals(self) -> None:
         """Carry on what was claimed, then claim and type what may be typed now."""

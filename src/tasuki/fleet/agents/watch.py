@@ -8,11 +8,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import LaunchFailed, TasukiError
@@ -20,14 +21,14 @@ from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.questions import QuestionReader
-from tasuki.fleet.agents.stuck import StuckAgents
+from tasuki.fleet.agents.stuck import StuckAgents, build_change
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
 from tasuki.fleet.store.questions import describe_question, dump_question
@@ -57,6 +58,7 @@ STATE_SENTENCES: Mapping[AgentState, str] = {
 }
 
 
+@dataclass(eq=False)
 class AgentSignals:
     """Compares the states of agents with what their programs show.
 
@@ -65,18 +67,13 @@ class AgentSignals:
     may be on its way. Texts typed to an agent are not affected: each waits for its own end.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        panes: TmuxPanes,
-        changes: ChangeFeed,
-        on_failure: Callable[[set[int]], None],
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.changes = changes
-        self.on_failure = on_failure
-        self.questions = QuestionReader(database, panes, changes)
+    database: FleetDatabase
+    panes: TmuxPanes
+    changes: ChangeFeed
+    on_failure: Callable[[set[int]], None]
+
+    def __post_init__(self) -> None:
+        self.questions = QuestionReader(self.database, self.panes, self.changes)
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -151,10 +148,6 @@ class AgentSignals:
         is_first = agent.state == "starting" and state == "waiting" and not question
         last_words = self._describe_screen(agent) if is_first else ""
         state = states.name_state(failure) if failure else state
-        agents = tables.agents.c
-        same = (agents.id == agent.id) & (agents.state == agent.state)
-        same &= agents.state_at == agent.state_at
-        query = sa.update(tables.agents).where(same)
         with self.database.write() as connection:
             values: dict[str, Any] = {
                 "state": state, "state_at": time.time(), "stuck_at": None, "stuck_with": "",
@@ -164,7 +157,7 @@ class AgentSignals:
             if state in ("idle", "limited", "failed"):
                 values["turn_at"] = None
                 states.set_failure(values, failure)
-            if connection.execute(query.values(**values)).rowcount:
+            if connection.execute(build_change(asdict(agent), values)).rowcount:
                 sentence, seen = STATE_SENTENCES[state], {"seen": True}
                 log.note(connection, state, sentence, agent_id=agent.id, data=seen)
                 row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
@@ -226,54 +219,50 @@ PROGRAM_ENDED = "its program ended"
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class FleetWatch(BackgroundWork):
     """A thread that checks everything now and then.
 
     `start_missing` starts handoffs that should be under way.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        panes: TmuxPanes,
-        lifecycle: AgentLifecycle,
-        intake: EventIntake,
-        spool_folder: Path,
-        start_missing: Callable[[], None],
-        hand_off_full: Callable[[set[int]], None],
-        hand_off_limited: Callable[[set[int]], None],
-        threshold: float,
-        stuck_seconds: float = 0.0,
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.lifecycle = lifecycle
-        self.intake = intake
-        self.spool_folder = spool_folder
-        self.start_missing = start_missing
-        self.hand_off_full = hand_off_full
-        self.threshold = threshold
-        self.signals = AgentSignals(database, panes, intake.changes, hand_off_limited)
-        host = lifecycle.host if lifecycle else ""
-        self.stuck = StuckAgents(database, panes, intake.changes, host, stuck_seconds)
+    database: FleetDatabase
+    panes: TmuxPanes
+    lifecycle: AgentLifecycle
+    intake: EventIntake
+    spool_folder: Path
+    start_missing: Callable[[], None]
+    hand_off_full: Callable[[set[int]], None]
+    hand_off_limited: Callable[[set[int]], None]
+    threshold: float
+    stuck_seconds: float = 0.0
+    name, pause = "watch", SPOOL_SECONDS
+
+    def __post_init__(self) -> None:
+        self.signals = AgentSignals(
+            self.database, self.panes, self.intake.changes, self.hand_off_limited
+        )
+        host = self.lifecycle.host if self.lifecycle else ""
+        self.stuck = StuckAgents(
+            self.database, self.panes, self.intake.changes, host, self.stuck_seconds
+        )
         self._missed: dict[int, int] = {}
         self._to_read: set[int] = set()
-        super().__init__("watch")
+        self._checked_at = self._started_at = 0.0
+        super().__post_init__()
 
-    def _run(self) -> None:
-        checked_at = started_at = 0.0
-        while not self._stop.wait(SPOOL_SECONDS):
-            self._run_safely(self.take_spool)
-            now = time.monotonic()
-            if now - checked_at >= LOOK_SECONDS:
-                self._run_safely(self.check_agents)
-                self._run_safely(self.read_context)
-                self._run_safely(self.stuck.check_if_due)
-                self._run_safely(self.database.checkpoint_log)
-                checked_at = time.monotonic()
-            if now - started_at >= SWEEP_SECONDS:
-                self._run_safely(self.start_missing)
-                started_at = time.monotonic()
+    def _work(self) -> None:
+        self._run_safely(self.take_spool)
+        now = time.monotonic()
+        if now - self._checked_at >= LOOK_SECONDS:
+            self._run_safely(self.check_agents)
+            self._run_safely(self.read_context)
+            self._run_safely(self.stuck.check_if_due)
+            self._run_safely(self.database.checkpoint_log)
+            self._checked_at = time.monotonic()
+        if now - self._started_at >= SWEEP_SECONDS:
+            self._run_safely(self.start_missing)
+            self._started_at = time.monotonic()
 
     # -- the spool ---------------------------------------------------------------------
 
@@ -400,9 +389,7 @@ class FleetWatch(BackgroundWork):
                 alerts.raise_agent_alert(connection, "threshold", row, row["context_at"], crossing)
             sample = ContextSample(agent_id, row["context_at"], tokens, row["context_used"])
             self.intake.sampler.write(connection, [sample])
-            connection.execute(
-                _UPDATE_CONTEXT, {"agent": agent_id, **{f"b_{x}": row[x] for x in _CONTEXT_FIELDS}}
-            )
+            update_row(connection, tables.agents, agent_id, **{x: row[x] for x in _CONTEXT_FIELDS})
         if crossing:
             self.hand_off_full({agent_id})
 
@@ -411,11 +398,6 @@ _CONTEXT_FIELDS = (
     "context_tokens", "context_at", "context_source", "context_used", "over_threshold",
 )  # fmt: skip
 _FIND_AGENT = sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent"))
-_UPDATE_CONTEXT = (
-    sa.update(tables.agents)
-    .where(tables.agents.c.id == sa.bindparam("agent"))
-    .values({name: sa.bindparam(f"b_{name}") for name in _CONTEXT_FIELDS})
-)
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
     "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at", "turn_at", "end_reason",

@@ -6,6 +6,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +31,23 @@ RECENT_SECONDS = 60.0
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class HostHeartbeat(BackgroundWork):
     """Writes that this host lives, every ten seconds.
 
     `on_retired` is called with a sentence once the operator has retired this host.
     """
 
-    def __init__(
-        self, database: FleetDatabase, data: Path, on_retired: Callable[[str], None]
-    ) -> None:
-        self.database = database
-        self.data = data
-        self.on_retired = on_retired
-        self.others = 0
-        """Other hosts of the fleet that were seen lately."""
+    database: FleetDatabase
+    data: Path
+    on_retired: Callable[[str], None]
+    others: int = 0
+    """Other hosts of the fleet that were seen lately."""
+    name, pause = "heartbeat", BEAT_SECONDS
+
+    def __post_init__(self) -> None:
         self.sign = LifeSign("Writing signs of life")
-        super().__init__("heartbeat")
+        super().__post_init__()
 
     def start(self) -> None:
         """Write the first sign of life now, the next ones in a thread.
@@ -65,13 +67,11 @@ class HostHeartbeat(BackgroundWork):
         except DBAPIError:
             logger.info("The database is away: other hosts see this one as away, not as stopped.")
 
-    def _run(self) -> None:
-        pause = BEAT_SECONDS
-        while not self._stop.wait(pause):
-            pause = RETRY_SECONDS
-            if self._run_safely(self.beat):
-                self.sign.note_work()
-                pause = BEAT_SECONDS
+    def _work(self) -> None:
+        self.pause = RETRY_SECONDS
+        self.beat()
+        self.sign.note_work()
+        self.pause = BEAT_SECONDS
 
     def beat(self) -> None:
         """Write one sign of life, and act on what the operator decided about this host."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psycopg
 import sqlalchemy as sa
@@ -35,6 +36,7 @@ def build_host_channel(host: str) -> str:
     return f"tasuki_{host}"
 
 
+@dataclass(eq=False)
 class HostListener:
     """Two threads: one that listens, one that announces. SQLite has one host and needs neither.
 
@@ -42,17 +44,12 @@ class HostListener:
     be there for this host. `has_others` tells whether anybody would hear an announcement.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        on_log: Callable[[], None],
-        on_message: Callable[[], None],
-        has_others: Callable[[], bool],
-    ) -> None:
-        self.database = database
-        self.on_log = on_log
-        self.on_message = on_message
-        self.has_others = has_others
+    database: FleetDatabase
+    on_log: Callable[[], None]
+    on_message: Callable[[], None]
+    has_others: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         self.sign = LifeSign("Listening to other hosts")
         self._stop = threading.Event()
         self._news = threading.Event()

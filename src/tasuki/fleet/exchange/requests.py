@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,21 +36,18 @@ MOST_BYTES = 8 << 20
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class HostRequests:
     """Asks other hosts, and answers them.
 
     `carry_out` takes the id, the name and the arguments of an order, and returns a JSON value.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        gate: HostGate,
-        carry_out: Callable[[str, str, Mapping[str, Any]], Any],
-    ) -> None:
-        self.database = database
-        self.gate = gate
-        self.carry_out = carry_out
+    database: FleetDatabase
+    gate: HostGate
+    carry_out: Callable[[str, str, Mapping[str, Any]], Any]
+
+    def __post_init__(self) -> None:
         self._waiting: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(ANSWERS_AT_ONCE, thread_name_prefix="answers")

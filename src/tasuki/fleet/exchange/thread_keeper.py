@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
 
@@ -20,16 +21,19 @@ AWAY_SECONDS = 5.0
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class ThreadKeeper(BackgroundWork):
     """Stores what is new of a thread soon after its agent's turn ended, where `is_wanted` says so."""
 
-    def __init__(self, database: FleetDatabase, is_wanted: Callable[[], bool]) -> None:
-        self.database = database
-        self.is_wanted = is_wanted
+    database: FleetDatabase
+    is_wanted: Callable[[], bool]
+    name, pause = "threads", QUIET_SECONDS / 2
+
+    def __post_init__(self) -> None:
         self._due: dict[int, float] = {}
         self._lock = threading.Lock()
         self._failed: set[int] = set()
-        super().__init__("threads")
+        super().__post_init__()
 
     def start(self) -> None:
         """Start storing; SQLite has one host, and needs no copies."""
@@ -45,18 +49,14 @@ class ThreadKeeper(BackgroundWork):
             for id in agents:
                 self._due[id] = due
 
-    def _run(self) -> None:
-        while not self._stop.wait(QUIET_SECONDS / 2):
-            for id in self._take_due():
-                self._store(id)
-
-    def _take_due(self) -> list[int]:
+    def _work(self) -> None:
         now = time.monotonic()
         with self._lock:
             due = [id for id, moment in self._due.items() if moment <= now]
             for id in due:
                 del self._due[id]
-        return due
+        for id in due:
+            self._store(id)
 
     def _store(self, agent_id: int) -> None:
         try:

@@ -16,6 +16,7 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -150,6 +151,7 @@ class _ShortPauses:
         time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
 
 
+@dataclass(eq=False)
 class HandoffEngine:
     """Runs handoffs, and orders of other hosts, on the queue of one host.
 
@@ -157,18 +159,14 @@ class HandoffEngine:
     `carry_out_order` takes the id, the name and the arguments of an order, and returns its result.
     """
 
-    def __init__(
-        self,
-        url: str,
-        host: str,
-        carry_out: Callable[[str, int, str], bool],
-        carry_out_order: Callable[[str, str, dict[str, Any]], dict[str, Any]] = refuse_order,
-    ) -> None:
-        self.url = normalize_url(url)
-        self.carry_out_order = carry_out_order
-        self.host = host
-        self.queue = build_queue_name(host)
-        self.carry_out = carry_out
+    url: str
+    host: str
+    carry_out: Callable[[str, int, str], bool]
+    carry_out_order: Callable[[str, str, dict[str, Any]], dict[str, Any]] = refuse_order
+
+    def __post_init__(self) -> None:
+        self.url = normalize_url(self.url)
+        self.queue = build_queue_name(self.host)
         self._live: set[str] = set()
         """The workflows that have a thread in this process."""
         self._broken: dict[str, str] = {}

@@ -6,6 +6,7 @@ checks what is there already, then acts; it raises StepFailed.
 
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from tasuki.config.settings import LoadedSettings
@@ -30,31 +31,24 @@ WRITTEN_SECONDS = 5.0
 """How long a harness may take to write down an answer after its turn has ended."""
 
 
+@dataclass(eq=False)
 class StepContext:
     """What every step needs."""
 
-    def __init__(
-        self,
-        lifecycle: AgentLifecycle,
-        delivery: PromptDelivery,
-        shutdown: AgentShutdown,
-        limits: StepLimits,
-        gate: HostGate,
-        load_settings: Callable[[], LoadedSettings],
-        *,
-        has_waiting_events: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.database = lifecycle.database
-        self.changes = delivery.changes
-        self.lifecycle = lifecycle
-        self.delivery = delivery
-        self.shutdown = shutdown
-        self.limits = limits
-        self.gate = gate
-        self.load_settings = load_settings
-        """Loads the current settings: a retry works with what was fixed."""
-        self.has_waiting_events = has_waiting_events
-        """Whether events of hooks wait to be taken in: what is known of agents is then outdated."""
+    lifecycle: AgentLifecycle
+    delivery: PromptDelivery
+    shutdown: AgentShutdown
+    limits: StepLimits
+    gate: HostGate
+    load_settings: Callable[[], LoadedSettings]
+    """Loads the current settings: a retry works with what was fixed."""
+    _: KW_ONLY
+    has_waiting_events: Callable[[], bool] = lambda: False
+    """Whether events of hooks wait to be taken in: what is known of agents is then outdated."""
+
+    def __post_init__(self) -> None:
+        self.database = self.lifecycle.database
+        self.changes = self.delivery.changes
 
     def wait_for(
         self, handoff: FleetHandoff, agents: list[int], condition: Callable[[], T], seconds: float

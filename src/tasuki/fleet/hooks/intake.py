@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -59,6 +60,7 @@ class IntakeOverloaded(TasukiError):
     """Too many events are waiting; the hook keeps this one."""
 
 
+@dataclass(eq=False)
 class EventIntake:
     """The queue of events and the thread that empties it.
 
@@ -68,26 +70,17 @@ class EventIntake:
     all agents that something happened to. `socket` returns the path of the fleet's tmux socket.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        changes: ChangeFeed,
-        host: str,
-        *,
-        read_skill: Callable[[str], str],
-        threshold: float,
-        on_commit: Callable[[set[int], set[int], set[int]], None],
-        on_events: Callable[[set[int]], None] = lambda _ids: None,
-        socket: Callable[[], str] = str,
-    ) -> None:
-        self.database = database
-        self.changes = changes
-        self.host = host
-        self.read_skill = read_skill
-        self.threshold = threshold
-        self.on_commit = on_commit
-        self.on_events = on_events
-        self.socket = socket
+    database: FleetDatabase
+    changes: ChangeFeed
+    host: str
+    _: KW_ONLY
+    read_skill: Callable[[str], str]
+    threshold: float
+    on_commit: Callable[[set[int], set[int], set[int]], None]
+    on_events: Callable[[set[int]], None] = lambda _ids: None
+    socket: Callable[[], str] = str
+
+    def __post_init__(self) -> None:
         self.sampler = ContextSampler()
         self.taken = 0
         """Events taken in since the start."""

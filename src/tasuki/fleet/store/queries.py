@@ -3,7 +3,7 @@
 A function with a `source` reads in a transaction of the database, or in the caller's.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +19,6 @@ from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff, Pers
 from tasuki.text_safety import shorten_to_line
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 QuerySource = FleetDatabase | sa.Connection
 SHORTEST_PREFIX = 4
 """Fewest digits of a handoff's id that are looked up; fewer match none."""
@@ -67,13 +66,11 @@ def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Per
 def load_persona(source: QuerySource, slug: str) -> Persona:
     """Load the persona of a slug. Raises PersonaNotFound."""
     query = sa.select(tables.personas).where(tables.personas.c.slug == _clean_text(slug))
-    with _read(source) as connection:
-        row = connection.execute(query).mappings().one_or_none()
-    if row is None:
-        raise PersonaNotFound(
-            f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
-        )
-    return _parse_row(Persona, row)
+    if rows := load_rows(Persona, source, query):
+        return rows[0]
+    raise PersonaNotFound(
+        f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
+    )
 
 
 # -- agents ----------------------------------------------------------------------------
@@ -146,21 +143,18 @@ def list_newest_of_personas(
 
 def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
     """Load the agent of an id. Raises AgentNotFound."""
-    row = None
-    if 0 < agent_id <= GREATEST_ID:
-        with _read(source) as connection:
-            row = connection.execute(_FIND_AGENT, {"wanted": agent_id}).one_or_none()
-    if row is None:
-        raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
-    return _parse_columns(FleetAgent, row)
+    is_possible = 0 < agent_id <= GREATEST_ID
+    if is_possible and (rows := load_rows(FleetAgent, source, _FIND_AGENT, wanted=agent_id)):
+        return rows[0]
+    raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
 
 
 def find_last_agent(connection: sa.Connection, slug: str, harness: str) -> FleetAgent | None:
     """Find the newest agent of a persona that was started in a harness; None for none."""
     columns = tables.agents.c
     query = sa.select(tables.agents).where(columns.persona == slug, columns.harness == harness)
-    row = connection.execute(query.order_by(columns.id.desc()).limit(1)).mappings().first()
-    return _parse_row(FleetAgent, row) if row else None
+    rows = load_rows(FleetAgent, connection, query.order_by(columns.id.desc()).limit(1))
+    return rows[0] if rows else None
 
 
 def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
@@ -248,9 +242,8 @@ def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandof
     """Find the handoff by which an agent came; None for one that is no successor."""
     table = tables.handoffs
     query = sa.select(table).where(table.c.successor_id == successor_id)
-    with _read(source) as connection:
-        row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
-    return _parse_row(FleetHandoff, row) if row else None
+    rows = load_rows(FleetHandoff, source, query.order_by(table.c.created_at.desc()).limit(1))
+    return rows[0] if rows else None
 
 
 def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
@@ -266,10 +259,9 @@ def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
             "List them: tasuki handoffs --agents"
         )
     query = _FIND_HANDOFF if len(wanted) == 32 else _FIND_HANDOFF_BY_PREFIX
-    with _read(source) as connection:
-        rows = connection.execute(query, {"wanted": wanted}).all()
+    rows = load_rows(FleetHandoff, source, query, wanted=wanted)
     if len(rows) == 1:
-        return _parse_columns(FleetHandoff, rows[0])
+        return rows[0]
     problem = "More than one handoff begins" if rows else "No handoff of an agent begins"
     raise HandoffNotFound(f"{problem} with {shown!r}. List them: tasuki handoffs --agents")
 
@@ -370,7 +362,7 @@ def list_lines_after(
         query = query.where(tables.events.c.agent_id == agent_id)
     with database.read() as connection:
         rows = connection.execute(query, parameters).all()
-    return [(LogPlace(row[0], row[1]), _parse_columns(FleetEvent, row[1:])) for row in rows]
+    return [(LogPlace(*row[:2]), FleetEvent(*row[1:])) for row in rows]
 
 
 def list_events_after(
@@ -385,12 +377,10 @@ def list_events_after(
 
 def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list[FleetEvent]:
     """List the last lines of the log of one agent, newest first, without what it changed."""
-    query = _select_columns(FleetEvent, tables.events).where(
+    query = select_fields(FleetEvent, tables.events).where(
         tables.events.c.agent_id == agent_id, tables.events.c.kind != CHANGES
     )
-    query = query.order_by(tables.events.c.id.desc()).limit(limit)
-    with database.read() as connection:
-        return [_parse_columns(FleetEvent, row) for row in connection.execute(query)]
+    return load_rows(FleetEvent, database, query.order_by(tables.events.c.id.desc()).limit(limit))
 
 
 # -- lineage ---------------------------------------------------------------------------
@@ -432,33 +422,25 @@ def _select_handoffs(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff
 # -- shared ----------------------------------------------------------------------------
 
 
-def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
-    """Parse a row into its struct; columns that callers do not see are left out."""
-    return msgspec.convert({str(name): row[name] for name in row}, kind)
-
-
-def load_rows(kind: type[T], source: QuerySource, query: "sa.Select[Any]") -> list[T]:
+def load_rows(
+    kind: type[T], source: QuerySource, query: "sa.Select[Any]", **parameters: Any
+) -> list[T]:
     """Load all rows of a query into structs; columns that callers do not see are left out."""
     with _read(source) as connection:
-        result = connection.execute(query)
+        result = connection.execute(query, parameters)
         names = tuple(map(str, result.keys()))
         return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
 
 
-def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
+def select_fields(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
     """Build a query for the columns of a table that its struct has, in the order of its fields."""
     return sa.select(*(table.c[name] for name in kind.__struct_fields__))
 
 
-def _parse_columns(kind: type[S], row: Sequence[Any]) -> S:
-    """Parse a row of such a query into its struct."""
-    return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
-
-
-_FIND_AGENT = _select_columns(FleetAgent, tables.agents).where(
+_FIND_AGENT = select_fields(FleetAgent, tables.agents).where(
     tables.agents.c.id == sa.bindparam("wanted")
 )
-_SELECT_HANDOFFS = _select_columns(FleetHandoff, tables.handoffs).limit(2)
+_SELECT_HANDOFFS = select_fields(FleetHandoff, tables.handoffs).limit(2)
 _FIND_HANDOFF = _SELECT_HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wanted"))
 _FIND_HANDOFF_BY_PREFIX = _SELECT_HANDOFFS.where(
     tables.handoffs.c.id.startswith(sa.bindparam("wanted"))
