@@ -268,7 +268,7 @@ def test_a_home_that_may_not_be_read_holds_no_server_up(tmp_path: Path) -> None:
     (tmp_path / "home" / ".claude").mkdir(parents=True)
     (tmp_path / "home").chmod(0)
     script = (
-        "import os; from tasuki.fleet.exchange.logins import find_login\n"
+        "import os; from tasuki.fleet.exchange.host_list import find_login\n"
         "os.setgid(65534); os.setuid(65534); print(find_login('claude'))"
     )
     env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}

@@ -269,7 +269,5 @@ def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> Non
 
 def _note(connection: sa.Connection, persona: Persona, text: str) -> None:
     """Write into the log; as a line of its agent, whose page shows the queue."""
-    agents = tables.agents.c
-    query = sa.select(agents.id).where(agents.persona == persona.slug, agents.ended_at.is_(None))
-    agent_id = connection.execute(query).scalars().first()
+    agent_id = queries.find_worker(connection, persona.slug)
     log.note(connection, "persona", text, agent_id=agent_id, data={"slug": persona.slug})

@@ -23,7 +23,7 @@ from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.changes.starts import build_start_values
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
-from tasuki.fleet.orders.bodies import NewAgent
+from tasuki.fleet.orders.bodies import Adoption, NewAgent
 from tasuki.fleet.prompts import render
 from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
@@ -105,9 +105,7 @@ class AgentLifecycle:
         persona = None
         if slug := request.persona:
             is_successor = (previous_agent_id or forked_from) is not None
-            personas.check_available(
-                connection, slug, except_agent=beside, is_successor=is_successor
-            )
+            check_available(connection, slug, except_agent=beside, is_successor=is_successor)
             persona = queries.load_persona(connection, slug)
         if persona and persona.retired_at is not None:
             raise NotPossible(
@@ -160,15 +158,11 @@ class AgentLifecycle:
 
     def resume_starts(self) -> None:
         """Continue the start of agents that the last server was starting for the operator."""
-        with_handoff = {
-            handoff.successor_id
-            for handoff in queries.list_handoffs(self.database, state="running")
-        }
+        running = queries.list_handoffs(self.database, state="running")
+        with_handoff = {handoff.successor_id for handoff in running}
         for agent in queries.list_agents(self.database, ended=False, host=self.host):
-            is_unfinished = (
-                agent.state == "starting" and not agent.pane and agent.registered_at is None
-            )
-            if is_unfinished and agent.id not in with_handoff:
+            is_open = agent.state == "starting" and not agent.pane and agent.registered_at is None
+            if is_open and agent.id not in with_handoff:
                 try:
                     self.complete_start(agent.id)
                 except TasukiError as error:
@@ -179,24 +173,14 @@ class AgentLifecycle:
         control = harnesses.require_control(agent.harness)
         token, session = secrets.token_urlsafe(24), str(uuid.uuid4())
         prompt = self._build_first_prompt(agent, control)
-        plan = control.plan_start(
-            AgentRequest(
-                cwd=agent.cwd,
-                session=session,
-                prompt=prompt,
-                model=agent.model,
-                permission=agent.permission,
-                writable=(str(documents_folder(self.root, agent.persona)),)
-                if agent.persona
-                else (),
-                arguments=tuple(agent.arguments),
-            )
-        )
-        content = {
-            "argv": build_command(plan),
-            "cwd": plan.cwd,
-            "env": {**build_environment(plan), TOKEN: token},
-        }
+        folders = [documents_folder(self.root, agent.persona)] if agent.persona else []
+        request = AgentRequest(
+            cwd=agent.cwd, session=session, prompt=prompt, model=agent.model,
+            permission=agent.permission, writable=tuple(map(str, folders)), arguments=agent.arguments,
+        )  # fmt: skip
+        plan = control.plan_start(request)
+        environment = {**build_environment(plan), TOKEN: token}
+        content = {"argv": build_command(plan), "cwd": plan.cwd, "env": environment}
         try:
             _write_private(order, json.dumps(content).encode())
         except OSError as error:
@@ -319,20 +303,17 @@ def adopt_agent(
     database: FleetDatabase,
     panes: TmuxPanes,
     host: str,
-    *,
-    pane: str,
-    harness: str,
-    persona: str,
-    session: str,
+    wanted: Adoption,
     brief: str = "",
     goal: str = "",
 ) -> FleetAgent:
     """Adopt the agent in a pane and return its row.
 
-    `brief` is the id of the stored handoff with which it was started, and `goal` that one's. Where `session` is empty, the agent's next event reports its session. An anonymous agent that
-    is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
-    PersonaNotFound.
+    `brief` is the id of the stored handoff with which it was started, and `goal` that one's. Where
+    no session is named, the agent's next event reports it. An anonymous agent that is known in this
+    pane becomes this one. Raises NotPossible, AlreadyUnderWay, PersonaNotFound.
     """
+    pane, harness, persona = wanted.pane, wanted.harness, wanted.persona
     if not _PANE.fullmatch(pane):
         raise NotPossible(
             f"{pane!r} is not a tmux pane. To see the id of a pane, run in it: tmux display-message -p '#{{pane_id}}'"
@@ -347,7 +328,7 @@ def adopt_agent(
     folder = find_working_folder(process)
     start = build_start_values(folder)
     with database.write(alone=True) as connection:
-        id = _find_known_agent(connection, host, pane, harness, session, process)
+        id = _find_known_agent(connection, host, wanted, process)
         if persona:
             check_available(connection, persona, except_agent=id)
         values: dict[str, Any] = {
@@ -358,8 +339,11 @@ def adopt_agent(
             values |= {"brief": brief, "goal": clean_text(goal)}
         if id is None:
             now = time.time()
-            new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,
-                    "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session, **start}  # fmt: skip
+            new_values = {
+                "harness": harness, "state": "idle", "state_at": now, "cwd": folder,
+                "process": process, "process_began": find_start_time(process), "host": host,
+                "started_at": now, "registered_at": now, "session": wanted.session, **start,
+            }  # fmt: skip
             query = sa.insert(tables.agents).values(**new_values, **values)
             id = int(connection.execute(query.returning(tables.agents.c.id)).scalar_one())
         else:
@@ -382,25 +366,23 @@ def _find_program(pane: str, pid: int) -> int:
 
 
 def _find_known_agent(
-    connection: sa.Connection, host: str, pane: str, harness: str, session: str, process: int
+    connection: sa.Connection, host: str, wanted: Adoption, process: int
 ) -> int | None:
     """Find the agent of this host that is known in this pane, or has this session.
 
     Of several in one pane it is the one whose process has the terminal: another one runs inside
     of it. Raises NotPossible if it has a persona.
     """
-    agents = tables.agents
-    same = agents.c.session == session if session else agents.c.pane == pane
-    query = (
-        sa.select(agents.c.id, agents.c.persona)
-        .where(
-            same, agents.c.host == host, agents.c.harness == harness, agents.c.ended_at.is_(None)
-        )
-        .order_by((sa.func.coalesce(agents.c.process, 0) == process).desc(), agents.c.id.desc())
-    )
-    row = connection.execute(query).first()
+    agents, session = tables.agents.c, wanted.session
+    same = agents.session == session if session else agents.pane == wanted.pane
+    same &= (agents.host == host) & (agents.harness == wanted.harness) & agents.ended_at.is_(None)
+    has_terminal = sa.func.coalesce(agents.process, 0) == process
+    query = sa.select(agents.id, agents.persona).where(same)
+    row = connection.execute(query.order_by(has_terminal.desc(), agents.id.desc())).first()
     if row is None:
         return None
     if row.persona:
-        raise NotPossible(f"Agent {row.id} in pane {pane} has the persona {row.persona} already.")
+        raise NotPossible(
+            f"Agent {row.id} in pane {wanted.pane} has the persona {row.persona} already."
+        )
     return int(row.id)

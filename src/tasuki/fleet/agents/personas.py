@@ -119,17 +119,15 @@ def edit_persona(
     content = None if skill is None else _encode_skill(skill)
     with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
-        values: dict[str, Any] = {}
-        if harness is not None:
-            values["harness"] = harness
-        if model is not None:
-            values["model"] = clean_text(model)
+        given = {
+            "harness": harness, "model": None if model is None else clean_text(model),
+            "automatic": automatic, "on_limit": on_limit,
+        }  # fmt: skip
+        values: dict[str, Any] = {name: x for name, x in given.items() if x is not None}
         if threshold is not UNSET:
             values["threshold"] = threshold
-        if automatic is not None:
-            values |= {"automatic": automatic, "automation_stopped": ""}
-        if on_limit is not None:
-            values |= {"on_limit": on_limit, "automation_stopped": ""}
+        if "automatic" in values or "on_limit" in values:
+            values["automation_stopped"] = ""
         other = old.on_limit if on_limit is None else on_limit
         _check_settings(harness or old.harness, values.get("threshold"), other)
         if content is not None:
@@ -151,11 +149,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
     """
     with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
-        agents = tables.agents
-        working = sa.select(agents.c.id).where(
-            agents.c.persona == slug, agents.c.ended_at.is_(None)
-        )
-        if (id := connection.execute(working).scalars().first()) is not None:
+        if (id := queries.find_worker(connection, slug)) is not None:
             raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
         check_no_open_handoff(connection, slug)
         if old.retired_at is None:
@@ -181,11 +175,7 @@ def check_available(
     callers at once one is second.
     """
     queries.load_persona(connection, slug)
-    agents = tables.agents.c
-    working = sa.select(agents.id).where(
-        agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
-    )
-    if (id := connection.execute(working).scalars().first()) is not None:
+    if (id := queries.find_worker(connection, slug, except_agent)) is not None:
         raise AlreadyUnderWay(
             f"Agent {id} works as {slug} already. Hand it off or stop it first: tasuki agent stop {id}"
         )
@@ -247,7 +237,7 @@ def get_persona_folder(root: Path, slug: str) -> Path:
         raise PersonaNotFound(
             f"{shorten_to_line(slug, 80)!r} is not the slug of a persona. List them: tasuki persona list"
         )
-    return _check_inside(root, _get_personas_folder(root) / slug)
+    return _check_inside(root, root / "data" / "personas" / slug)
 
 
 def build_skill(root: Path, slug: str) -> str:
@@ -291,10 +281,6 @@ def read_skill(root: Path, slug: str) -> str:
     return clean_text(content.decode("utf-8", "replace")).strip()
 
 
-def _get_personas_folder(root: Path) -> Path:
-    return root / "data" / "personas"
-
-
 def _check_inside(root: Path, path: Path) -> Path:
     """Return the path itself, if its target is below the root. Raises StoreFailed."""
     real, base = os.path.realpath(path), os.path.realpath(root)
@@ -305,13 +291,11 @@ def _check_inside(root: Path, path: Path) -> Path:
 
 def _find_free_number(connection: sa.Connection, root: Path, role: str, name: str) -> int:
     """Find the first number that neither a row nor a folder has."""
-    slugs = tables.personas.c.slug
+    slugs, folder = tables.personas.c.slug, root / "data" / "personas"
     query = sa.select(slugs).where(slugs.startswith(f"{role}-{name}-"))
     taken = set(connection.execute(query).scalars())
     number = 1
-    while (slug := f"{role}-{name}-{number}") in taken or os.path.lexists(
-        _get_personas_folder(root) / slug
-    ):
+    while (slug := f"{role}-{name}-{number}") in taken or os.path.lexists(folder / slug):
         number += 1
     return number
 

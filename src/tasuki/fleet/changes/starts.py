@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.fleet.changes.records import Since, WorkStart
+from tasuki.fleet.changes.records import Since
 from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -21,19 +21,13 @@ class WorkBase(Struct, frozen=True):
     note: str = ""
 
 
-def read_start(cwd: str) -> WorkStart:
-    """Read commit and branch of a folder; both empty where there is no repository."""
+def build_start_values(cwd: str) -> dict[str, str]:
+    """Build the columns of an agent that say where it begins; both empty without a repository."""
     try:
         tree = WorkTree(cwd, START_SECONDS)
     except WorkUnknown:
-        return WorkStart()
-    return WorkStart(tree.head, tree.branch)
-
-
-def build_start_values(cwd: str) -> dict[str, str]:
-    """Build the columns of an agent that say where it begins."""
-    start = read_start(cwd)
-    return {"begun_commit": start.commit, "begun_branch": start.branch}
+        return {"begun_commit": "", "begun_branch": ""}
+    return {"begun_commit": tree.head, "begun_branch": tree.branch}
 
 
 def find_document_time(database: FleetDatabase, agent_id: int) -> float | None:

@@ -53,10 +53,10 @@ def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
         _fail_handoffs(connection, host, now)
         text = f"The host {host.label} was given up. {len(ids)} agents of it are lost."
         log.note(connection, "host", text, data={"host": host.id})
-    lost = [queries.load_agent(database, id) for id in ids]
-    return GivenUpHost(
-        load_host(database, host.id), tuple((agent, _has_thread(database, agent)) for agent in lost)
-    )
+    with database.read() as connection:
+        stored = set(connection.execute(sa.select(tables.thread_copies.c.agent_id)).scalars())
+    lost = tuple((queries.load_agent(database, id), id in stored) for id in ids)
+    return GivenUpHost(load_host(database, host.id), lost)
 
 
 def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) -> None:
@@ -77,10 +77,3 @@ def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) ->
             connection, "alarm", text, agent_id=row.agent_id, handoff_id=row.id,
             data={"code": "host_given_up", "step": row.step},
         )  # fmt: skip
-
-
-def _has_thread(database: FleetDatabase, agent: FleetAgent) -> bool:
-    copies = tables.thread_copies.c
-    query = sa.select(copies.agent_id).where(copies.agent_id == agent.id)
-    with database.read() as connection:
-        return connection.execute(query).first() is not None

@@ -6,6 +6,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
 from tasuki.fleet.background import BackgroundWork, LifeSign
-from tasuki.fleet.exchange.host_list import HostDetails, HostHarness, build_database_clock
-from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange.host_list import (
+    HostDetails,
+    HostHarness,
+    build_database_clock,
+    find_login,
+)
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
@@ -98,15 +103,19 @@ class HostHeartbeat(BackgroundWork):
         # events of hooks must not wait for it
         with self.database.open_transaction() as connection:
             clock = build_database_clock(connection)
+            is_sqlite = self.database.is_sqlite
             before = time.time()
             moment = float(connection.execute(sa.select(clock)).scalar_one())
             offset = (before + time.time()) / 2 - moment
-            self.database.clock_offset = 0.0 if self.database.is_sqlite else offset
+            self.database.clock_offset = 0.0 if is_sqlite else offset
             details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
             own = hosts.c.id == self.database.host
+            address = sa.func.coalesce(
+                sa.func.host(sa.func.inet_client_addr()), ""
+            )  # "" for a socket
             values: dict[str, Any] = {
                 "last_seen": moment, "details": msgspec.to_builtins(details),
-                "address": _build_address(connection),
+                "address": "" if is_sqlite else address,
             }  # fmt: skip
             query = sa.update(hosts).where(own).values(values)
             columns = (hosts.c.retired_at, hosts.c.given_up_at)
@@ -139,13 +148,6 @@ class HostHeartbeat(BackgroundWork):
         logger.warning(text)
 
 
-def _build_address(connection: sa.Connection) -> Any:
-    """Build the expression of the address from which the database is reached; empty for a socket."""
-    if connection.dialect.name == "sqlite":
-        return ""
-    return sa.func.coalesce(sa.func.host(sa.func.inet_client_addr()), "")
-
-
 def list_harnesses(data: Path) -> list[HostHarness]:
     """List the harnesses whose agents this host could start, and what each lacks for that."""
     listed = []
@@ -155,11 +157,9 @@ def list_harnesses(data: Path) -> list[HostHarness]:
             continue
         program = shutil.which(adapter.program) or ""
         hooks = False
-        if program:
-            try:
+        with suppress(TasukiError, OSError):
+            if program:
                 check_hooks(data, name)
                 hooks = True
-            except (TasukiError, OSError):
-                hooks = False
         listed.append(HostHarness(name, program, hooks, find_login(name)))
     return listed

@@ -3,6 +3,7 @@
 Times are by the clock of the database, so hosts whose clocks differ agree who is away.
 """
 
+import sys
 import time
 from collections.abc import Collection
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from msgspec import Struct
 from tasuki.errors import HostAway, HostNotFound, NotPossible
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
+from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -36,6 +38,18 @@ class HostHarness(Struct, frozen=True):
     hooks: bool = False
     """The fleet's hooks are installed."""
     login: Literal["yes", "no", "unknown"] = "unknown"
+
+
+def find_login(name: str) -> Literal["yes", "no", "unknown"]:
+    """Tell whether traces of a login to a harness are on this host, as its program leaves them.
+
+    Nothing is run and no key is read. A program may keep its login elsewhere, so its absence is a
+    hint, never a proof.
+    """
+    found = harnesses.is_signed_in(harnesses.get_harness(name))
+    if found:
+        return "yes"
+    return "unknown" if found is None or sys.platform == "darwin" else "no"  # macOS has a keychain
 
 
 class HostDetails(Struct, frozen=True):

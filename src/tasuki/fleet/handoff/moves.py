@@ -14,11 +14,9 @@ from msgspec.structs import replace
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible, Refused, TasukiError
 from tasuki.fleet.agents import limits
-from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
-from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host, find_login
 from tasuki.fleet.exchange.thread_copies import describe_unstored, load_stored
-from tasuki.fleet.handoff import bundles
-from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
+from tasuki.fleet.handoff.bundles import packs, places, repositories, work_secrets
 from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
@@ -101,7 +99,7 @@ def plan_move(
     preview = MovePreview(target.id, target.label, MovePlan(wanted=request.worktree, with_secrets=request.with_secrets))  # fmt: skip
     if obstacle := find_host_obstacle(target, database.host):
         return replace(preview, obstacles=(obstacle,))
-    repository = bundles.describe_repository(agent.cwd)
+    repository = repositories.describe_repository(agent.cwd)
     found = list(_find_source_obstacles(agent, repository, request))
     plan = replace(
         preview.plan, origin=repository.origin, commit=repository.commit, branch=repository.branch,
@@ -158,7 +156,7 @@ def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:
 
 
 def _find_source_obstacles(
-    agent: FleetAgent, repository: bundles.RepositoryState, request: NewHandoff
+    agent: FleetAgent, repository: repositories.RepositoryState, request: NewHandoff
 ) -> Iterator[MoveObstacle]:
     if agent.ended_at is not None and not request.from_thread:
         text = f"Agent {agent.id} has ended. Hand it off from its thread: --from-thread"
@@ -192,7 +190,9 @@ def _find_source_obstacles(
     if repository.dirty:
         count = len(repository.dirty)
         files = (
-            "1 file" if count == 1 else f"{count}{' or more' if count >= MOST_DIRTY else ''} files"
+            "1 file"
+            if count == 1
+            else f"{count}{' or more' if count >= repositories.MOST_DIRTY else ''} files"
         )
         text = f"Uncommitted work travels along ({files}: {', '.join(repository.dirty[:5])})."
         yield MoveObstacle("uncommitted", text, blocks=False)
@@ -204,15 +204,15 @@ def _look_into_work(agent: FleetAgent, request: NewHandoff) -> Iterator[MoveObst
     """Look for secrets in what would travel, and pack it as the move would; git forgets it again."""
     try:
         if not request.with_secrets:
-            secrets = bundles.find_secrets_in_work(agent.cwd)
+            secrets = work_secrets.find_secrets_in_work(agent.cwd)
             for sentence in secrets.found:
                 text = f"{sentence}. Remove or ignore it, or use --with-secrets."
                 yield MoveObstacle("secrets", text)
             for sentence in secrets.unread:
                 yield MoveObstacle("unread", sentence, blocks=False)
         id = f"preview-{agent.id}"
-        packed = bundles.pack_work(agent.cwd, id)
-        bundles.remove_pack(agent.cwd, id)
+        packed = packs.pack_work(agent.cwd, id)
+        packs.remove_pack(agent.cwd, id)
     except (TasukiError, OSError) as error:
         yield MoveObstacle("work_not_packed", str(error))
         return
@@ -238,12 +238,12 @@ def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) 
             else f"No checkout of {what} was found there. Clone it, or name one: --to-cwd"
         )  # fmt: skip
         return TargetAnswer(obstacles=(*found, MoveObstacle("no_checkout", text)))
-    state = bundles.describe_repository(checkout)
+    state = repositories.describe_repository(checkout)
     if not state.top:
         return TargetAnswer(folder=checkout, obstacles=tuple(found))
     known = question.origin or state.origin
     try:
-        place = bundles.plan_place(
+        place = places.plan_place(
             checkout, known, question.branch or state.branch, question.commit or state.commit,
             question.slug, question.worktree, taken,
         )  # fmt: skip
@@ -285,7 +285,7 @@ def _find_target_obstacles(data: Path, question: TargetQuestion) -> Iterator[Mov
 
 def _warn_of_others(folder: str, taken: Collection[str]) -> Iterator[MoveObstacle]:
     """Say that others work where an agent would come, who then works beside them."""
-    if bundles.is_taken(folder, taken):
+    if places.is_taken(folder, taken):
         text = f"Others work in {folder} there."
         yield MoveObstacle("folder_taken", text, blocks=False)
 
@@ -314,7 +314,7 @@ def find_checkout(database: FleetDatabase, question: TargetQuestion) -> str:
             continue
         if not question.origin:
             return folder
-        state = bundles.describe_repository(folder)
-        if state.top and bundles.is_same_origin(state.origin, question.origin):
+        state = repositories.describe_repository(folder)
+        if state.top and repositories.is_same_origin(state.origin, question.origin):
             return state.top
     return ""

@@ -169,13 +169,10 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
     """Record the path of the document, and the prompt of the successor."""
     if handoff.recorded_at is None:
         agent, path = context.load_agent(handoff.agent_id), Path(handoff.file_path)
-        if handoff.fork:
-            prompt = prompts.render_fork(handoff, agent, path, describe_place(handoff, agent))
-        else:
-            moved_to = ""
-            if handoff.move and handoff.move.kind == "rescue":
-                moved_to = move_steps.describe_place(context, handoff, handoff.move)
-            prompt = prompts.render_injection(handoff, agent, path, moved_to)
+        place = describe_place(handoff, agent) if handoff.fork else ""
+        if handoff.move and handoff.move.kind == "rescue":
+            place = move_steps.describe_place(context, handoff, handoff.move)
+        prompt = prompts.render_injection(handoff, agent, path, place)
         _share_document(context, handoff, path)
         context.update_handoff(
             handoff, recorded_at=context.database.read_clock(), injection_prompt=prompt

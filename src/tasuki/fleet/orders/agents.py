@@ -94,10 +94,7 @@ def adopt_agent(fleet: FleetParts, data: Adoption, brief: str = "", goal: str = 
     """
     if data.persona:
         share_persona(fleet.database, fleet.root, data.persona)
-    agent = lifecycle.adopt_agent(
-        fleet.database, fleet.panes, fleet.host, pane=data.pane, harness=data.harness,
-        persona=data.persona, session=data.session, brief=brief, goal=goal,
-    )  # fmt: skip
+    agent = lifecycle.adopt_agent(fleet.database, fleet.panes, fleet.host, data, brief, goal)
     fleet.changes.notify([agent.id])
     return agent
 

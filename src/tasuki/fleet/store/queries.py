@@ -157,6 +157,17 @@ def find_last_agent(connection: sa.Connection, slug: str, harness: str) -> Fleet
     return rows[0] if rows else None
 
 
+def find_worker(
+    connection: sa.Connection, slug: str, except_agent: int | None = None
+) -> int | None:
+    """Find the id of the agent that works as a persona, besides one that does not count."""
+    agents = tables.agents.c
+    query = sa.select(agents.id).where(
+        agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
+    )
+    return connection.execute(query).scalars().first()
+
+
 def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
     """Find the id of the agent that was started with a token, by the token's digest."""
     query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)

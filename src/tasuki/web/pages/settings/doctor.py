@@ -11,7 +11,7 @@ from tasuki.doctor import (
     build_install_line,
     inspect_harnesses,
 )
-from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange.host_list import find_login
 from tasuki.fleet.service import Fleet
 from tasuki.web.handlers import AnyRequest, TheFleet, show_page
 from tasuki.web.pages.settings.frame import render_section
