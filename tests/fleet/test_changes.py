@@ -8,8 +8,7 @@ import pytest
 from work_trees import WorkFolder, by_path, diff_of
 
 from tasuki.fleet.changes import diffs, files, work
-from tasuki.fleet.changes.starts import EARLIER, build_start_values
-from tasuki.fleet.changes.work import read_changes, summarize_work
+from tasuki.fleet.changes.work import EARLIER, build_start_values, read_changes, summarize_work
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from work_trees import ENVIRONMENT, WorkFolder, by_path, diff_of
 
 from tasuki.fleet.changes import diffs, work_tree
-from tasuki.fleet.changes.starts import build_start_values
-from tasuki.fleet.changes.work import read_changes, summarize_work
+from tasuki.fleet.changes.work import build_start_values, read_changes, summarize_work
 from tasuki.fleet.changes.work_tree import WorkTree
 
 SECRET = "sk-ant-api03-" + "a1B2" * 20

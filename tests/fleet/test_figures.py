@@ -11,8 +11,7 @@ import pytest
 import sqlalchemy as sa
 from fleets import World
 
-from tasuki.fleet.figures.costs import sum_spending
-from tasuki.fleet.figures.samples import ContextSample, ContextSampler, list_samples
+from tasuki.fleet.figures.samples import ContextSample, ContextSampler, list_samples, sum_spending
 from tasuki.fleet.figures.spans import (
     AgentTimeline,
     StateLine,

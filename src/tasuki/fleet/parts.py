@@ -13,9 +13,9 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.changes.pull_requests import PullRequests
+from tasuki.fleet.delivery.messages import KeyTypist
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.terminals import TerminalReader
-from tasuki.fleet.delivery.typed_keys import KeyTypist
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
 from tasuki.fleet.exchange.requests import HostRequests

@@ -10,7 +10,7 @@ from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet.agents.limit_handoffs import LimitHandoffs, LimitResumer
+from tasuki.fleet.agents.limits import LimitHandoffs, LimitResumer
 from tasuki.fleet.agents.queue_runner import QueueRunner
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
@@ -18,7 +18,7 @@ from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
-from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
+from tasuki.fleet.exchange.thread_copies import ThreadKeeper
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import build_queue_name, refused_rows
 from tasuki.fleet.handoff.workflow import StepLimits

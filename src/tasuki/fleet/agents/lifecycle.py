@@ -20,7 +20,7 @@ from tasuki.files import explain_error, replace_file
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.personas import check_available
-from tasuki.fleet.changes.starts import build_start_values
+from tasuki.fleet.changes.work import build_start_values
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
 from tasuki.fleet.orders.bodies import Adoption, NewAgent

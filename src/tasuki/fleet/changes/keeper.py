@@ -1,6 +1,7 @@
 """Keeps the summaries of what agents changed, in a thread of its own: no page waits for git."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterable
@@ -11,16 +12,20 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.stuck import measure_file
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.changes.commands import find_command
-from tasuki.fleet.changes.starts import build_start_values
-from tasuki.fleet.changes.work import summarize_work
+from tasuki.fleet.changes.work import build_start_values, summarize_work
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, WorkSummary
-from tasuki.launch.process_tree import ProcessTree, read_process_tree
+from tasuki.launch.process_tree import (
+    TICKS_PER_SECOND,
+    ProcessTree,
+    read_command,
+    read_process_tree,
+)
 
 LEAST_SECONDS = 10.0
 """Between two readings of one agent."""
@@ -144,3 +149,44 @@ _FIND_BUSY = sa.select(tables.agents.c.id, tables.agents.c.thread).where(
     tables.agents.c.ended_at.is_(None),
     tables.agents.c.host == sa.bindparam("here"),
 )
+
+
+COMMAND_CHARACTERS = 160
+SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh"})
+HOOKS_PATH = "/api/hooks/"
+HOOK_SCRIPT = "/fleet/hook.sh"
+EARLY_SECONDS = 1.0
+"""A turn is reported a moment after it began."""
+
+
+def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
+    """Return the command that the current turn of an agent has begun, without secrets.
+
+    Servers of its tools, which began before the turn, are left out. Of several it is the first that
+    is no shell. Empty where it runs none, or where this system does not tell.
+    """
+    program = agent.process or agent.pid
+    if tree is None or not program or agent.turn_at is None:
+        return ""
+    # In the ticks since boot by which a process says when it began.
+    since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    since = (since_boot - (time.time() - agent.turn_at + EARLY_SECONDS)) * TICKS_PER_SECOND
+    below = tree.list_below(program)
+    words = {pid: read_command(pid) for pid in (program, *(one.pid for one in below))}
+    own = (HOOKS_PATH, HOOK_SCRIPT)  # The script of the fleet's hooks, or the curl that it runs.
+    hooks = {one.pid for one in below if any(part in words[one.pid] for part in own)}
+    for one in below:  # The oldest first: what a hook started is a part of it.
+        if one.parent in hooks:
+            hooks.add(one.pid)
+    commands = [
+        words[one.pid] for one in below
+        # A process that has yet to become its own program has its parent's words.
+        if one.started >= since and one.pid not in hooks and words[one.pid] not in ("", words[one.parent])
+    ]  # fmt: skip
+    chosen = next((command for command in commands if not _is_shell(command)), "")
+    chosen = chosen or (commands[-1] if commands else "")
+    return Redactor().redact_line(chosen, COMMAND_CHARACTERS)
+
+
+def _is_shell(command: str) -> bool:
+    return os.path.basename(command.split(" ", 1)[0]).lstrip("-") in SHELLS

@@ -1,4 +1,4 @@
-"""The operator's order to fork an agent: what is checked, and what is recorded.
+"""Forks: what is checked and recorded, and the steps in which a fork differs from a handoff.
 
 A fork is a handoff from the thread whose agent goes on. It is of another persona, so that no
 two agents work as one.
@@ -12,8 +12,15 @@ from tasuki.errors import NotPossible
 from tasuki.fleet.agents import personas
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.commands import note_state
-from tasuki.fleet.handoff.worktrees import WorktreePlan, plan_worktree
-from tasuki.fleet.orders.bodies import NewFork
+from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.handoff.worktrees import (
+    WorktreePlan,
+    describe_uncommitted,
+    find_folder_inside,
+    make_worktree,
+    plan_worktree,
+)
+from tasuki.fleet.orders.bodies import NewAgent, NewFork
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
@@ -98,3 +105,54 @@ def _add_twin(database: FleetDatabase, root: Path, agent: FleetAgent) -> Persona
     if experience := personas.read_experience(root, own.slug):
         personas.write_experience(root, twin.slug, experience)
     return twin
+
+
+def create_worktree(context: StepContext, handoff: FleetHandoff) -> str:
+    """Make the worktree of a fork, where one was asked for; it is made once."""
+    if not handoff.worktree:
+        return "none was asked for"
+    agent = context.load_agent(handoff.agent_id)
+    note = make_worktree(agent.cwd, WorktreePlan(handoff.worktree, handoff.branch))
+    if files := describe_uncommitted(agent.cwd):
+        left = f"Uncommitted changes stay with agent {agent.id}, in {agent.cwd}: {files}"
+        if left not in handoff.notes:
+            context.update_handoff(handoff, notes=[*handoff.notes, left])
+    return note
+
+
+def describe_place(handoff: FleetHandoff, agent: FleetAgent) -> str:
+    """Describe where a fork works, and what stays with the agent that it comes from."""
+    folder = find_work_folder(handoff, agent)
+    if not handoff.worktree:
+        return f"{folder}, where agent {agent.id} works too: change nothing that it works on."
+    place = f"{folder}, in a git worktree of its own, on the new branch {handoff.branch}."
+    if files := describe_uncommitted(agent.cwd):
+        place += f" What agent {agent.id} has not committed is not in it, and stays in {agent.cwd}: {files}."
+    return place
+
+
+def find_work_folder(handoff: FleetHandoff, agent: FleetAgent) -> str:
+    """Find the folder that a fork works in."""
+    if not handoff.worktree:
+        return agent.cwd
+    return find_folder_inside(agent.cwd, WorktreePlan(handoff.worktree, handoff.branch))
+
+
+def build_fork_request(
+    connection: sa.Connection, handoff: FleetHandoff, agent: FleetAgent
+) -> NewAgent:
+    """Build the request for a fork: the harness is its persona's, the rest as the first agent's.
+
+    Model, permission and arguments are the first agent's own if both run the same harness.
+    """
+    persona = queries.load_persona(connection, handoff.persona)
+    is_same = persona.harness == agent.harness
+    return NewAgent(
+        harness=persona.harness,
+        persona=persona.slug,
+        cwd=find_work_folder(handoff, agent),
+        model=agent.model if is_same else persona.model,
+        permission=agent.permission if is_same else "",
+        goal=handoff.goal,
+        arguments=agent.arguments if is_same else (),
+    )

@@ -22,7 +22,7 @@ from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import documents, move_steps
-from tasuki.fleet.handoff.fork_steps import describe_place
+from tasuki.fleet.handoff.forks import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, WRITTEN_SECONDS, StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed

@@ -22,7 +22,7 @@ from tasuki.fleet.agents.lifecycle import AgentDied
 from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
-from tasuki.fleet.handoff.fork_steps import build_fork_request
+from tasuki.fleet.handoff.forks import build_fork_request
 from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
 from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries, tables

@@ -26,8 +26,13 @@ from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import build_failure_alert
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
-from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
-from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
+from tasuki.fleet.hooks.correlator import (
+    BatchRows,
+    EventCorrelator,
+    HookPost,
+    ReceivedEvent,
+    load_batch_rows,
+)
 from tasuki.fleet.store import log, states
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import ServerClosing

@@ -12,10 +12,10 @@ from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.changes import work
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
-from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.changes.work import find_document_time
 from tasuki.fleet.delivery import answers, messages, terminals
+from tasuki.fleet.delivery.messages import TypedKeys
 from tasuki.fleet.delivery.terminals import KnownTerminal
-from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.exchange.host_list import find_host, read_labels
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands

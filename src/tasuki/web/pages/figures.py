@@ -8,8 +8,7 @@ from litestar.params import FromQuery
 from markupsafe import Markup
 from msgspec import Struct
 
-from tasuki.fleet.figures.costs import DaySpending, find_personas, sum_spending
-from tasuki.fleet.figures.samples import list_samples
+from tasuki.fleet.figures.samples import DaySpending, find_personas, list_samples, sum_spending
 from tasuki.fleet.figures.spans import AgentTimeline, SpanState, build_timelines
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries

@@ -1,7 +1,7 @@
 """The page of the hosts: what each reports of itself, and how one is named, given up, retired."""
 
 from tasuki.errors import TasukiError
-from tasuki.fleet.exchange import giving_up, host_list
+from tasuki.fleet.exchange import host_list
 from tasuki.fleet.exchange.host_list import HostHarness
 from tasuki.fleet.membership import retirement
 from tasuki.fleet.orders.bodies import HostLabel
@@ -93,7 +93,7 @@ def give_host_up(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResp
     """Give a host up that is away for good; show which agents can be handed off."""
     host = host_list.load_host(fleet.database, id)
     try:
-        given_up = giving_up.give_host_up(fleet.database, host.id)
+        given_up = retirement.give_host_up(fleet.database, host.id)
     except TasukiError as error:
         return _render_give_up(
             request, fleet, host.id, refused=str(error), status=error_answers.get_status(error)
