@@ -137,15 +137,13 @@ def mark_seen(database: FleetDatabase, up_to: int) -> tuple[float, int]:
     """Mark the alerts up to an id as seen by the operator; return the moment, and how many."""
     query = sa.update(_TABLE).where(_TABLE.c.id <= up_to, _TABLE.c.seen_at.is_(None))
     moment = time.time()
-    with database.write() as connection:
-        return moment, connection.execute(query.values(seen_at=moment)).rowcount
+    return moment, database.change(query.values(seen_at=moment))
 
 
 def mark_unseen(database: FleetDatabase, moment: float) -> None:
     """Mark the alerts as unseen that were marked as seen at a moment, and no others."""
     query = sa.update(_TABLE).where(_TABLE.c.seen_at == moment)
-    with database.write() as connection:
-        connection.execute(query.values(seen_at=None))
+    database.change(query.values(seen_at=None))
 
 
 # -- sending ---------------------------------------------------------------------------
@@ -186,8 +184,7 @@ def recover_unfinished(database: FleetDatabase, host: str) -> None:
     """Mark alerts that a killed server was sending as uncertain; none of them is sent again."""
     query = sa.update(_TABLE).where(_TABLE.c.state == "sending", _TABLE.c.host == host)
     problem = "The server ended while it was sent."
-    with database.write() as connection:
-        connection.execute(query.values(state="uncertain", problem=problem))
+    database.change(query.values(state="uncertain", problem=problem))
 
 
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:

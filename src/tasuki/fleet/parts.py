@@ -94,8 +94,7 @@ class FleetParts:
 
     def note(self, kind: str, text: str, **details: Any) -> None:
         """Write a line into the log; `details` are those of `log.note`."""
-        with self.database.write() as connection:
-            log.note(connection, kind, text, **details)
+        log.note(self.database, kind, text, **details)
         self.changes.notify([details["agent_id"]] if "agent_id" in details else [])
 
     def pass_to_engine(self, handoff: FleetHandoff) -> None:

@@ -227,8 +227,7 @@ def is_lost(database: FleetDatabase, agent: FleetAgent) -> bool:
         return False
     intents = tables.intents.c
     query = sa.select(intents.id).where(intents.agent_id == agent.id, intents.kind == "exit")
-    with database.read() as connection:
-        return connection.execute(query).first() is None  # tasuki asked for no end
+    return database.fetch(query).first() is None  # tasuki asked for no end
 
 
 def _classify_agent(

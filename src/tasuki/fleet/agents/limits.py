@@ -102,8 +102,7 @@ class LimitHandoffs:
         query = sa.select(agents.id).where(
             agents.state == "limited", agents.ended_at.is_(None), agents.host == self.guard.host
         )
-        with self.guard.database.read() as connection:
-            ids = connection.execute(query).scalars().all()
+        ids = self.guard.database.fetch(query).scalars().all()
         self.begin(ids)
 
     def begin(self, agent_ids: Iterable[int]) -> None:
@@ -116,8 +115,7 @@ class LimitHandoffs:
                 except TasukiError as error:
                     why = f"Agent {agent_id} is not handed off to {harness}: {error}"
                     code = {"code": "on_limit_refused"}
-                    with self.guard.database.write() as connection:
-                        log.note(connection, "alarm", why, agent_id=agent_id, data=code)
+                    log.note(self.guard.database, "alarm", why, agent_id=agent_id, data=code)
             if why:
                 self.changes.notify([agent_id])
 

@@ -87,8 +87,7 @@ class QueueRunner(BackgroundWork):
             .join(tables.agents, agents.id == _GOALS.c.agent_id)
             .where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
         )
-        with self.database.read() as connection:
-            return [(QueuedGoal(*row[1:]), row[0]) for row in connection.execute(query)]
+        return [(QueuedGoal(*row[1:]), row[0]) for row in self.database.fetch(query)]
 
     def _list_next(self) -> list[tuple[int, int]]:
         """List the first waiting goal of each persona whose agent on this host is idle."""
@@ -104,9 +103,8 @@ class QueueRunner(BackgroundWork):
             .order_by(_GOALS.c.persona, _GOALS.c.place, _GOALS.c.id)
         )  # fmt: skip
         first: dict[str, tuple[int, int]] = {}
-        with self.database.read() as connection:
-            for slug, goal_id, agent_id in connection.execute(query):
-                first.setdefault(slug, (goal_id, agent_id))
+        for slug, goal_id, agent_id in self.database.fetch(query):
+            first.setdefault(slug, (goal_id, agent_id))
         return list(first.values())
 
     def _claim(self, goal_id: int, agent_id: int) -> tuple[QueuedGoal, str] | None:

@@ -293,8 +293,7 @@ class FleetWatch(BackgroundWork):
         if not (count := spool.count_dropped(self.spool_folder)):
             return
         message = f"The spool was full: {count} events of hooks were lost while no server answered."
-        with self.database.write() as connection:
-            log.note(connection, "alarm", message, data={"code": "events_lost"})
+        log.note(self.database, "alarm", message, data={"code": "events_lost"})
         spool.forget_dropped(self.spool_folder)
         self.intake.changes.notify()
 
@@ -319,8 +318,7 @@ class FleetWatch(BackgroundWork):
 
     def _load_agents(self) -> list[FleetAgent]:
         """Load the agents of this host that have not ended, with only the fields used here."""
-        with self.database.read() as connection:
-            rows = connection.execute(_FIND_AGENTS, {"here": self.lifecycle.host}).all()
+        rows = self.database.fetch(_FIND_AGENTS, {"here": self.lifecycle.host}).all()
         return [FleetAgent(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
     def _explain_gone(self, agent: FleetAgent, survey: PaneSurvey) -> str:

@@ -94,8 +94,7 @@ class WorkKeeper(BackgroundWork):
 
     def _queue_busy(self) -> None:
         """Queue busy agents whose threads have grown since they were read, or that have none."""
-        with self.database.read() as connection:
-            rows = connection.execute(_FIND_BUSY, {"here": self.host}).all()
+        rows = self.database.fetch(_FIND_BUSY, {"here": self.host}).all()
         sizes = {row.id: measure_file(row.thread) for row in rows}
         self.queue(id for id, size in sizes.items() if not size or size != self._sizes.get(id))
         self._sizes = sizes
@@ -108,8 +107,7 @@ class WorkKeeper(BackgroundWork):
         if agent.begun_commit is None and time.time() - agent.started_at < NEW_SECONDS:
             same = (tables.agents.c.id == agent.id) & tables.agents.c.begun_commit.is_(None)
             start = sa.update(tables.agents).where(same).values(build_start_values(agent.cwd))
-            with self.database.write(synced=False) as connection:
-                connection.execute(start)
+            self.database.change(start, synced=False)
             agent = queries.load_agent(self.database, agent.id)
         command = find_command(agent, tree) if agent.state in WORKING else ""
         summary = replace(summarize_work(agent), command=command)

@@ -45,8 +45,7 @@ def find_document_time(database: FleetDatabase, agent_id: int) -> float | None:
     """Find when the last handoff document of an agent was recorded; None without one."""
     handoffs = tables.handoffs.c
     newest = sa.select(sa.func.max(handoffs.recorded_at)).where(handoffs.agent_id == agent_id)
-    with database.read() as connection:
-        moment = connection.execute(newest).scalar_one()
+    moment = database.fetch(newest).scalar_one()
     return None if moment is None else float(moment)
 
 

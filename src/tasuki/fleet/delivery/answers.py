@@ -227,9 +227,8 @@ def _record_outcome(
 ) -> dict[str, Any]:
     agents = tables.agents.c
     label = answered.answer
-    with database.write() as connection:
-        note = f"The question of agent {agent.id} was answered: {label}"
-        log.note(connection, "message", note, agent_id=agent.id, data={"taken": shown is not None})
+    note = f"The question of agent {agent.id} was answered: {label}"
+    log.note(database, "message", note, agent_id=agent.id, data={"taken": shown is not None})
     if shown is None:
         _reopen(database, agent, answered)
         return {"state": "uncertain", "why": STILL_THERE, "answer": label}
@@ -238,8 +237,7 @@ def _record_outcome(
         query = sa.update(tables.agents).where(
             agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
         )
-        with database.write() as connection:
-            connection.execute(query.values(state="busy", state_at=time.time(), waiting_for=""))
+        database.change(query.values(state="busy", state_at=time.time(), waiting_for=""))
     return {"state": "proven", "why": "", "answer": label}
 
 

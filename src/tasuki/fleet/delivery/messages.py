@@ -88,8 +88,7 @@ def _type_message(
             agent, intent, text, PROOF_SECONDS, at_once=agent.state in WORKING
         )
         note = f"{_RESULTS[result.state]} agent {agent.id}."
-        with database.write() as connection:
-            log.note(connection, "message", note, agent_id=agent.id, data={"state": result.state})
+        log.note(database, "message", note, agent_id=agent.id, data={"state": result.state})
     except (
         ServerClosing,
         SQLAlchemyError,
@@ -122,9 +121,8 @@ def press_key(database: FleetDatabase, delivery: PromptDelivery, agent_id: int, 
         )
     check_typable(agent)
     delivery.press_key(agent, key)
-    with database.write() as connection:
-        note = f"The key {key} was pressed in the pane of agent {agent_id}."
-        log.note(connection, "message", note, agent_id=agent_id, data={"key": key})
+    note = f"The key {key} was pressed in the pane of agent {agent_id}."
+    log.note(database, "message", note, agent_id=agent_id, data={"key": key})
 
 
 def check_typable(agent: FleetAgent) -> None:
@@ -217,8 +215,7 @@ class KeyTypist:
                 return False
             self._noted[agent_id] = now
         note = f"Keys are typed in the terminal of agent {agent_id}."
-        with self.database.write() as connection:
-            log.note(connection, "message", note, agent_id=agent_id)
+        log.note(self.database, "message", note, agent_id=agent_id)
         return True
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tasuki.fleet.store import tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import build_update
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row
@@ -43,15 +43,15 @@ class TypingIntent(Struct, frozen=True):
     """The end of the turn that it began: `interrupted` and the last `words`."""
 
 
-def load_intent(connection: sa.Connection, intent_id: str) -> TypingIntent | None:
+def load_intent(source: queries.QuerySource, intent_id: str) -> TypingIntent | None:
     """Load an intent by its id."""
-    row = connection.execute(_FIND_INTENT, {"wanted": intent_id}).one_or_none()
-    return TypingIntent(*row) if row else None
+    rows = queries.load_rows(TypingIntent, source, _FIND_INTENT, wanted=intent_id)
+    return rows[0] if rows else None
 
 
-_FIND_INTENT = sa.select(
-    *(tables.intents.c[name] for name in TypingIntent.__struct_fields__)
-).where(tables.intents.c.id == sa.bindparam("wanted"))
+_FIND_INTENT = queries.select_fields(TypingIntent, tables.intents).where(
+    tables.intents.c.id == sa.bindparam("wanted")
+)
 
 
 def record_intent(

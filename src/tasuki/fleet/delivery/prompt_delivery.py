@@ -217,8 +217,7 @@ class PromptDelivery:
                 return wanted, TYPED_NOW
             wanted = replace(wanted, leftover=shown.typed)
             note = f"Unsent text in the input of agent {agent.id}: {redact_screen(shown.typed)}"
-            with self.database.write() as connection:
-                log.note(connection, "leftover", note, agent_id=agent.id)
+            log.note(self.database, "leftover", note, agent_id=agent.id)
             if why := self.typing.empty_input(wanted, shown):
                 return wanted, why
         return wanted, self.typing.type_text(wanted)
@@ -280,8 +279,7 @@ class PromptDelivery:
             events.agent_id == wanted.agent.id, events.kind.in_(_DONE),
             events.received_at >= intent.created_at,
         )  # fmt: skip
-        with self.database.read() as connection:
-            kinds = set(connection.execute(query).scalars())
+        kinds = set(self.database.fetch(query).scalars())
         try:
             shown = wanted.read()
         except PaneGone:
@@ -319,8 +317,7 @@ class PromptDelivery:
             outbox.mark_intent(connection, intent.id, state)
 
     def _is_proven(self, intent_id: str) -> bool:
-        with self.database.read() as connection:
-            intent = outbox.load_intent(connection, intent_id)
+        intent = outbox.load_intent(self.database, intent_id)
         return bool(intent and intent.state == "proven")
 
 

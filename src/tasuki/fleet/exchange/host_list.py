@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
@@ -193,11 +193,11 @@ def check_reachable(host: FleetHostRow) -> FleetHostRow:
     raise HostAway(f"Nothing was done. {describe_absence(host)}")
 
 
-def describe_gone(connection: sa.Connection, host_id: str) -> str:
+def describe_gone(source: queries.QuerySource, host_id: str) -> str:
     """Describe in a sentence that a host was given up or retired; empty where it was not."""
     hosts = tables.hosts.c
     query = sa.select(hosts.label, hosts.given_label, hosts.given_up_at, hosts.retired_at)
-    row = connection.execute(query.where(hosts.id == host_id)).first()
+    row = queries.fetch(source, query.where(hosts.id == host_id)).first()
     if row is None or (row.given_up_at is None and row.retired_at is None):
         return ""
     what = "given up" if row.retired_at is None else "retired"
@@ -257,5 +257,4 @@ def read_labels(database: FleetDatabase, ids: Collection[str] = ()) -> dict[str,
     query = sa.select(hosts.id, hosts.label, hosts.given_label)
     if ids:
         query = query.where(hosts.id.in_(sorted(ids)))
-    with database.read() as connection:
-        return {row.id: row.given_label or row.label for row in connection.execute(query)}
+    return {row.id: row.given_label or row.label for row in database.fetch(query)}

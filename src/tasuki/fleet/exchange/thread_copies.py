@@ -90,7 +90,7 @@ def _store_parts(
     with database.open_transaction() as connection:
         # One at a time for an agent: a turn's end and a move may store it at once.
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(THREAD_LOCK, agent_id)))
-        known = _read_stored(connection, agent_id)
+        known = load_stored(connection, agent_id)
         own = (blocks.c.agent_id == agent_id) & (blocks.c.part >= len(opened))
         connection.execute(sa.delete(blocks).where(own))
         for number, part in enumerate(opened):
@@ -151,20 +151,13 @@ def _read_from(part: OpenedPart, start: int) -> Iterator[bytes]:
         yield piece
 
 
-def load_stored(database: FleetDatabase, agent_id: int) -> StoredThread | None:
+def load_stored(source: queries.QuerySource, agent_id: int) -> StoredThread | None:
     """Load what is stored of an agent's thread; None where nothing is."""
-    with database.read() as connection:
-        return _read_stored(connection, agent_id)
-
-
-def _read_stored(connection: sa.Connection, agent_id: int) -> StoredThread | None:
     copies = tables.thread_copies.c
     query = sa.select(copies.record).where(copies.agent_id == agent_id)
-    row = connection.execute(query).scalar_one_or_none()
-    if row is None:
-        return None
+    row = queries.fetch(source, query).scalar_one_or_none()
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(row, StoredThread)
+        return msgspec.convert(row, StoredThread | None)
     return None
 
 

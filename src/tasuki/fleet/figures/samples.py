@@ -107,8 +107,7 @@ def list_samples(
     query = sa.select(*columns).where(_TABLE.c.at >= since).order_by(_TABLE.c.id.desc()).limit(most)
     if agent_id is not None:
         query = query.where(_TABLE.c.agent_id == agent_id)
-    with database.read() as connection:
-        found = [ContextSample(*row) for row in connection.execute(query)]
+    found = [ContextSample(*row) for row in database.fetch(query)]
     return sorted(found, key=lambda sample: sample.at)
 
 
@@ -130,8 +129,7 @@ def find_personas(database: FleetDatabase, ids: Collection[int]) -> dict[int, st
     """Find the personas of agents by their ids; empty for an agent without one."""
     agents = tables.agents.c
     query = sa.select(agents.id, agents.persona).where(agents.id.in_(sorted(ids)))
-    with database.read() as connection:
-        return {id: persona or "" for id, persona in connection.execute(query)}
+    return {id: persona or "" for id, persona in database.fetch(query)}
 
 
 def sum_spending(

@@ -142,9 +142,8 @@ def _load_lines(
         .limit(MOST_LINES)
     )  # fmt: skip
     lines: dict[int, list[StateLine]] = defaultdict(list)
-    with database.read() as connection:
-        for agent_id, kind, at in connection.execute(query, {"ids": list(ids)}):
-            lines[agent_id].append(StateLine(kind, at))
+    for agent_id, kind, at in database.fetch(query, {"ids": list(ids)}):
+        lines[agent_id].append(StateLine(kind, at))
     return {id: sorted(found, key=lambda line: line.at) for id, found in lines.items()}
 
 

@@ -20,7 +20,7 @@ from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.exchange.shared_files import delete_parcels
 from tasuki.fleet.handoff import (
     commands,
-    fork_steps,
+    forks,
     move_steps,
     outgoing_steps,
     successor_steps,
@@ -51,7 +51,7 @@ STEPS: dict[str, Callable[[StepContext, FleetHandoff], str]] = {
     "instruct": outgoing_steps.instruct_agent,
     "await_turn": outgoing_steps.await_turn,
     "check": outgoing_steps.check_document,
-    "worktree": fork_steps.create_worktree,
+    "worktree": forks.create_worktree,
     "write": outgoing_steps.write_document,
     "record": outgoing_steps.record_document,
     "pack": move_steps.pack_work,
@@ -151,9 +151,7 @@ class StepRunner:
 
         Where the agent's host is gone, nobody can end the agent, and its successor goes on without.
         """
-        with self.database.read() as connection:
-            gone = describe_gone(connection, host)
-        if not gone:
+        if not (gone := describe_gone(self.database, host)):
             self._pass_on(handoff, name, host)
             return False
         if not self._begin_step(handoff, name):

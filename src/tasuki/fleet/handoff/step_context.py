@@ -117,8 +117,7 @@ class StepContext:
         return queries.load_agent(self.database, agent_id)
 
     def find_intent(self, handoff: FleetHandoff, kind: str) -> TypingIntent | None:
-        with self.database.read() as connection:
-            return outbox.load_intent(connection, f"{handoff.id}-{kind}-{handoff.attempt}")
+        return outbox.load_intent(self.database, f"{handoff.id}-{kind}-{handoff.attempt}")
 
     def update_handoff(self, handoff: FleetHandoff, **values: object) -> None:
         with self.database.write(synced=False) as connection:

@@ -162,8 +162,7 @@ def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
         _fail_handoffs(connection, host, now)
         text = f"The host {host.label} was given up. {len(ids)} agents of it are lost."
         log.note(connection, "host", text, data={"host": host.id})
-    with database.read() as connection:
-        stored = set(connection.execute(sa.select(tables.thread_copies.c.agent_id)).scalars())
+    stored = set(database.fetch(sa.select(tables.thread_copies.c.agent_id)).scalars())
     lost = tuple((queries.load_agent(database, id), id in stored) for id in ids)
     return GivenUpHost(load_host(database, host.id), lost)
 

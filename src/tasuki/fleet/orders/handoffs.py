@@ -191,8 +191,7 @@ def order_handoff(
 
 def _find_settler(fleet: FleetParts, id: str, wanted: HandoffOrder, *_: Any, **__: Any) -> str:
     handoff = queries.load_handoff(fleet.database, id)
-    with fleet.database.read() as connection:
-        is_here = wanted == "cancel" or bool(describe_gone(connection, handoff.host))
+    is_here = wanted == "cancel" or bool(describe_gone(fleet.database, handoff.host))
     return fleet.host if is_here else handoff.host
 
 

@@ -241,6 +241,18 @@ class FleetDatabase:
             with connection.begin():
                 yield connection
 
+    def fetch(
+        self, query: sa.Executable, parameters: dict[str, Any] | None = None
+    ) -> "sa.Result[*tuple[Any, ...]]":
+        """Read all that one query finds."""
+        with self.read() as connection:
+            return connection.execute(query, parameters).freeze()()
+
+    def change(self, statement: sa.UpdateBase, *, synced: bool = True) -> int:
+        """Run one statement that writes, like `write`; return how many rows it changed."""
+        with self.write(synced=synced) as connection:
+            return connection.execute(statement).rowcount
+
     @contextmanager
     def write(self, *, synced: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
         """Yield a transaction: committed at the end of the block, rolled back where it raises.

@@ -4,7 +4,6 @@ A function with a `source` reads in a transaction of the database, or in the cal
 """
 
 from collections.abc import Collection
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -41,8 +40,13 @@ class LineageChain(Struct, frozen=True):
     links: tuple[LineageLink, ...]
 
 
-def _read(source: QuerySource) -> AbstractContextManager[sa.Connection]:
-    return nullcontext(source) if isinstance(source, sa.Connection) else source.read()
+def fetch(
+    source: QuerySource, query: sa.Executable, parameters: dict[str, Any] | None = None
+) -> "sa.Result[*tuple[Any, ...]]":
+    """Return what a query finds."""
+    if isinstance(source, FleetDatabase):
+        return source.fetch(query, parameters)
+    return source.execute(query, parameters)
 
 
 # -- personas --------------------------------------------------------------------------
@@ -171,8 +175,7 @@ def find_worker(
 def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
     """Find the id of the agent that was started with a token, by the token's digest."""
     query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)
-    with database.read() as connection:
-        return connection.execute(query).scalars().first()
+    return database.fetch(query).scalars().first()
 
 
 def find_ordered_agent(connection: sa.Connection, order_id: str) -> int | None:
@@ -203,8 +206,7 @@ def count_handoffs(database: FleetDatabase) -> dict[str, int]:
     """Count the handoffs of each state, of all that are kept."""
     table = tables.handoffs
     query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
-    with database.read() as connection:
-        return {str(row[0]): int(row[1]) for row in connection.execute(query)}
+    return {str(row[0]): int(row[1]) for row in database.fetch(query)}
 
 
 def list_handoffs(
@@ -290,8 +292,7 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
         .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
     )
     begun = sa.select(agents.c.brief).where(agents.c.brief != "", agents.c.ended_at.is_(None))
-    with database.read() as connection:
-        return set(connection.execute(query.union(begun)).scalars())
+    return set(database.fetch(query.union(begun)).scalars())
 
 
 def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
@@ -308,8 +309,7 @@ def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
 
 def is_under_way(database: FleetDatabase, handoff_id: str, attempt: int) -> bool:
     """Whether this attempt of a handoff is wanted: not cancelled, and no newer attempt."""
-    with database.read() as connection:
-        attempt_row = connection.execute(_FIND_ATTEMPT, {"wanted": handoff_id}).one_or_none()
+    attempt_row = database.fetch(_FIND_ATTEMPT, {"wanted": handoff_id}).one_or_none()
     return attempt_row is not None and tuple(attempt_row) == ("running", attempt)
 
 
@@ -341,8 +341,7 @@ class LogPlace(NamedTuple):
 def find_newest_place(database: FleetDatabase) -> LogPlace:
     """Find the place of the newest line that readers may see; (0, 0) in an empty log."""
     query = _FIND_NEWEST_PLACE if database.is_sqlite else _FIND_NEWEST_SETTLED
-    with database.read() as connection:
-        row = connection.execute(query).first()
+    row = database.fetch(query).first()
     return LogPlace(*row) if row else LogPlace(0, 0)
 
 
@@ -371,8 +370,7 @@ def list_lines_after(
     parameters = {"xid": place.xid, "after": place.id, "most": limit}
     if agent_id is not None:
         query = query.where(tables.events.c.agent_id == agent_id)
-    with database.read() as connection:
-        rows = connection.execute(query, parameters).all()
+    rows = database.fetch(query, parameters).all()
     return [(LogPlace(*row[:2]), FleetEvent(*row[1:])) for row in rows]
 
 
@@ -437,10 +435,9 @@ def load_rows(
     kind: type[T], source: QuerySource, query: "sa.Select[Any]", **parameters: Any
 ) -> list[T]:
     """Load all rows of a query into structs; columns that callers do not see are left out."""
-    with _read(source) as connection:
-        result = connection.execute(query, parameters)
-        names = tuple(map(str, result.keys()))
-        return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
+    result = fetch(source, query, parameters)
+    names = tuple(map(str, result.keys()))
+    return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
 
 
 def select_fields(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
