@@ -89,7 +89,11 @@ class Fleet(FleetParts):
             self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
-        resumer = LimitResumer(self.guard, settings.resume_at_reset, self._resume_agent)
+        resumer = LimitResumer(
+            self.guard,
+            settings.resume_at_reset,
+            lambda id, key: resume_agent(self, id, Resumption(), key),
+        )
         self.queue = QueueRunner(
             self.database, self.delivery, self.changes, self.gate, resumer.resume_all
         )
@@ -136,12 +140,8 @@ class Fleet(FleetParts):
             self._start_missing()
             self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
-        self.listener.start()
-        self.keeper.start()
-        self.work.start()
-        self.watch.start()
-        self.queue.start()
-        self.pruner.start()
+        for part in (self.listener, self.keeper, self.work, self.watch, self.queue, self.pruner):
+            part.start()
         self._launched = True
         if warning := describe_unverified(self.database.url):
             logger.warning(warning)
@@ -150,11 +150,8 @@ class Fleet(FleetParts):
         """Stop all work: another server has taken this one's place."""
         self.lost = why
         self.changes.close()
-        self.watch.stop()
-        self.queue.stop()
-        self.pruner.stop()
-        for callback in self._on_lost:
-            callback()
+        for stop in (self.watch.stop, self.queue.stop, self.pruner.stop, *self._on_lost):
+            stop()
 
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback`, from any thread, when another server takes this one's place.
@@ -167,15 +164,11 @@ class Fleet(FleetParts):
         """Stop; the next start carries out again the steps that were under way."""
         self.changes.close()
         if self._launched:
-            self.heartbeat.close(seconds / 4)
-            self.listener.close(seconds / 4)
             self.requests.close()
-            self.keeper.close(seconds / 4)
-            self.work.close(seconds / 4)
-            self.pruner.close(seconds / 2)
-            self.watch.close(seconds / 2)
-            self.queue.close(seconds / 2)
-            self.intake.close(seconds / 2)
+            for quick in (self.heartbeat, self.listener, self.keeper, self.work):
+                quick.close(seconds / 4)
+            for slow in (self.pruner, self.watch, self.queue, self.intake):
+                slow.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)
         self.panes.close_client()
@@ -249,9 +242,6 @@ class Fleet(FleetParts):
         self.keeper.queue(idle)
         self._hand_off_full(idle | failed)
         self.limit_handoffs.begin(failed)
-
-    def _resume_agent(self, agent_id: int, key: str) -> dict[str, Any]:
-        return resume_agent(self, agent_id, Resumption(), key)
 
     def _hand_off(self, agent_id: int, data: NewHandoff) -> FleetHandoff:
         return hand_off(self, agent_id, data, automatic=True)

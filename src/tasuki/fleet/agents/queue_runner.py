@@ -27,7 +27,7 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal
+from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal, TypingIntent
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the queues."""
@@ -146,7 +146,7 @@ class QueueRunner(BackgroundWork):
             self._record(goal, agent, self._deliver(agent, intent, goal.text, goal.id))
 
     def _deliver(
-        self, agent: FleetAgent, intent: outbox.TypingIntent, text: str, goal_id: int
+        self, agent: FleetAgent, intent: TypingIntent, text: str, goal_id: int
     ) -> DeliveryResult:
         """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
         if agent.ended_at is not None or agent.pane != intent.pane:

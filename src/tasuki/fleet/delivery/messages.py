@@ -18,7 +18,7 @@ from tasuki.fleet.handoff import commands
 from tasuki.fleet.store import log, queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.fleet.store.states import WORKING
 from tasuki.launch.tmux.paste import PaneKey, PastedText, PressedKey
 from tasuki.patterns import compile_pattern
@@ -80,7 +80,7 @@ def _type_message(
     database: FleetDatabase,
     delivery: PromptDelivery,
     agent: FleetAgent,
-    intent: outbox.TypingIntent,
+    intent: TypingIntent,
     text: str,
 ) -> dict[str, Any]:
     try:

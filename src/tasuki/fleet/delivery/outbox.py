@@ -9,38 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import build_update
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.fleet.store.states import Row
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.typed_text import squeeze_text
 
 MOST_WORDS_CHARACTERS = 20_000
 """Characters of an agent's last words that are kept."""
-
-
-class TypingIntent(Struct, frozen=True):
-    """One text for one pane. `proof` are words that only this text has."""
-
-    id: str
-    agent_id: int
-    handoff_id: str | None
-    kind: str
-    pane: str
-    proof: str
-    created_at: float
-    state: str
-    proven_at: float | None = None
-    turn: str = ""
-    turns_before: int = 0
-    """Turns that end before its own: it was queued after the user's own prompt."""
-    ended_at: float | None = None
-    end: dict[str, Any] | None = None
-    """The end of the turn that it began: `interrupted` and the last `words`."""
 
 
 def load_intent(source: queries.QuerySource, intent_id: str) -> TypingIntent | None:

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.typed_input import (
     NOT_IN_FRONT,
     TYPED_NOW,
@@ -37,7 +36,7 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Screenshot, ScreenState
 from tasuki.harness.typed_text import (

@@ -62,22 +62,38 @@ class HostRequests:
         Raises HostAway where it does not answer in time, and what it raised itself.
         """
         label = check_reachable(load_host(self.database, host)).label
+        requests, answers = tables.host_requests, tables.host_answers
         id, news = secrets.token_hex(16), threading.Event()
         with self._lock:
             self._waiting[id] = news
         try:
             given = {**data, "from": self.database.host}
-            self._write_question(id, host, kind, self.gate.sign(host, id, kind, given))
+            question = {
+                "id": id,
+                "host": host,
+                "kind": kind,
+                "data": self.gate.sign(host, id, kind, given),
+            }
+            with self.database.open_transaction() as connection:
+                asked_at = build_database_clock(connection)
+                query = sa.insert(tables.host_requests).values(asked_at=asked_at, **question)
+                connection.execute(query)
+                notify(connection, build_host_channel(host))
             deadline = time.monotonic() + seconds
             while (left := deadline - time.monotonic()) > 0:
                 news.wait(min(left, LOOK_SECONDS))
                 news.clear()
-                if (answer := self._fetch_answer(id)) is not None:
-                    return open_answer(answer)
+                answer = sa.delete(answers).where(answers.c.id == id).returning(answers.c.content)
+                with self.database.open_transaction() as connection:
+                    row = connection.execute(answer).first()
+                if row:
+                    return open_answer(row.content)
         finally:
             with self._lock:
                 self._waiting.pop(id, None)
-        if self._withdraw(id):
+        with self.database.open_transaction() as connection:
+            withdrawn = connection.execute(sa.delete(requests).where(requests.c.id == id)).rowcount
+        if withdrawn:  # nobody has taken it
             raise HostAway(f"The host {label} did not answer within {seconds:.0f} s. Nothing was done. Try again.")  # fmt: skip
         raise HostAway(
             f"The host {label} took the request and did not answer within {seconds:.0f} s: it is not known what was "
@@ -94,31 +110,6 @@ class HostRequests:
                 self._pool.submit(self._answer, id, kind, data)
         except (DBAPIError, RuntimeError):  # the database is away, or the server ends
             return
-
-    # -- asking ------------------------------------------------------------------------
-
-    def _write_question(self, id: str, host: str, kind: str, data: Mapping[str, Any]) -> None:
-        with self.database.open_transaction() as connection:
-            values = {
-                "id": id, "host": host, "kind": kind, "data": data,
-                "asked_at": build_database_clock(connection),
-            }  # fmt: skip
-            connection.execute(sa.insert(tables.host_requests).values(values))
-            notify(connection, build_host_channel(host))
-
-    def _fetch_answer(self, id: str) -> dict[str, Any] | None:
-        answers = tables.host_answers
-        query = sa.delete(answers).where(answers.c.id == id).returning(answers.c.content)
-        with self.database.open_transaction() as connection:
-            row = connection.execute(query).first()
-        return dict(row.content) if row else None
-
-    def _withdraw(self, id: str) -> bool:
-        """Take a question back; return whether nobody has taken it."""
-        requests = tables.host_requests
-        with self.database.open_transaction() as connection:
-            query = sa.delete(requests).where(requests.c.id == id)
-            return connection.execute(query).rowcount > 0
 
     # -- answering ---------------------------------------------------------------------
 

@@ -54,21 +54,29 @@ def begin_handoff(
         if old := _find_open(connection, agent_id):
             if old.id == new_id:
                 return old
-            place = {"queue": queue, "host": host}
-            return _restart_handoff(connection, old, agent, first, {**columns, **place})
+            if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
+                raise AlreadyUnderWay(
+                    "Handoff already in progress", handoff=old.id, retry=_format_retry(old)
+                )
         _check_agent(agent, from_thread=data.from_thread)
+        if old:  # it failed before its record: it begins again, with the new request
+            return _mark_running(connection, old, first, **columns, queue=queue, host=host)
         _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
             check_available(connection, agent.persona, is_successor=True)
-        values: dict[str, Any] = {
-            **columns, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
-            "automatic": automatic, "state": "running", "step": first, "attempt": 1,
-            "created_at": database.read_clock(), "host": host, "queue": queue,
-        }  # fmt: skip
-        connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {columns['reason']}"
-        note_state(connection, text, agent_id, new_id, "initiated")
-        return queries.load_handoff(connection, new_id)
+        return insert_handoff(
+            connection, text, **columns, id=new_id, agent_id=agent_id, persona=agent.persona,
+            automatic=automatic, step=first, created_at=database.read_clock(), host=host, queue=queue,
+        )  # fmt: skip
+
+
+def insert_handoff(connection: sa.Connection, text: str, **values: Any) -> FleetHandoff:
+    """Insert a handoff, or a fork, that is under way from now on; `text` is for the log."""
+    values |= {"state": "running", "attempt": 1}
+    connection.execute(sa.insert(tables.handoffs).values(**values))
+    note_state(connection, text, values["agent_id"], values["id"], "initiated")
+    return queries.load_handoff(connection, values["id"])
 
 
 def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
@@ -109,22 +117,6 @@ def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
         )  # fmt: skip
 
 
-def _restart_handoff(
-    connection: sa.Connection,
-    old: FleetHandoff,
-    agent: FleetAgent,
-    first: str,
-    columns: dict[str, Any],
-) -> FleetHandoff:
-    """Begin a handoff that failed before its record again, with the new request."""
-    if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
-        raise AlreadyUnderWay(
-            "Handoff already in progress", handoff=old.id, retry=_format_retry(old)
-        )
-    _check_agent(agent, from_thread=bool(columns["from_thread"]))
-    return _mark_running(connection, old, first, **columns)
-
-
 def _format_retry(handoff: FleetHandoff) -> str:
     failed = handoff.state in ("failed", "uncertain")
     return f"POST /api/handoffs/{handoff.id}/retry" if failed else ""
@@ -152,7 +144,11 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
                 f"Agent {handoff.successor_id}, its successor, has its own handoff: {own.id[:8]} is {own.state}. "
                 f"Continue that one, or give it up first: tasuki agent cancel {own.id[:8]}"
             )
-        first = _choose_resume_step(connection, handoff)
+        code = handoff.failure.code if handoff.failure else ""
+        if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
+            ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
+            code = "successor_died" if ended else code
+        first = workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
         _check_hosts(connection, handoff, first)
         place = {"queue": queue} if queue else _find_place(connection, handoff, first)
         return _mark_running(connection, handoff, first, **place)
@@ -202,14 +198,6 @@ def pass_on(
     if not connection.execute(sa.update(handoffs).where(is_current).values(**values)).rowcount:
         return None
     return queries.load_handoff(connection, handoff.id)
-
-
-def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str:
-    code = handoff.failure.code if handoff.failure else ""
-    if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
-        ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
-        code = "successor_died" if ended else code
-    return workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
 
 
 def _mark_running(

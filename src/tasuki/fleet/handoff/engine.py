@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,6 +125,11 @@ class HandoffStart(Struct, frozen=True):
 OrderState = Literal["waiting", "begun", "done", "gone"]
 
 
+_ORDER_STATES: dict[str, OrderState] = {
+    "PENDING": "begun", **dict.fromkeys(WAITING_STATUSES, "waiting"),
+}  # fmt: skip
+
+
 class OrderStatus(Struct, frozen=True):
     """How far an order for another host has come, and its result."""
 
@@ -216,13 +222,14 @@ class HandoffEngine:
             DBOS.launch()
             _require_json(self._engine)
             seconds = POLL_SECONDS if self.url.startswith("sqlite") else SHARED_POLL_SECONDS
-            DBOS.register_queue(
-                self.queue, polling_interval_sec=seconds, on_conflict="always_update"
-            )
-            DBOS.register_queue(
-                build_lost_queue_name(self.host), worker_concurrency=LOST_AT_ONCE,
-                polling_interval_sec=LOST_POLL_SECONDS, on_conflict="always_update",
-            )  # fmt: skip
+            lost = build_lost_queue_name(self.host)
+            for queue, pause, most in (
+                (self.queue, seconds, None),
+                (lost, LOST_POLL_SECONDS, LOST_AT_ONCE),
+            ):
+                DBOS.register_queue(
+                    queue, worker_concurrency=most, polling_interval_sec=pause, on_conflict="always_update",
+                )  # fmt: skip
         except Exception:
             self.close()
             raise
@@ -251,9 +258,8 @@ class HandoffEngine:
             try:
                 workflow.run_steps(partial(self.carry_out, id, attempt), first, shape)
             except Exception as error:
-                self._broken[name] = Redactor().redact_line(
-                    str(getattr(error, "orig", None) or error), 300
-                )
+                why = str(getattr(error, "orig", None) or error)
+                self._broken[name] = Redactor().redact_line(why, 300)
                 raise
             finally:
                 self._live.discard(name)
@@ -277,14 +283,10 @@ class HandoffEngine:
         if not former_hosts or not sa.inspect(engine).has_table(table.name, table.schema):
             return
         with engine.begin() as connection:
-            for former in former_hosts:
-                for old, new in (
-                    (build_queue_name(former), self.queue),
-                    (build_lost_queue_name(former), build_lost_queue_name(self.host)),
-                ):
-                    mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
-                    values = {"executor_id": self.host, "queue_name": new}
-                    connection.execute(sa.update(table).where(mine).values(values))
+            for former, name in product(former_hosts, (build_queue_name, build_lost_queue_name)):
+                mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == name(former))
+                values = {"executor_id": self.host, "queue_name": name(self.host)}
+                connection.execute(sa.update(table).where(mine).values(values))
 
     def _build_workflow_table(self) -> sa.TableClause:
         assert self._engine
@@ -295,9 +297,9 @@ class HandoffEngine:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""
         assert self._workflow
         shape = start.shape
-        move = [shape.move] if shape.move else []  # an older tasuki does not know the word
-        words: tuple[Any, ...] = (start.id, start.attempt, start.first, shape.from_thread)
-        words = (*words, shape.fork, *move)
+        words: list[Any] = [start.id, start.attempt, start.first, shape.from_thread, shape.fork]
+        if shape.move:  # an older tasuki does not know the word
+            words.append(shape.move)
         with self._lock, SetWorkflowID(start.name):
             DBOS.enqueue_workflow(start.queue, self._workflow, *words)
 
@@ -309,10 +311,8 @@ class HandoffEngine:
         That is another one where the host has an open order with the same words in `alone`.
         """
         assert self._order
-        options = SetEnqueueOptions(
-            deduplication_id=alone or None,
-            duplication_policy="return-existing" if alone else None,
-        )
+        policy: Any = "return-existing" if alone else None
+        options = SetEnqueueOptions(deduplication_id=alone or None, duplication_policy=policy)
         with self._lock, SetWorkflowID(id), options:
             handle = DBOS.enqueue_workflow(build_queue_name(host), self._order, name, arguments)
         return str(handle.workflow_id)
@@ -320,15 +320,9 @@ class HandoffEngine:
     def read_order(self, id: str) -> OrderStatus:
         """Read how far an order has come."""
         status: Any = DBOS.get_workflow_status(id)
-        if status is None or status.status == "CANCELLED":
-            return OrderStatus("gone")
-        if status.status in WAITING_STATUSES:
-            return OrderStatus("waiting")
-        if status.status == "PENDING":
-            return OrderStatus("begun")
-        if status.status == "SUCCESS":
+        if status is not None and status.status == "SUCCESS":
             return OrderStatus("done", status.output)
-        return OrderStatus("gone")
+        return OrderStatus(_ORDER_STATES.get(status.status if status else "", "gone"))
 
     def withdraw_order(self, id: str) -> bool:
         """Take an order back that no host has begun; return whether that was still possible."""

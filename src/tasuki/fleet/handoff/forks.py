@@ -7,11 +7,12 @@ two agents work as one.
 from pathlib import Path
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.agents import personas
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.commands import note_state
+from tasuki.fleet.handoff.commands import insert_handoff
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.worktrees import (
     WorktreePlan,
@@ -21,7 +22,7 @@ from tasuki.fleet.handoff.worktrees import (
     plan_worktree,
 )
 from tasuki.fleet.orders.bodies import NewAgent, NewFork
-from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.text_safety import clean_text
@@ -77,31 +78,22 @@ def begin_fork(
         slug = _add_twin(database, root, agent).slug
     with database.write(alone=True) as connection:
         personas.check_available(connection, slug)
-        values = {
-            "id": new_id, "agent_id": agent.id, "persona": slug, "reason": clean_text(request.reason),
-            "goal": clean_text(request.goal), "from_thread": True, "fork": True, "worktree": plan.folder,
-            "branch": plan.branch, "state": "running", "step": workflow.FORK_STEPS[0], "attempt": 1,
-            "created_at": database.read_clock(), "host": host, "queue": queue,
-        }  # fmt: skip
-        connection.execute(sa.insert(tables.handoffs).values(**values))
-        text = f"Fork {new_id[:8]} of agent {agent.id}, as {slug}, begins: {values['goal']}"
-        note_state(connection, text, agent.id, new_id, "initiated")
-        return queries.load_handoff(connection, new_id)
+        goal = clean_text(request.goal)
+        return insert_handoff(
+            connection, f"Fork {new_id[:8]} of agent {agent.id}, as {slug}, begins: {goal}",
+            id=new_id, agent_id=agent.id, persona=slug, reason=clean_text(request.reason), goal=goal,
+            from_thread=True, fork=True, worktree=plan.folder, branch=plan.branch,
+            step=workflow.FORK_STEPS[0], created_at=database.read_clock(), host=host, queue=queue,
+        )  # fmt: skip
 
 
 def _add_twin(database: FleetDatabase, root: Path, agent: FleetAgent) -> Persona:
     """Add a persona with the skill, the experience and the settings of an agent's own."""
     own = queries.load_persona(database, agent.persona or "")
     twin = personas.add_persona(
-        database,
-        root,
-        role=own.role,
-        name=own.name,
-        skill=personas.read_skill(root, own.slug),
-        harness=agent.harness,
-        model=own.model,
-        threshold=own.threshold,
-    )
+        database, root, role=own.role, name=own.name, skill=personas.read_skill(root, own.slug),
+        harness=agent.harness, model=own.model, threshold=own.threshold,
+    )  # fmt: skip
     if experience := personas.read_experience(root, own.slug):
         personas.write_experience(root, twin.slug, experience)
     return twin
@@ -146,13 +138,12 @@ def build_fork_request(
     Model, permission and arguments are the first agent's own if both run the same harness.
     """
     persona = queries.load_persona(connection, handoff.persona)
-    is_same = persona.harness == agent.harness
-    return NewAgent(
-        harness=persona.harness,
-        persona=persona.slug,
-        cwd=find_work_folder(handoff, agent),
-        model=agent.model if is_same else persona.model,
-        permission=agent.permission if is_same else "",
-        goal=handoff.goal,
-        arguments=agent.arguments if is_same else (),
+    request = NewAgent(
+        find_work_folder(handoff, agent), persona=persona.slug, harness=persona.harness,
+        model=persona.model, goal=handoff.goal,
+    )  # fmt: skip
+    if persona.harness != agent.harness:
+        return request
+    return replace(
+        request, model=agent.model, permission=agent.permission, arguments=agent.arguments
     )

@@ -19,14 +19,13 @@ from tasuki.errors import PaneGone, TasukiError
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.agents.persona_files import propose_lessons
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import documents, move_steps
 from tasuki.fleet.handoff.forks import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, WRITTEN_SECONDS, StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, TypingIntent
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.catalog import get_reader, is_readable

@@ -15,14 +15,13 @@ from tasuki.fleet import prompts
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing, StepFailed
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, TypingIntent
 
 T = TypeVar("T")
 READY_POLL_SECONDS = 1.0

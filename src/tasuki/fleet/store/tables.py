@@ -22,6 +22,7 @@ from tasuki.fleet.store.models import (
     PersonaLesson,
     QueuedGoal,
     StepRun,
+    TypingIntent,
 )
 
 metadata = sa.MetaData()
@@ -142,25 +143,7 @@ steps = build_table(
     key="",
 )
 
-intents = sa.Table(
-    "intents",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
-    sa.Column("handoff_id", sa.Text),
-    sa.Column("kind", sa.Text, nullable=False),  # instruction, skill, prompt, exit, message
-    sa.Column("pane", sa.Text, nullable=False),
-    sa.Column("proof", sa.Text, nullable=False),  # words that only this text has
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),  # intended, sent, proven, uncertain
-    sa.Column("proven_at", sa.Double),
-    sa.Column("turn", sa.Text, nullable=False, server_default=""),
-    sa.Column(
-        "turns_before", sa.Integer, nullable=False, server_default="0"
-    ),  # turns that it waits for
-    sa.Column("ended_at", sa.Double),  # when the turn that it began had ended
-    sa.Column("end", sa.JSON(none_as_null=True)),  # what that end reported
-)
+intents = build_table("intents", TypingIntent, agent_id="agents.id")
 sa.Index("intents_by_agent", intents.c.agent_id)
 
 alerts = build_table("alerts", OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id")
