@@ -71,6 +71,22 @@ def raise_alert(
     )  # fmt: skip
 
 
+def raise_alarm(
+    connection: sa.Connection,
+    code: str,
+    key: str,
+    title: str,
+    why: str,
+    *,
+    host: str,
+    agent_id: int,
+) -> None:
+    """Write that the operator is needed, into the log and as an alert, once for each `key`."""
+    text, data = f"{title}: {why}", {"code": code}
+    log.note(connection, "alarm", text, agent_id=agent_id, data=data)
+    raise_alert(connection, "needs_you", f"{code}/{key}", title, why, host=host, agent_id=agent_id)
+
+
 def raise_agent_alert(
     connection: sa.Connection, kind: str, agent: Mapping[str, Any], happened_at: float, text: str
 ) -> None:

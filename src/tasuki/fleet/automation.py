@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tasuki.fleet.alerts import raise_alert
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.alerts import raise_alarm
+from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.states import MARGIN_PERCENT, Row
 
@@ -191,12 +191,8 @@ class AutomationGuard:
             query = sa.update(personas).where(is_running).values(automation_stopped=why)
             if not connection.execute(query).rowcount:
                 return
-            text = f"Automatic handoffs of {slug} stopped: {why}"
-            log.note(
-                connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
-            )
-            raise_alert(
-                connection, "needs_you", f"automation_stopped/{slug}/{time.time()}",
+            raise_alarm(
+                connection, "automation_stopped", f"{slug}/{time.time()}",
                 f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
             )  # fmt: skip
 

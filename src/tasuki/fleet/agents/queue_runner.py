@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import Refused, TasukiError
-from tasuki.fleet.alerts import raise_alert
+from tasuki.fleet.alerts import raise_alarm
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.messages import (
@@ -204,12 +204,9 @@ class QueueRunner(BackgroundWork):
         self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent, why: str
     ) -> None:
         update_row(connection, tables.personas, goal.persona, queue_stopped=why)
-        title = f"The queue of {goal.persona} stopped"
-        code = {"code": "queue_stopped"}
-        log.note(connection, "alarm", f"{title}: {why}", agent_id=agent.id, data=code)
-        raise_alert(
-            connection, "needs_you", f"queue_stopped/{goal.id}/{goal.typed_at}", title, why,
-            host=self.host, agent_id=agent.id,
+        raise_alarm(
+            connection, "queue_stopped", f"{goal.id}/{goal.typed_at}",
+            f"The queue of {goal.persona} stopped", why, host=self.host, agent_id=agent.id,
         )  # fmt: skip
 
 

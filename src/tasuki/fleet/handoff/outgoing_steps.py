@@ -172,18 +172,13 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
         if handoff.move and handoff.move.kind == "rescue":
             place = move_steps.describe_place(context, handoff, handoff.move)
         prompt = prompts.render_injection(handoff, agent, path, place)
-        _share_document(context, handoff, path)
+        shared_files.store_document(context.database, handoff.id, documents.read_document(path))
         context.update_handoff(
             handoff, recorded_at=context.database.read_clock(), injection_prompt=prompt
         )
         documents.release_path(path)
         _keep_thread(context, handoff, agent)
     return ""
-
-
-def _share_document(context: StepContext, handoff: FleetHandoff, path: Path) -> None:
-    """Let every host of the fleet have the document."""
-    shared_files.store_document(context.database, handoff.id, documents.read_document(path))
 
 
 def _keep_thread(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> None:
@@ -227,7 +222,7 @@ def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
         handoff = replace(handoff, notes=(*handoff.notes, *notes))
         context.update_handoff(handoff, notes=[*handoff.notes])
     if notes or handoff.move:
-        _share_document(context, handoff, path)
+        shared_files.store_document(context.database, handoff.id, documents.read_document(path))
     if handoff.move:
         _store_thread(context, agent)
         move_steps.forget_pack(context, handoff)

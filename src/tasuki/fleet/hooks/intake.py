@@ -336,7 +336,7 @@ class _EventBatch:
         if _is_worth_a_line(event, before, agent):
             self.rows.append(self._build_row(agent, received))
         if crossing := personas.detect_crossing(agent):
-            self.rows.append(_build_own_row("threshold", agent["id"], crossing))
+            self.rows.append(log.build_line("threshold", crossing, agent["id"]))
             self.alerts.append(("threshold", agent, received.at, crossing))
         if event.kind == "idle" and (failure := states.load_failure(agent["failure"])):
             self.failed.add(agent["id"])
@@ -363,11 +363,11 @@ class _EventBatch:
             if agent["skill_at"] is None:
                 agent["skill_at"] = received.at
                 note = f"The skill of {agent['persona']} was given to it at its session's start."
-                self.rows.append(_build_own_row("skill", agent["id"], note))
+                self.rows.append(log.build_line("skill", note, agent["id"]))
             return HookReply(context=text)
         compacts = event.kind == "compacting" and event.source == "auto"
         if compacts and control.can_veto and (why := personas.decide_veto(agent, received.at)):
-            self.rows.append(_build_own_row("veto", agent["id"], why))
+            self.rows.append(log.build_line("veto", why, agent["id"]))
             return HookReply(veto=why)
         return None
 
@@ -417,11 +417,3 @@ def _is_worth_a_line(event: AgentEvent, before: tuple[str, float | None], agent:
             used is not None and abs(used - (agent["context_used"] or 0.0)) >= 1.0
         )
     return True
-
-
-def _build_own_row(kind: str, agent_id: int, text: str) -> dict[str, Any]:
-    now = time.time()
-    return {
-        "event_id": None, "at": now, "received_at": now, "kind": kind, "agent_id": agent_id,
-        "handoff_id": None, "text": text, "data": {},
-    }  # fmt: skip

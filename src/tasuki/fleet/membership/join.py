@@ -81,9 +81,11 @@ def join_fleet(
     if not leave_agents:
         _check_own_agents(data)
         _check_other_fleet(folder, url)
-    with _convert_os_errors(folder):
+    try:
         create_private_folder(folder)
         url = _add_certificates(url, folder, certificates)
+    except OSError as error:
+        raise StoreFailed(f"{error.filename or folder} cannot be written: {explain_error(error)}.") from error  # fmt: skip
     host = identify_host(folder)
     password = secrets.token_urlsafe(32)
     own = url.set(username=build_role_name(host.id), password=password)
@@ -104,11 +106,9 @@ def _check_own_agents(data: Path) -> None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
             (alive,) = file.execute("SELECT count(*) FROM agents WHERE ended_at IS NULL").fetchone()
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         if "no such table" in str(error):
             return
-        raise StoreFailed(f"{path} cannot be read: {error}. To leave it as it is: {LEAVE_OPTION}") from error  # fmt: skip
-    except sqlite3.Error as error:
         raise StoreFailed(f"{path} cannot be read: {error}. To leave it as it is: {LEAVE_OPTION}") from error  # fmt: skip
     if alive:
         raise Refused(
@@ -176,11 +176,3 @@ def _connect(url: sa.URL, *, is_token: bool = True) -> Iterator[sa.Connection]:
         ) from error
     finally:
         engine.dispose()
-
-
-@contextmanager
-def _convert_os_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreFailed(f"{error.filename or folder} cannot be written: {explain_error(error)}.") from error  # fmt: skip

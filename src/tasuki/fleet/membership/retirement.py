@@ -23,6 +23,11 @@ from tasuki.fleet.store.models import FleetAgent, StepFailure
 STILL_OWNS = "2BP01"
 """The SQLSTATE of a role that is not dropped because something belongs to it."""
 
+_IS_MEMBER = sa.text(
+    "SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member "
+    "WHERE g.rolname = :group AND r.rolname = :role"
+)
+
 logger = logging.getLogger("tasuki.fleet")
 
 
@@ -78,7 +83,8 @@ def retire_role(database: FleetDatabase, host_id: str) -> str:
     role = build_role_name(host_id)
     with database.write() as connection:
         rights = require_owner(connection)
-        if not _is_member(connection, role, rights.hosts_group):
+        member = {"group": rights.hosts_group, "role": role}
+        if not connection.execute(_IS_MEMBER, member).scalar():
             return "shared"
         execute(connection, "ALTER ROLE {} NOLOGIN", role)
         if not rights.is_super:  # to be allowed to end its connections
@@ -97,14 +103,6 @@ def retire_role(database: FleetDatabase, host_id: str) -> str:
         )
         return "disabled"
     return "dropped"
-
-
-def _is_member(connection: sa.Connection, role: str, group: str) -> bool:
-    query = sa.text(
-        "SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member "
-        "WHERE g.rolname = :group AND r.rolname = :role"
-    )
-    return bool(connection.execute(query, {"group": group, "role": role}).scalar())
 
 
 def check_retired(database: FleetDatabase, host_id: str) -> None:

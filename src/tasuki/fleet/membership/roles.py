@@ -151,28 +151,25 @@ def prepare_roles(database: FleetDatabase) -> RoleRights:
 
     Raises NotPossible on SQLite, and where the server's role may not do that.
     """
+    exists = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name")
+    may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
     with database.write() as connection:
-        return _prepare_groups(connection)
-
-
-def _prepare_groups(connection: sa.Connection) -> RoleRights:
-    rights = require_owner(connection)
-    query = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name")
-    for group in (rights.hosts_group, rights.join_group):
-        if not connection.execute(query, {"name": group}).scalar():
-            execute(connection, "CREATE ROLE {} NOLOGIN", group)
-        may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
-        if not connection.execute(may_connect, {"name": group}).scalar():
-            execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
-        execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", rights.schema, group)
-    _allow_rows(connection, rights, rights.schema)
-    for name in READ_ONLY:
-        execute(connection, "REVOKE ALL ON {}.{} FROM {}", rights.schema, name, rights.hosts_group)
-        execute(connection, "GRANT SELECT ON {}.{} TO {}", rights.schema, name, rights.hosts_group)
-    if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
-        _allow_engine(connection, rights)
-    _close_schema(connection, rights)
-    build_join_function(connection, rights.schema, rights.hosts_group, rights.join_group)
+        rights = require_owner(connection)
+        schema_name, hosts_group = rights.schema, rights.hosts_group
+        for group in (hosts_group, rights.join_group):
+            if not connection.execute(exists, {"name": group}).scalar():
+                execute(connection, "CREATE ROLE {} NOLOGIN", group)
+            if not connection.execute(may_connect, {"name": group}).scalar():
+                execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
+            execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", schema_name, group)
+        _allow_rows(connection, rights, schema_name)
+        for name in READ_ONLY:
+            execute(connection, "REVOKE ALL ON {}.{} FROM {}", schema_name, name, hosts_group)
+            execute(connection, "GRANT SELECT ON {}.{} TO {}", schema_name, name, hosts_group)
+        if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
+            _allow_engine(connection, rights)
+        _close_schema(connection, rights)
+        build_join_function(connection, schema_name, hosts_group, rights.join_group)
     return rights
 
 

@@ -38,7 +38,7 @@ def note(
     Secrets in it are replaced, because every reader of the log sees it. Takes some 25 µs for a
     sentence.
     """
-    lines = [_build_line(kind, text, agent_id, handoff_id, data)]
+    lines = [build_line(kind, text, agent_id, handoff_id, data)]
     with source.write() if isinstance(source, FleetDatabase) else nullcontext(source) as connection:
         write_lines(connection, lines)
 
@@ -62,14 +62,19 @@ def replace_line(
     events = tables.events.c
     same = (events.agent_id == agent_id) & (events.kind == kind)
     connection.execute(sa.delete(tables.events).where(same if line is None else events.id == line))
-    values = _build_line(kind, text, agent_id, None, None)
+    values = build_line(kind, text, agent_id)
     query = sa.insert(tables.events).values(values).returning(tables.events.c.id)
     return int(connection.execute(query).scalar_one())
 
 
-def _build_line(
-    kind: str, text: str, agent_id: int | None, handoff_id: str | None, data: dict[str, Any] | None
+def build_line(
+    kind: str,
+    text: str,
+    agent_id: int | None,
+    handoff_id: str | None = None,
+    data: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
+    """Build a line of tasuki's own, without secrets."""
     redactor, now = Redactor(), time.time()
     redacted: dict[str, Any] = redactor.redact_data({"text": text, "data": data or {}})
     return {

@@ -103,7 +103,7 @@ def list_agents(
         query = query.where(table.c.persona == _clean_text(persona))
     if host:
         query = query.where(table.c.host == host)
-    return load_rows(FleetAgent, database, _limit_query(query, limit))
+    return load_rows(FleetAgent, database, query.limit(limit or None))
 
 
 def list_recent_agents(
@@ -123,7 +123,7 @@ def list_recent_agents(
         query = query.where(table.c.id.in_(sorted(ids)))
     else:
         query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
-    return load_rows(FleetAgent, connection, _limit_query(query, limit))
+    return load_rows(FleetAgent, connection, query.limit(limit or None))
 
 
 def list_newest_of_personas(
@@ -240,7 +240,7 @@ def list_handoffs(
     for name, value in conditions.items():
         if value is not None:
             query = query.where(table.c[name] == value)
-    return load_rows(FleetHandoff, source, _limit_query(query, limit))
+    return load_rows(FleetHandoff, source, query.limit(limit or None))
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
@@ -474,10 +474,6 @@ _FIND_ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).wh
     tables.handoffs.c.id == sa.bindparam("wanted")
 )
 """Statements that every step runs often are built once: that takes as long as running one."""
-
-
-def _limit_query(query: sa.Select[Any], limit: int) -> sa.Select[Any]:
-    return query.limit(limit) if limit else query
 
 
 def _clean_text(text: str) -> str:

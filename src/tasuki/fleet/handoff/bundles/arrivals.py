@@ -41,7 +41,7 @@ class _Marks:
     """The references of one arrival: `moved/ID` once it is whole, and private ones before."""
 
     def __init__(self, repository: Repository, id: str) -> None:
-        self.git = repository.git
+        self.git, self._read = repository.git, repository.read_ref
         self.moved = f"refs/tasuki/moved/{id}"
         self._private = f"refs/tasuki/arrivals/{id}"
 
@@ -52,9 +52,6 @@ class _Marks:
     def read_moved(self) -> str:
         """Return the last commit of the work that is whole here; empty for none."""
         return self._read(self.moved)
-
-    def _read(self, name: str) -> str:
-        return self.git.read_or_empty("rev-parse", "--verify", "--quiet", name)
 
     def set(self, name: str, commit: str) -> None:
         """Set a private reference."""
@@ -82,17 +79,21 @@ def unpack_work(cwd: str, place: WorkPlace, packed: PackedWork, reference_id: st
     system's configuration do, where git writes a file that is unchanged.
     Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        check_id(reference_id)
-        _check_fields(packed)
-        with lock_repository(open_repository(cwd)) as repository:
-            return _unpack(repository, place, packed, reference_id)
+    with _open_arrival(cwd, reference_id, packed) as (repository, marks):
+        return _unpack(repository, place, packed, marks, reference_id)
 
 
 @contextlib.contextmanager
-def _name_failures() -> Iterator[None]:
+def _open_arrival(
+    cwd: str, id: str, packed: PackedWork | None = None
+) -> Iterator[tuple[Repository, _Marks]]:
+    """Give the repository of an arrival, locked, and its marks; what fails is StepFailed."""
     try:
-        yield
+        check_id(id)
+        if packed:
+            _check_fields(packed)
+        with lock_repository(open_repository(cwd)) as repository:
+            yield repository, _Marks(repository, id)
     except StepFailed as error:
         raise StepFailed(_CODE, str(error)) from error
     except (GitFailed, NotPossible) as error:
@@ -112,8 +113,9 @@ def _check_fields(packed: PackedWork) -> None:
         raise NotPossible("The bundle of the packed work is larger than any that is packed.")
 
 
-def _unpack(repository: Repository, place: WorkPlace, packed: PackedWork, id: str) -> str:
-    marks = _Marks(repository, id)
+def _unpack(
+    repository: Repository, place: WorkPlace, packed: PackedWork, marks: _Marks, id: str
+) -> str:
     if moved := marks.read_moved():
         if moved != packed.last_commit:
             raise NotPossible(f"Other work of the move {id} was unpacked here. Take it back first.")
@@ -290,10 +292,8 @@ def remove_arrival(cwd: str, reference_id: str) -> None:
 
     It cannot be taken back any more. Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        id = check_id(reference_id)
-        with lock_repository(open_repository(cwd)) as repository:
-            _Marks(repository, id).remove()
+    with _open_arrival(cwd, reference_id) as (_, marks):
+        marks.remove()
 
 
 # ---- back --------------------------------------------------------------------------------------
@@ -307,22 +307,19 @@ def undo_unpack(cwd: str, place: WorkPlace, reference_id: str) -> str:
     called again, also for work that was not laid out to the end.
     Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        id = check_id(reference_id)
-        with lock_repository(open_repository(cwd)) as repository:
-            marks = _Marks(repository, id)
-            if not marks.read("before"):
-                marks.remove()
-                return "Nothing was unpacked."
-            try:
-                changed = _take_back(repository, place, marks, id)
-            except (NotPossible, WorkChanged) as error:
-                changed = str(error)
-            if changed:
-                return f"{place.folder} was left as it is: {changed}"
+    with _open_arrival(cwd, reference_id) as (repository, marks):
+        if not marks.read("before"):
             marks.remove()
-            where = "is as it was before" if place.in_place else "was removed"
-            return f"{place.folder} {where}."
+            return "Nothing was unpacked."
+        try:
+            changed = _take_back(repository, place, marks, reference_id)
+        except (NotPossible, WorkChanged) as error:
+            changed = str(error)
+        if changed:
+            return f"{place.folder} was left as it is: {changed}"
+        marks.remove()
+        where = "is as it was before" if place.in_place else "was removed"
+        return f"{place.folder} {where}."
 
 
 def _take_back(repository: Repository, place: WorkPlace, marks: _Marks, id: str) -> str:
@@ -348,14 +345,10 @@ def _describe_changed(target: Repository, place: WorkPlace, marks: _Marks, id: s
     placed = marks.read("placed")
     if placed and _save_snapshot(target, id) != placed:
         return "something in it was changed since."
-    if not place.in_place and _list_ignored(target):
+    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    if not place.in_place and target.git.run(*ask, most=1):
         return "ignored files were made in it since."
     return ""
-
-
-def _list_ignored(target: Repository) -> bytes:
-    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
-    return target.git.run(*ask, most=1)
 
 
 def _is_half_made(repository: Repository, place: WorkPlace) -> bool:

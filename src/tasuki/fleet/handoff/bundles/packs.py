@@ -105,7 +105,15 @@ def remove_pack(cwd: str, reference_id: str) -> None:
 
 
 def _pack(repository: Repository, reference: str) -> PackedWork:
-    _check_repository(repository)
+    if not repository.head:
+        raise NotPossible(
+            f"The repository {repository.top} has no commit yet. Commit and push first."
+        )
+    if not read_origin(repository):
+        raise NotPossible(
+            f"The repository {repository.top} has no remote named origin, by which another host "
+            "could know it. Add one: git remote add origin URL"
+        )
     entries = read_status(repository)
     if problem := find_problem(repository, entries):
         raise NotPossible(problem)
@@ -122,19 +130,6 @@ def _pack(repository: Repository, reference: str) -> PackedWork:
         repository.git.run("update-ref", reference, last)
     files = tuple(show_path(e.path) for e in entries[:MOST_FILES])
     return PackedWork(repository.head, branch, index, work, bundle, files, left_out)
-
-
-def _check_repository(repository: Repository) -> None:
-    """Raise NotPossible for a repository whose work nothing can be made of elsewhere."""
-    if not repository.head:
-        raise NotPossible(
-            f"The repository {repository.top} has no commit yet. Commit and push first."
-        )
-    if not read_origin(repository):
-        raise NotPossible(
-            f"The repository {repository.top} has no remote named origin, by which another host "
-            "could know it. Add one: git remote add origin URL"
-        )
 
 
 # ---- the two commits ---------------------------------------------------------------------------
@@ -285,7 +280,8 @@ def _describe_left_out(repository: Repository, entries: Sequence[StatusEntry]) -
     """Yield a sentence for each kind of thing that does not travel."""
     if nested := [show_path(e.path) for e in entries if e.path.endswith(b"/")]:
         yield f"Repositories of their own do not travel: {', '.join(nested[:MOST_IGNORED])}"
-    if hidden := _list_hidden(repository):
+    fields = repository.git.run("ls-files", "-v", "-z").split(b"\0")
+    if hidden := [show_path(f[2:]) for f in fields if f[:1].islower()][:MOST_IGNORED]:
         yield f"Marked assume-unchanged, so a change does not travel: {', '.join(hidden)}"
     if submodules := list_submodules(repository):
         names = ", ".join(show_path(path) for path in submodules[:MOST_IGNORED])
@@ -293,19 +289,8 @@ def _describe_left_out(repository: Repository, entries: Sequence[StatusEntry]) -
     settings = [key for key, _ in repository.git.settings if key.startswith("filter.")]
     if filters := sorted({key.split(".", 1)[1].rpartition(".")[0] for key in settings}):
         yield f"Filters of the repository's own configuration are not run: {', '.join(filters)}"
-    if ignored := _list_ignored(repository):
+    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    fields = repository.git.run(*ask, most=65536).split(b"\0")
+    if ignored := [show_path(f) for f in fields[: MOST_IGNORED + 1] if f]:
         more = " and more" if len(ignored) > MOST_IGNORED else ""
         yield f"Ignored files do not travel: {', '.join(ignored[:MOST_IGNORED])}{more}"
-
-
-def _list_hidden(repository: Repository) -> list[str]:
-    output = repository.git.run("ls-files", "-v", "-z")
-    hidden = [f[2:] for f in output.split(b"\0") if f[:1].islower()]
-    return [show_path(path) for path in hidden[:MOST_IGNORED]]
-
-
-def _list_ignored(repository: Repository) -> list[str]:
-    output = repository.git.run(
-        "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", most=65536
-    )
-    return [show_path(f) for f in output.split(b"\0")[: MOST_IGNORED + 1] if f]

@@ -139,8 +139,14 @@ def lock_repository(repository: Repository) -> Iterator[Repository]:
     Every git that is run holds the lock, too: one that outlives a killed server is waited for.
     """
     descriptor = os.open(repository.common, os.O_RDONLY | os.O_CLOEXEC)
+    until = time.monotonic() + LOCK_SECONDS
     try:
-        _wait_for_lock(descriptor, repository.top)
+        while not _is_locked(descriptor, repository.top):
+            if time.monotonic() > until:
+                raise NotPossible(
+                    f"Another move is at work in {repository.top}. Wait for it, then retry."
+                )
+            time.sleep(0.05)
         git = repository.git.change()
         git.inherited = (descriptor,)
         yield structs.replace(repository, git=git)
@@ -148,18 +154,11 @@ def lock_repository(repository: Repository) -> Iterator[Repository]:
         os.close(descriptor)
 
 
-def _wait_for_lock(descriptor: int, top: str) -> None:
-    until = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise NotPossible(
-                    f"Another move is at work in {top}. Wait for it, then retry."
-                ) from error
-            time.sleep(0.05)
-        except OSError as error:
-            raise GitFailed(f"{top} cannot be locked: {error}") from error
-        else:
-            return
+def _is_locked(descriptor: int, top: str) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise GitFailed(f"{top} cannot be locked: {error}") from error
+    return True

@@ -17,7 +17,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     read_status,
     show_path,
 )
-from tasuki.fleet.handoff.git_commands import GitFailed
+from tasuki.fleet.handoff.git_commands import GitFailed, unquote_path
 from tasuki.patterns import compile_pattern
 
 MOST_SECONDS = 20.0
@@ -28,20 +28,12 @@ MOST_FILE_BYTES = 1_000_000
 """How much of one file is looked through."""
 MOST_SENTENCES = 50
 _DIFF = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--no-renames",
-    "--unified=0",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-    "--ignore-submodules=dirty",
-)
+    "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--unified=0",
+    "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty",
+)  # fmt: skip
 _BINARY = "is binary and was not looked through."
 _TOO_MUCH = "and what follows was not looked through: it is too much."
 _HUNK = compile_pattern(rb"@@ -\S+ \+(\d+)")
-_ESCAPE = compile_pattern(rb"\\([0-7]{3}|.)", re.DOTALL)
-_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}  # fmt: skip
 
 
 class _Added(Struct):
@@ -162,9 +154,7 @@ def _parse_diff(output: bytes) -> Iterator[_Added]:
         elif not in_hunk and line.startswith(b"+++ "):
             added.path = _read_name(line[4:])
         elif not in_hunk and line.startswith(b"Binary files "):
-            name = (
-                line.removeprefix(b"Binary files ").removesuffix(b" differ").rpartition(b" and ")[2]
-            )
+            name = line.removesuffix(b" differ").rpartition(b" and ")[2]
             added.path = _read_name(name)
             added.note = "" if name == b"/dev/null" else _BINARY
         elif in_hunk and line.startswith(b"+"):
@@ -177,12 +167,4 @@ def _parse_diff(output: bytes) -> Iterator[_Added]:
 
 def _read_name(name: bytes) -> bytes:
     """Return the path in a diff's head: quoted where it holds bytes that are no plain ones."""
-    name = name.removesuffix(b"\t")
-    if name.startswith(b'"'):
-        name = _ESCAPE.sub(_read_escape, name[1:-1])
-    return name.removeprefix(b"b/")
-
-
-def _read_escape(found: re.Match[bytes]) -> bytes:
-    text = found[1]
-    return bytes([int(text, 8) & 255]) if len(text) == 3 else _LETTERS.get(text, text)
+    return unquote_path(name.removesuffix(b"\t")).removeprefix(b"b/")
