@@ -19,7 +19,6 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.runner import STEPS, StepRunner
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -96,7 +95,7 @@ def test_a_target_that_was_retired_meanwhile_fails_the_move(tmp_path: Path, url:
 
 def test_a_leg_that_is_carried_out_again_takes_nothing_back(url: str) -> None:
     """Killed when it had passed the move on: the other host has come further, and is not disturbed."""
-    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    database, begun = FleetDatabase(url, "h1"), list[FleetHandoff]()
     id = add_move(database, step="shut_down", host="h1")
     runner = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
     runner.begin = begun.append
@@ -242,7 +241,7 @@ def test_a_step_that_ends_after_the_cancel_leaves_nothing(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled while the work is packed: what was packed goes, and no other host is asked."""
-    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    database, begun = FleetDatabase(url, "h1"), list[FleetHandoff]()
     id = add_move(database, step="record", host="h1")
 
     def pack(_context: Any, handoff: FleetHandoff) -> str:

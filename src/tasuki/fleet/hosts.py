@@ -128,9 +128,6 @@ def _read_machine_id(path: Path) -> str:
     return ""
 
 
-# -- in the database -------------------------------------------------------------------
-
-
 def settle_hosts(
     database: FleetDatabase,
     host: FleetHost,

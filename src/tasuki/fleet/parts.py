@@ -19,7 +19,6 @@ from tasuki.fleet.delivery.terminals import TerminalReader
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
 from tasuki.fleet.exchange.requests import HostRequests
-from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext
@@ -106,7 +105,7 @@ class FleetParts:
         why = "it is locked, or there is no room on its disk"
         try:
             if self.engine.is_usable():
-                self.engine.begin_handoff(commands.build_start(handoff))
+                self.engine.begin_handoff(handoff)
                 return
         except DBAPIError as error:
             if not is_temporary(error):

@@ -19,7 +19,6 @@ from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
 from tasuki.fleet.exchange.thread_copies import ThreadKeeper
-from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import build_queue_name, refused_rows
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.hooks.intake import EventIntake
@@ -103,8 +102,6 @@ class Fleet(FleetParts):
         self.lost = ""
         """Why this server must stop; empty while it may continue."""
         self._on_lost: list[Callable[[], None]] = []
-
-    # -- life --------------------------------------------------------------------------
 
     def launch(self) -> None:
         """Launch: upgrade the tables and continue handoffs under way.
@@ -193,8 +190,6 @@ class Fleet(FleetParts):
             faults.append("The database of the engine takes no writes: handoffs wait.")
         return faults
 
-    # -- settings ----------------------------------------------------------------------
-
     def configure(self, **changes: Any) -> None:
         """Change settings of the user's own file, and apply them at once.
 
@@ -208,16 +203,10 @@ class Fleet(FleetParts):
         self.notifier.configure(settings.notify, config.list_alerts(settings))
         self.note("settings", f"Settings were changed: {', '.join(names)}.", data={"names": names})
 
-    # -- handoffs ----------------------------------------------------------------------
-
     def _start_missing(self) -> None:
         """Start recorded handoffs that the engine lacks; record a failure for those it gave up."""
         running = queries.list_handoffs(self.database, state="running", host=self.host)
-        by_id = {handoff.id: handoff for handoff in running}
-        starts = [commands.build_start(handoff) for handoff in running]
-        started = self.engine.reconcile(
-            starts, lambda id, why: self.step_runner.give_up(by_id[id], why)
-        )
+        started = self.engine.reconcile(running, self.step_runner.give_up)
         if refused_rows:
             self.note("alarm", refused_rows.pop(), data={"code": "row_refused"})
             refused_rows.clear()
@@ -226,8 +215,6 @@ class Fleet(FleetParts):
         for id in started:
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
         self._unstarted.clear()
-
-    # -- events ------------------------------------------------------------------------
 
     def _read_skill(self, slug: str) -> str:
         try:

@@ -11,11 +11,7 @@ from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.fleet.store.questions import (
-    keep_of_children,
-    read_from_screen,
-    replace_question,
-)
+from tasuki.fleet.store.questions import keep_of_children, read_from_screen, replace_question
 from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.panes import TmuxPanes
 

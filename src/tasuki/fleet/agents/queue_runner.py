@@ -73,8 +73,6 @@ class QueueRunner(BackgroundWork):
             if (claim := self._claim(goal_id, agent_id)) and not self._stop.is_set():
                 self._carry_on(*claim)
 
-    # -- which -------------------------------------------------------------------------
-
     def _list_claimed(self) -> list[tuple[QueuedGoal, str]]:
         """List the goals that are claimed, or uncertain, for agents of this host or that ended.
 
@@ -130,8 +128,6 @@ class QueueRunner(BackgroundWork):
             claim = sa.update(_GOALS).where(_GOALS.c.id == goal_id).values(**values)
             row = connection.execute(claim.returning(*_COLUMNS)).one()
         return QueuedGoal(*row), key
-
-    # -- typing ------------------------------------------------------------------------
 
     def _carry_on(self, goal: QueuedGoal, key: str) -> None:
         agent = queries.load_agent(self.database, goal.agent_id or 0)

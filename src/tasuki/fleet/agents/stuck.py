@@ -169,8 +169,6 @@ class StuckAgents:
         elif agent["state"] == "busy" and now - watched.since >= self.seconds:
             self._mark_stuck(agent, sight, now - watched.since)
 
-    # -- what is seen ------------------------------------------------------------------
-
     def _load_agents(self) -> dict[int, dict[str, Any]]:
         """Load the busy agents of this host that have a pane, with the id of their last event."""
         with self.database.read() as connection:
@@ -196,8 +194,6 @@ class StuckAgents:
             seconds=sum(p.seconds for p in below),
             newest=below[-1].pid if below else 0,
         )
-
-    # -- what is made of it ------------------------------------------------------------
 
     def _mark_stuck(self, agent: dict[str, Any], sight: AgentSight, seconds: float) -> None:
         command = read_command(sight.newest) if sight.newest else ""

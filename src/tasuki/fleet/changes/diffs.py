@@ -72,9 +72,6 @@ def _shorten(line: str) -> str:
     return f"{line[:MOST_LINE_CHARACTERS]}…" if is_long else line
 
 
-# -- untracked -------------------------------------------------------------------------
-
-
 def _build_new(tree: WorkTree, file: FoundFile) -> tuple[list[str], bool, str]:
     """Build the lines of a file that git does not know, all of them added."""
     content = read_untracked(tree.top, file.path)
@@ -88,9 +85,6 @@ def _build_new(tree: WorkTree, file: FoundFile) -> tuple[list[str], bool, str]:
 
 def _decode(content: bytes) -> str:
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "␍")
-
-
-# -- tracked ---------------------------------------------------------------------------
 
 
 def _find_patch(

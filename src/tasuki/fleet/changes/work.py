@@ -84,11 +84,7 @@ def _find_commit_before(tree: WorkTree, moment: float) -> str:
 
 
 def read_changes(
-    agent: FleetAgent,
-    *,
-    since: Since = "start",
-    document_at: float | None = None,
-    diff: str = "",
+    agent: FleetAgent, *, since: Since = "start", document_at: float | None = None, diff: str = ""
 ) -> WorkChanges:
     """Read what an agent of this host changed. What cannot be read is said in `problem`.
 
@@ -150,9 +146,6 @@ def summarize_work(agent: FleetAgent) -> WorkSummary:
     )
     branch = redactor.redact_line(tree.branch, 100)
     return WorkSummary(branch, added, removed, len(found.files), commits, at=now)
-
-
-# -- commits ---------------------------------------------------------------------------
 
 
 def _read_upstream(tree: WorkTree) -> tuple[str, int, int]:

@@ -63,10 +63,7 @@ IS_OPEN = tables.intents.c.ended_at.is_(None)
 """Whether no end of its turn was reported."""
 _FIND_OPEN = (
     sa.select(tables.intents)
-    .where(
-        IS_OPEN,
-        tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)),
-    )
+    .where(IS_OPEN, tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)))
     .order_by(tables.intents.c.created_at.desc())
 )
 

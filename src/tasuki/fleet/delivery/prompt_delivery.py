@@ -39,12 +39,7 @@ from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Screenshot, ScreenState
-from tasuki.harness.typed_text import (
-    is_command,
-    is_unknown_command,
-    prepare_text,
-    squeeze_text,
-)
+from tasuki.harness.typed_text import is_command, is_unknown_command, prepare_text, squeeze_text
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.paste import PaneKey, PressedKey

@@ -77,8 +77,6 @@ class HostListener:
         """Announce soon that this host's log grew; callable from any thread."""
         self._news.set()
 
-    # -- listening ---------------------------------------------------------------------
-
     def _listen(self) -> None:
         while not self._stop.is_set():
             try:
@@ -112,8 +110,6 @@ class HostListener:
     def _read_all(self) -> None:
         self.on_log()
         self.on_message()
-
-    # -- announcing --------------------------------------------------------------------
 
     def _announce(self) -> None:
         """Announce news outside of their transactions.

@@ -111,8 +111,6 @@ class HostRequests:
         except (DBAPIError, RuntimeError):  # the database is away, or the server ends
             return
 
-    # -- answering ---------------------------------------------------------------------
-
     def _take_questions(self) -> list[tuple[str, str, dict[str, Any]]]:
         requests, answers = tables.host_requests, tables.host_answers
         with self.database.open_transaction() as connection:

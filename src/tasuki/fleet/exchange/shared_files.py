@@ -23,8 +23,6 @@ SYNCED_FILE = ".shared.json"
 """In a persona's folder: digests of its files when they were last as the database has them."""
 PERSONA_FILES = (personas.SKILL, personas.EXPERIENCE)
 
-# -- documents -------------------------------------------------------------------------
-
 
 def store_document(database: FleetDatabase, handoff_id: str, content: str) -> None:
     """Store the document of a handoff, or replace it."""
@@ -40,9 +38,6 @@ def load_document(database: FleetDatabase, handoff_id: str) -> str | None:
     documents = tables.documents.c
     query = sa.select(documents.content).where(documents.handoff_id == handoff_id)
     return database.fetch(query).scalar_one_or_none()
-
-
-# -- parcels ---------------------------------------------------------------------------
 
 
 def store_parcel(database: FleetDatabase, handoff_id: str, name: str, content: bytes) -> None:
@@ -74,9 +69,6 @@ def delete_parcels(database: FleetDatabase, handoff_id: str) -> None:
     """Delete what travelled with a handoff."""
     parcels = tables.parcels
     database.change(sa.delete(parcels).where(parcels.c.handoff_id == handoff_id), synced=False)
-
-
-# -- personas --------------------------------------------------------------------------
 
 
 def share_persona(database: FleetDatabase, root: Path, slug: str) -> None:

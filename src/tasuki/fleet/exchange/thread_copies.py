@@ -77,10 +77,7 @@ def store_thread(database: FleetDatabase, agent: FleetAgent) -> int:
 
 
 def _store_parts(
-    database: FleetDatabase,
-    agent_id: int,
-    record: KeptRecord,
-    opened: list[OpenedPart],
+    database: FleetDatabase, agent_id: int, record: KeptRecord, opened: list[OpenedPart]
 ) -> int:
     import zstandard
 

@@ -14,7 +14,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.personas import UNFINISHED, check_available, find_later_agent
 from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
+from tasuki.fleet.handoff.engine import build_queue_name
 from tasuki.fleet.handoff.moves import MovePreview
 from tasuki.fleet.handoff.workflow import HandoffShape
 from tasuki.fleet.orders.bodies import NewHandoff
@@ -266,13 +266,6 @@ def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:
     """Find the handoff of an agent that is under way; a fork leaves the agent alone."""
     running = queries.list_handoffs(database, agent_id=agent_id, state="running", fork=False)
     return running[0] if running else None
-
-
-def build_start(handoff: FleetHandoff) -> HandoffStart:
-    """Build what the engine needs to start a handoff that is under way."""
-    return HandoffStart(
-        handoff.id, handoff.attempt, handoff.step, handoff.queue, workflow.find_shape(handoff)
-    )
 
 
 def note_state(

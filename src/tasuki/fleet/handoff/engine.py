@@ -48,6 +48,7 @@ from tasuki.fleet.store.database import (
     make_shrinkable,
     normalize_url,
 )
+from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.start_errors import check_file, check_lock
 
 APPLICATION = "tasuki"
@@ -106,20 +107,10 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module_name}.{global_name}")
 
 
-class HandoffStart(Struct, frozen=True):
-    """What the engine needs to begin a handoff, or a leg of it, with its step `first`."""
-
-    id: str
-    attempt: int
-    first: str
-    queue: str
-    shape: workflow.HandoffShape = workflow.HandoffShape()
-
-    @property
-    def name(self) -> str:
-        """The workflow's id."""
-        leg = self.shape.find_leg(self.first)
-        return f"{self.id}-{self.attempt}-{leg}" if leg else f"{self.id}-{self.attempt}"
+def name_attempt(handoff: FleetHandoff) -> str:
+    """Return the id of the workflow that carries out this attempt of a handoff, or this leg of it."""
+    leg = workflow.find_shape(handoff).find_leg(handoff.step)
+    return f"{handoff.id}-{handoff.attempt}-{leg}" if leg else f"{handoff.id}-{handoff.attempt}"
 
 
 OrderState = Literal["waiting", "begun", "done", "gone"]
@@ -252,8 +243,7 @@ class HandoffEngine:
             fork: bool = False,
             move: MoveKind = "",
         ) -> None:
-            shape = workflow.HandoffShape(from_thread, fork, move)
-            name = HandoffStart(id, attempt, first, self.queue, shape).name
+            shape, name = workflow.HandoffShape(from_thread, fork, move), str(DBOS.workflow_id)
             self._live.add(name)
             try:
                 workflow.run_steps(partial(self.carry_out, id, attempt), first, shape)
@@ -293,15 +283,20 @@ class HandoffEngine:
         schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
         return sa.table("workflow_status", *map(sa.column, WORKFLOW_COLUMNS), schema=schema)
 
-    def begin_handoff(self, start: HandoffStart) -> None:
-        """Start a handoff, or an attempt of it; do nothing where that was started before."""
+    def begin_handoff(self, handoff: FleetHandoff) -> None:
+        """Start this attempt of a handoff with its step; do nothing where that was started before."""
         assert self._workflow
-        shape = start.shape
-        words: list[Any] = [start.id, start.attempt, start.first, shape.from_thread, shape.fork]
-        if shape.move:  # an older tasuki does not know the word
-            words.append(shape.move)
-        with self._lock, SetWorkflowID(start.name):
-            DBOS.enqueue_workflow(start.queue, self._workflow, *words)
+        words: list[Any] = [
+            handoff.id,
+            handoff.attempt,
+            handoff.step,
+            handoff.from_thread,
+            handoff.fork,
+        ]
+        if handoff.move:  # an older tasuki does not know the word
+            words.append(handoff.move.kind)
+        with self._lock, SetWorkflowID(name_attempt(handoff)):
+            DBOS.enqueue_workflow(handoff.queue, self._workflow, *words)
 
     def give_order(
         self, host: str, id: str, name: str, arguments: dict[str, Any], alone: str
@@ -338,28 +333,26 @@ class HandoffEngine:
         DBOS.delete_workflow(id)
 
     def reconcile(
-        self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]
+        self, handoffs: Iterable[FleetHandoff], give_up: Callable[[FleetHandoff, str], None]
     ) -> list[str] | None:
         """Bring the engine in line with the handoffs that should be under way.
 
         Those that it no longer carries out are given up, with the reason; those that it lacks
         are started. Return the ids of those; None where its database is not usable now.
         """
-        wanted: dict[str, HandoffStart] = {}
-        for start in starts:
-            if why := self._explain_broken(start.name):
-                give_up(start.id, why)
-            else:
-                wanted[start.name] = start
+        wanted = {name_attempt(handoff): handoff for handoff in handoffs}
+        for name in list(wanted):
+            if why := self._explain_broken(name):
+                give_up(wanted.pop(name), why)
         for name in set(self._broken) - set(wanted):
             self._broken.pop(name, None)
         if not self.is_usable():
             return None
         self._queue_lost_again()
         missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
-        for start in missing:
-            self.begin_handoff(start)
-        return [start.id for start in missing]
+        for handoff in missing:
+            self.begin_handoff(handoff)
+        return [handoff.id for handoff in missing]
 
     def _explain_broken(self, name: str) -> str:
         """Return why an attempt is no longer carried out; empty while it is, or is not known."""

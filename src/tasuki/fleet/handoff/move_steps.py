@@ -190,9 +190,6 @@ def _end_successor(context: StepContext, handoff: FleetHandoff) -> list[str]:
     return [f"Agent {agent.id} was ended"]
 
 
-# -- the brief of a handoff from the thread --------------------------------------------
-
-
 def _pack_record(context: StepContext, handoff: FleetHandoff) -> None:
     """Let the record of the vault travel: citations open from it. It may be missing."""
     if not handoff.from_thread:
@@ -221,9 +218,6 @@ def _unpack_record(context: StepContext, handoff: FleetHandoff) -> str:
         except (StoreFailed, msgspec.ValidationError) as error:
             return f"Its brief could not be kept here: {error}"
     return f"brief {handoff.id[:8]}"
-
-
-# -- the plan --------------------------------------------------------------------------
 
 
 def _get_plan(handoff: FleetHandoff) -> MovePlan:

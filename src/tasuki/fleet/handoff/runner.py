@@ -26,7 +26,7 @@ from tasuki.fleet.handoff import (
     successor_steps,
     workflow,
 )
-from tasuki.fleet.handoff.engine import HandoffStart
+from tasuki.fleet.handoff.engine import name_attempt
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
@@ -83,7 +83,7 @@ class StepRunner:
         self.context = context
         self.waiting: set[str] = set()
         """Handoffs whose step waits for the database."""
-        self.begin: Callable[[HandoffStart], None] | None = None
+        self.begin: Callable[[FleetHandoff], None] | None = None
         """Begins a leg of a handoff on another host; set once there is an engine."""
 
     def carry_out(self, handoff_id: str, attempt: int, name: str) -> bool:
@@ -173,7 +173,7 @@ class StepRunner:
         if (current.attempt, current.state, current.step, current.host) != known:
             return
         assert self.begin
-        self.begin(commands.build_start(current))
+        self.begin(current)
         self.changes.notify([handoff.agent_id])
 
     def _begin_step(self, handoff: FleetHandoff, name: str) -> bool:
@@ -274,8 +274,7 @@ class StepRunner:
     def give_up(self, handoff: FleetHandoff, why: str) -> None:
         """Record a failure of an attempt that the engine no longer carries out."""
         current = queries.load_handoff(self.database, handoff.id)
-        known = commands.build_start(handoff)
-        if (current.host, commands.build_start(current).name) != (handoff.host, known.name):
+        if (current.host, name_attempt(current)) != (handoff.host, name_attempt(handoff)):
             return  # it was passed on meanwhile, and goes on
         code = "no_room" if "full" in why else "unexpected"
         self._fail_step(handoff, handoff.step, code, f"The engine stopped at this step: {why}")

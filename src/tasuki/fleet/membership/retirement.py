@@ -68,8 +68,7 @@ def count_moving(connection: sa.Connection, host_id: str) -> int:
     """Count the handoffs under way that a host carries out, or whose work comes to it."""
     handoffs = tables.handoffs.c
     query = sa.select(sa.func.count()).where(
-        handoffs.state == "running",
-        (handoffs.host == host_id) | (handoffs.target_host == host_id),
+        handoffs.state == "running", (handoffs.host == host_id) | (handoffs.target_host == host_id)
     )
     return int(connection.execute(query).scalar_one())
 

@@ -221,9 +221,6 @@ def _allow_engine(connection: sa.Connection, rights: RoleRights) -> None:
         execute(connection, statement, SCHEMA, rights.hosts_group)
 
 
-# -- at a server's start ---------------------------------------------------------------
-
-
 def record_role(database: FleetDatabase, host_id: str) -> None:
     """Record with which role of PostgreSQL a host works; nothing on SQLite."""
     if database.is_sqlite:

@@ -180,9 +180,6 @@ def stop_agent(fleet: FleetParts, id: int) -> FleetAgent:
     return queries.load_agent(fleet.database, id)
 
 
-# -- looking ---------------------------------------------------------------------------
-
-
 @order("look", find_agent_host, seconds=LOOK_SECONDS)
 def read_screen(fleet: FleetParts, id: int) -> str:
     """Return what the pane of an agent shows, without secrets.
@@ -228,9 +225,6 @@ def describe_other_host(fleet: FleetParts, agent: FleetAgent) -> str:
         f"Agent {agent.id} runs on the host {label}, not on this one. Attach to it there: "
         f"tasuki agent attach {agent.id}"
     )
-
-
-# -- of any host, carried out here -----------------------------------------------------
 
 
 def mute_agent(fleet: FleetParts, id: int, span: str) -> MuteChange:

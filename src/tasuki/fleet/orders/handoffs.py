@@ -121,10 +121,7 @@ def preview_move(fleet: FleetParts, id: int, data: NewHandoff) -> MovePreview:
 
 @order("move", lambda _, host, **__: host, seconds=CHECK_SECONDS)
 def check_move(
-    fleet: FleetParts,
-    host: str,
-    question: TargetQuestion,
-    data: AgentRights,
+    fleet: FleetParts, host: str, question: TargetQuestion, data: AgentRights
 ) -> TargetAnswer:
     """Check what a host has for an agent that would come there."""
     return moves.check_target(fleet.database, fleet.data, question)

@@ -107,8 +107,6 @@ class FleetPruner(BackgroundWork):
         with self.database.write(synced=False) as connection:
             return give_back_pages(connection, PAGES_AT_ONCE)
 
-    # -- files -------------------------------------------------------------------------
-
     def _find_old_files(self, before: float) -> Iterator[Path]:
         """Find files that are no longer needed."""
         folders = (self.data.parent / "suggested").glob("*")

@@ -17,13 +17,7 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness.dialogs import (
-    find_cut,
-    find_excuse,
-    is_subject,
-    join_subject,
-    strip_label,
-)
+from tasuki.harness.dialogs import find_cut, find_excuse, is_subject, join_subject, strip_label
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
 from tasuki.hidden_text import is_hidden, show_hidden

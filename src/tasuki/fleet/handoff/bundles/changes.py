@@ -131,9 +131,6 @@ def _write_aside(
         own.run("checkout-index", f"--prefix={prefix}", "-z", "--stdin", input=chosen, seconds=WRITE_SECONDS)  # fmt: skip
 
 
-# ---- whose is a file ---------------------------------------------------------------------------
-
-
 def _check_files(
     repository: Repository, changes: Sequence[_Change], aside: bytes, *, clean_index: bool
 ) -> None:
@@ -185,9 +182,6 @@ def _is_same(a: bytes, b: bytes) -> bool:
         return stat.S_ISREG(first.st_mode) and executable and filecmp.cmp(a, b, shallow=False)
     except OSError:
         return False
-
-
-# ---- files into their places ---------------------------------------------------------------------
 
 
 def _place_files(repository: Repository, changes: Sequence[_Change], source: bytes) -> None:
