@@ -20,6 +20,7 @@ from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.runner import STEPS, StepRunner
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
@@ -145,7 +146,7 @@ def test_a_persona_that_a_host_had_before_is_kept_beside(tmp_path: Path, url: st
     """From a fleet of its own, with the same slug: the fleet's files count, and nothing is lost."""
     one, two = FleetDatabase(url, "h1"), FleetDatabase(url, "h2")
     here, there = tmp_path / "1", tmp_path / "2"
-    slug = personas.add_persona(one, here, role="developer", name="con", skill="First.").slug
+    slug = personas.add_persona(one, here, NewPersona(role="developer", name="con", skill="First.")).slug
     shared_files.share_persona(one, here, slug)
     folder = personas.create_folder(there, slug, b"Mine, of before.\n")
     (folder / "experience.md").write_text("Years of it.\n")

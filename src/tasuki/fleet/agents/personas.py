@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
+from tasuki.fleet.orders.bodies import NewPersona, PersonaChange
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, Persona
-from tasuki.harness.registry import DEFAULT, require_control
+from tasuki.harness.registry import require_control
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -42,28 +43,15 @@ _SLUG = compile_pattern(r"[a-z0-9]+(-[a-z0-9]+){2,}")
 _OMITTED_NOTE = "(The older part of {path} is left out here: {count} bytes.)\n\n"
 
 
-def add_persona(
-    database: FleetDatabase,
-    root: Path,
-    *,
-    role: str,
-    name: str,
-    skill: str = "",
-    harness: str = DEFAULT,
-    model: str = "",
-    threshold: float | None = None,
-    automatic: bool = False,
-    on_limit: str = "",
-) -> Persona:
-    """Add a persona: its row, and its folder below `root`. `threshold` is in percent.
+def add_persona(database: FleetDatabase, root: Path, new: NewPersona) -> Persona:
+    """Add a persona: its row, and its folder below `root`. Its number is the first free one.
 
-    `on_limit` is the harness to which its agent is handed off at a usage limit. Its number is the
-    first free one. Raises NotPossible for a role, name or skill that cannot
-    be used, UsageError for an unknown harness, StoreFailed where the folder cannot be written.
+    Raises NotPossible for a role, name or skill that cannot be used, UsageError for an unknown
+    harness, StoreFailed where the folder cannot be written.
     """
-    role, name = normalize_word("role", role), normalize_word("name", name)
-    _check_settings(harness, threshold, on_limit)
-    content = _encode_skill(skill)
+    role, name = normalize_word("role", new.role), normalize_word("name", new.name)
+    _check_settings(new.harness, new.threshold, new.on_limit)
+    content = _encode_skill(new.skill)
     with database.write(alone=True) as connection:
         number = _find_free_number(connection, root, role, name)
         slug = f"{role}-{name}-{number}"
@@ -71,8 +59,8 @@ def add_persona(
         try:
             values: dict[str, Any] = {
                 "slug": slug, "role": role, "name": name, "number": number, "folder": str(persona_folder),
-                "created_at": time.time(), "harness": harness, "model": clean_text(model),
-                "threshold": threshold, "automatic": automatic, "on_limit": on_limit,
+                "created_at": time.time(), "harness": new.harness, "model": clean_text(new.model),
+                "threshold": new.threshold, "automatic": new.automatic, "on_limit": new.on_limit,
             }  # fmt: skip
             connection.execute(sa.insert(tables.personas).values(**values))
             log.note(connection, "persona", f"Persona {slug} was added.", data={"slug": slug})
@@ -99,44 +87,29 @@ def find_next_slug(database: FleetDatabase, root: Path, slug: str) -> str:
     return f"{own.role}-{own.name}-{number}"
 
 
-def edit_persona(
-    database: FleetDatabase,
-    root: Path,
-    slug: str,
-    *,
-    skill: str | None = None,
-    harness: str | None = None,
-    model: str | None = None,
-    threshold: float | UnsetType | None = UNSET,
-    automatic: bool | None = None,
-    on_limit: str | None = None,
-) -> Persona:
+def edit_persona(database: FleetDatabase, root: Path, slug: str, change: PersonaChange) -> Persona:
     """Change the given settings of a persona; a threshold of None means that of the settings.
 
     Automatic handoffs that the loop guard stopped resume where `automatic` or `on_limit` is given. Raises
     PersonaNotFound, NotPossible, UsageError, StoreFailed.
     """
-    content = None if skill is None else _encode_skill(skill)
+    named = {name: getattr(change, name) for name in change.__struct_fields__}
+    values = {name: value for name, value in named.items() if value is not UNSET}
+    changed = ", ".join(sorted(values)) or "nothing"
+    content = _encode_skill(values.pop("skill")) if "skill" in values else None
+    if "model" in values:
+        values["model"] = clean_text(values["model"])
     with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
-        given = {
-            "harness": harness, "model": None if model is None else clean_text(model),
-            "automatic": automatic, "on_limit": on_limit,
-        }  # fmt: skip
-        values: dict[str, Any] = {name: x for name, x in given.items() if x is not None}
-        if threshold is not UNSET:
-            values["threshold"] = threshold
-        if "automatic" in values or "on_limit" in values:
-            values["automation_stopped"] = ""
-        other = old.on_limit if on_limit is None else on_limit
-        _check_settings(harness or old.harness, values.get("threshold"), other)
+        on_limit = values.get("on_limit", old.on_limit)
+        _check_settings(values.get("harness") or old.harness, values.get("threshold"), on_limit)
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
+        if values.keys() & {"automatic", "on_limit"}:
+            values["automation_stopped"] = ""
         if values:
             update_row(connection, tables.personas, slug, **values)
-        skills = [] if content is None else ["skill"]
-        changed = sorted({*values, *skills} - {"automation_stopped"})
-        text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
+        text = f"Persona {slug} was changed: {changed}."
         log.note(connection, "persona", text, data={"slug": slug})
         return queries.load_persona(connection, slug)
 

@@ -21,7 +21,7 @@ from tasuki.fleet.handoff.worktrees import (
     make_worktree,
     plan_worktree,
 )
-from tasuki.fleet.orders.bodies import NewAgent, NewFork
+from tasuki.fleet.orders.bodies import NewAgent, NewFork, NewPersona
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
@@ -91,8 +91,8 @@ def _add_twin(database: FleetDatabase, root: Path, agent: FleetAgent) -> Persona
     """Add a persona with the skill, the experience and the settings of an agent's own."""
     own = queries.load_persona(database, agent.persona or "")
     twin = personas.add_persona(
-        database, root, role=own.role, name=own.name, skill=personas.read_skill(root, own.slug),
-        harness=agent.harness, model=own.model, threshold=own.threshold,
+        database, root,
+        NewPersona(own.role, own.name, personas.read_skill(root, own.slug), agent.harness, own.model, own.threshold),
     )  # fmt: skip
     if experience := personas.read_experience(root, own.slug):
         personas.write_experience(root, twin.slug, experience)

@@ -6,7 +6,6 @@ import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -233,11 +232,7 @@ def show_persona(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 @post("/personas", status_code=200, sync_to_thread=True)
 def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
     """Add a persona and its folder."""
-    persona = personas.add_persona(
-        fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
-        harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
-        on_limit=data.on_limit,
-    )  # fmt: skip
+    persona = personas.add_persona(fleet.database, fleet.root, data)
     share_persona(fleet.database, fleet.root, persona.slug)
     fleet.changes.notify()
     return persona
@@ -246,13 +241,8 @@ def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
 @patch("/personas/{slug:str}", sync_to_thread=True)
 def edit_persona(fleet: TheFleet, slug: PathWord, data: JSONBody[PersonaChange]) -> Persona:
     """Change the given settings of a persona."""
-    changes = {
-        name: value
-        for name in data.__struct_fields__
-        if (value := getattr(data, name)) is not UNSET
-    }
     share_persona(fleet.database, fleet.root, slug)
-    changed = personas.edit_persona(fleet.database, fleet.root, slug, **changes)
+    changed = personas.edit_persona(fleet.database, fleet.root, slug, data)
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return changed

@@ -8,7 +8,8 @@ from typing import Any
 from litestar import Response
 from litestar.params import FromQuery
 from markupsafe import Markup, escape
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
@@ -115,11 +116,7 @@ def add_persona(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageR
             "threshold": form.get("threshold", "").strip() or None,
             "on_limit": form.get("on_limit", "").strip(),
         })  # fmt: skip
-        added = personas.add_persona(
-            fleet.database, fleet.root, role=body.role, name=body.name, skill=body.skill,
-            harness=body.harness, model=body.model, threshold=body.threshold,
-            automatic=body.automatic, on_limit=body.on_limit,
-        )  # fmt: skip
+        added = personas.add_persona(fleet.database, fleet.root, body)
         share_persona(fleet.database, fleet.root, added.slug)
     except TasukiError as error:
         return _render_list(
@@ -239,11 +236,11 @@ def edit_persona(
             "automatic": bool(form.get("automatic")), "on_limit": form.get("on_limit", "").strip(),
         })  # fmt: skip
         is_new = body.automatic != old.automatic or bool(form.get("again"))
-        personas.edit_persona(
-            fleet.database, fleet.root, slug, harness=body.harness or None, model=body.model or "",
-            threshold=body.threshold, automatic=bool(body.automatic) if is_new else None,
-            on_limit=str(body.on_limit) if body.on_limit != old.on_limit else None,
+        change = replace(
+            body, harness=body.harness or UNSET, automatic=body.automatic if is_new else UNSET,
+            on_limit=body.on_limit if body.on_limit != old.on_limit else UNSET,
         )  # fmt: skip
+        personas.edit_persona(fleet.database, fleet.root, slug, change)
     except TasukiError as error:
         return _render_persona(request, fleet, slug, values=form, refused=str(error), section="settings", status=error_answers.get_status(error))  # fmt: skip
     fleet.changes.notify()
@@ -266,7 +263,7 @@ def edit_skill(
                 "The skill was changed since this page showed it. Your text is below, the current one "
                 "next to it. Save again to replace it with yours."
             )
-        personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
+        personas.edit_persona(fleet.database, fleet.root, slug, body)
         share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
         return _render_persona(request, fleet, slug, typed=typed, refused=str(error), section="skill", status=error_answers.get_status(error))  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
-from tasuki.fleet.orders.bodies import SettingsChange
+from tasuki.fleet.orders.bodies import PersonaChange, SettingsChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.api import error_answers, forms
@@ -62,7 +62,7 @@ def switch_automation(
     """Switch the automatic handoffs of a persona on or off; on also resumes stopped ones."""
     is_on = form.get("automatic") == "on"
     try:
-        personas.edit_persona(fleet.database, fleet.root, slug, automatic=is_on)
+        personas.edit_persona(fleet.database, fleet.root, slug, PersonaChange(automatic=is_on))
     except TasukiError as error:
         notice = SettingsNotice(str(error), is_success=False)
         return _render_automation(
