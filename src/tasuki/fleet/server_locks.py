@@ -227,6 +227,7 @@ class AdvisoryClaim(ServerClaim):
             connect_args={"application_name": self.name},
         )  # fmt: skip
         self.sign = LifeSign("The connection that holds this host's lock")
+        self._number = compute_lock_number(host.id) or 0
         self._connection: sa.Connection | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -280,14 +281,13 @@ class AdvisoryClaim(ServerClaim):
 
     def _is_taken(self) -> bool:
         """Try to take the lock with a new connection, and keep that connection on success."""
-        number = compute_lock_number(self.host.id) or 0
         connection = self._engine.connect()
         try:
             query = sa.text("SELECT pg_try_advisory_lock(:number)")
-            if connection.execute(query, {"number": number}).scalar_one():
+            if connection.execute(query, {"number": self._number}).scalar_one():
                 self._connection = connection
                 return True
-            holder = self._find_holder(connection, number)
+            holder = self._find_holder(connection, self._number)
             if holder and holder.application_name == self.name:  # its own connection, which broke
                 end = sa.text("SELECT pg_terminate_backend(:pid)")
                 connection.execute(end, {"pid": holder.pid})
@@ -303,7 +303,7 @@ class AdvisoryClaim(ServerClaim):
     def _format_refusal(self) -> str:
         details = ""
         with suppress(DBAPIError), self._engine.connect() as connection:
-            holder = self._find_holder(connection, compute_lock_number(self.host.id) or 0)
+            holder = self._find_holder(connection, self._number)
             if holder and holder.backend_start is None:  # PostgreSQL hides this of other roles
                 details = f", with the role {holder.usename}"
             elif holder:
@@ -330,7 +330,7 @@ class AdvisoryClaim(ServerClaim):
                     log.info("The lock on the database is held again.")
                     continue
                 with self._engine.connect() as connection:
-                    holder = self._find_holder(connection, compute_lock_number(self.host.id) or 0)
+                    holder = self._find_holder(connection, self._number)
             except DBAPIError as error:
                 if is_role_gone(error, self._url):
                     on_lost("PostgreSQL lets this host in no more: it was retired, or joined again elsewhere. This server ends.")  # fmt: skip

@@ -155,7 +155,13 @@ def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrde
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         if order in ("arrived", "again"):
-            _settle(connection, goal, order)
+            if goal.state != "uncertain":
+                raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
+            values: dict[str, Any] = {"state": "typed", "typed_at": goal.typed_at or time.time()}
+            if order == "again":  # its next claim has another key
+                values = {"state": "waiting", "agent_id": None, "typed_at": None, "key": ""}
+            update_row(connection, _GOALS, goal.id, **values)
+            _resume_queue(connection, slug, goal)
         else:
             _check_waiting(goal)
             ids = _list_waiting(connection, slug)
@@ -245,20 +251,6 @@ def _list_waiting(connection: sa.Connection, slug: str) -> list[int]:
 def _number(connection: sa.Connection, ids: Sequence[int]) -> None:
     for place, id in enumerate(ids, 1):
         update_row(connection, _GOALS, id, place=place)
-
-
-def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:
-    if goal.state != "uncertain":
-        raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
-    if order == "arrived":
-        update_row(
-            connection, _GOALS, goal.id, state="typed", typed_at=goal.typed_at or time.time()
-        )
-    else:  # its next claim has another key
-        update_row(
-            connection, _GOALS, goal.id, state="waiting", agent_id=None, typed_at=None, key=""
-        )
-    _resume_queue(connection, goal.persona, goal)
 
 
 def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:

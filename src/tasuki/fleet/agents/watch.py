@@ -20,9 +20,9 @@ from tasuki.errors import LaunchFailed, TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.agents.stuck import StuckAgents, build_change
 from tasuki.fleet.background import BackgroundWork
+from tasuki.fleet.delivery.answers import find_question, refresh_question
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
@@ -73,7 +73,6 @@ class AgentSignals:
     on_failure: Callable[[set[int]], None]
 
     def __post_init__(self) -> None:
-        self.questions = QuestionReader(self.database, self.panes, self.changes)
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -102,7 +101,7 @@ class AgentSignals:
                 screenshot = self._capture_screen(agent)
                 shown = self._read_state(agent, screenshot) if screenshot else None
                 if screenshot and agent.state == "waiting" and shown in ("waiting", None):
-                    self.questions.refresh_question(agent.id, screenshot)
+                    refresh_question(self.database, self.changes, agent.id, screenshot)
             if is_working and shown == "idle" and _awaits_first_prompt(agent):
                 continue
             if shown and shown != agent.state and not (is_working and shown == "busy"):
@@ -144,7 +143,8 @@ class AgentSignals:
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
         failure = read_failure(agent) if state == "idle" else None
-        question = self.questions.find_question(agent, is_waiting=state == "waiting")
+        is_waiting = state == "waiting"
+        question = find_question(self.database, self.panes, agent, is_waiting=is_waiting)
         is_first = agent.state == "starting" and state == "waiting" and not question
         last_words = self._describe_screen(agent) if is_first else ""
         state = states.name_state(failure) if failure else state

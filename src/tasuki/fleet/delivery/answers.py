@@ -1,4 +1,6 @@
-"""Answers the question of a waiting agent, once, and only while that very question is on its screen.
+"""Reads what waiting agents ask from their screens, and answers it.
+
+A question is answered once, and only while that very question is on its screen.
 
     its mark is that of the open question ─▶ its screen shows it ─▶ marked as answered ─▶ keys pressed
 
@@ -15,7 +17,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.errors import NotPossible, PaneGone
+from tasuki.errors import LaunchFailed, NotPossible, PaneGone
 from tasuki.fleet.delivery.messages import check_managed
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.typed_input import NOT_IN_FRONT, get_control, is_in_front
@@ -23,24 +25,56 @@ from tasuki.fleet.orders.bodies import QuestionAnswer
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.questions import (
     is_on_screen,
     is_reviewed,
+    keep_of_children,
     read_from_screen,
     replace_question,
     take_next,
 )
-from tasuki.harness.protocol import ScreenState
+from tasuki.harness.protocol import Screenshot, ScreenState
 from tasuki.harness.questions import ScreenChoice, ScreenQuestion
+from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.text_safety import clean_text, shorten_to_line
 
 SETTLED_SECONDS = 1.5
 """How long a dialog may take no keys after it was drawn: Claude Code ignores early ones."""
+ANSWERED_SECONDS = 4.0
+"""How long an answer may take to show; a question that is still there can be answered again."""
 MOST_CHARACTERS = 10_000
 STILL_THERE = (
     "The keys were pressed, and nothing shows yet that the answer was taken. Look at its pane."
 )
+
+
+def refresh_question(
+    database: FleetDatabase, changes: ChangeFeed, agent_id: int, screenshot: Screenshot
+) -> None:
+    """Write down what the screen of a waiting agent asks, where that is news."""
+    now, agent = time.time(), queries.load_agent(database, agent_id)
+    question = read_from_screen(agent.question, get_control(agent).read_question(screenshot), now)
+    if question and question.answered_at and now - question.answered_at > ANSWERED_SECONDS:
+        question = replace(question, answered_at=None, answer="")
+    if question != agent.question and replace_question(database, agent, question):
+        changes.notify([agent.id])
+
+
+def find_question(
+    database: FleetDatabase, panes: TmuxPanes, agent: FleetAgent, *, is_waiting: bool
+) -> AgentQuestion | None:
+    """Find what the screen of an agent asks, or else what its sub-agents do; None for nothing."""
+    known = queries.load_agent(database, agent.id).question
+    if not is_waiting:
+        return keep_of_children(known)
+    try:
+        screenshot = panes.capture_screen(agent.pane) if agent.pane else None
+    except LaunchFailed:
+        return known
+    seen = get_control(agent).read_question(screenshot) if screenshot else None
+    return read_from_screen(known, seen, time.time())
 
 
 class _PlannedAnswer(Struct, frozen=True):

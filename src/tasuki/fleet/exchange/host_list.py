@@ -158,16 +158,12 @@ def find_host(database: FleetDatabase, name: str) -> FleetHostRow:
     """
     wanted, hosts = name.strip().lower(), list_hosts(database, retired=True)
     shown = shorten_to_line(name, 80)
+    is_long = len(wanted) >= SHORTEST_PREFIX
     for matches in (
         [host for host in hosts if host.id == wanted],
         [host for host in hosts if host.label.lower() == wanted],
-        [
-            host
-            for host in hosts
-            if len(wanted) >= SHORTEST_PREFIX
-            and (host.id.startswith(wanted) or host.label.lower().startswith(wanted))
-        ],
-    ):
+        [x for x in hosts if is_long and (x.id.startswith(wanted) or x.label.lower().startswith(wanted))],
+    ):  # fmt: skip
         living = [host for host in matches if host.state != "retired"] or matches
         if len(living) == 1:
             return living[0]

@@ -20,6 +20,7 @@ from tasuki.fleet.exchange.host_list import check_reachable, load_host
 from tasuki.fleet.exchange.requests import open_answer, pack_error
 from tasuki.fleet.handoff.engine import ORDER_LOOK_SECONDS, HandoffEngine
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.failures import ServerClosing
 
 BEGIN_SECONDS = 15.0
 """How long a host may take to begin an order."""
@@ -100,8 +101,6 @@ def carry_out_order(
     `gate` decides whether it is carried out at all. While the database is away it waits and starts over; `wait` sleeps and tells whether the server
     ends.
     """
-    from tasuki.fleet.store.failures import ServerClosing
-
     checked: dict[str, Any] | None = None
     seconds = float("inf") if name == "undo_move" else ORDER_SECONDS  # it waits for a host
     while True:

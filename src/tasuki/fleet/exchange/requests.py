@@ -25,6 +25,7 @@ from tasuki.fleet.exchange.host_list import build_database_clock, check_reachabl
 from tasuki.fleet.exchange.listener import build_host_channel, notify
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.failures import StepFailed
 
 LOOK_SECONDS = 1.0
 """How often an answer is looked for that no notification announced."""
@@ -165,21 +166,14 @@ def pack_error(error: TasukiError) -> dict[str, Any]:
 
 def open_answer(content: Mapping[str, Any]) -> Any:
     """Return the value of an answer, or raise the error that it holds."""
-    if "error" in content:
-        raise _build_error(content)
-    return content.get("value")
-
-
-def _build_error(content: Mapping[str, Any]) -> TasukiError:
-    """Build the error that another host reported."""
-    from tasuki.fleet.store.failures import StepFailed
-
+    if "error" not in content:
+        return content.get("value")
     sentence, kind = str(content["error"]), str(content.get("kind", ""))
     if kind == "StepFailed":
-        return StepFailed(str(content["code"]), sentence)
+        raise StepFailed(str(content["code"]), sentence)
     error_class = getattr(errors, kind, None)
     if error_class is errors.AlreadyUnderWay:
-        return errors.AlreadyUnderWay(sentence, **content.get("details", {}))
+        raise errors.AlreadyUnderWay(sentence, **content.get("details", {}))
     if isinstance(error_class, type) and issubclass(error_class, TasukiError):
-        return error_class(sentence)
-    return TasukiError(sentence)
+        raise error_class(sentence)
+    raise TasukiError(sentence)

@@ -75,8 +75,9 @@ def insert_handoff(connection: sa.Connection, text: str, **values: Any) -> Fleet
     """Insert a handoff, or a fork, that is under way from now on; `text` is for the log."""
     values |= {"state": "running", "attempt": 1}
     connection.execute(sa.insert(tables.handoffs).values(**values))
-    note_state(connection, text, values["agent_id"], values["id"], "initiated")
-    return queries.load_handoff(connection, values["id"])
+    handoff = queries.load_handoff(connection, values["id"])
+    note_handoff(connection, handoff, text, state="initiated")
+    return handoff
 
 
 def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
@@ -207,7 +208,7 @@ def _mark_running(
     values |= {"state": "running", "step": first, "attempt": attempt}
     update_row(connection, tables.handoffs, handoff.id, failure=None, finished_at=None, **values)
     text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {attempt})."
-    note_state(connection, text, handoff.agent_id, handoff.id, "retried")
+    note_handoff(connection, handoff, text, state="retried")
     return queries.load_handoff(connection, handoff.id)
 
 
@@ -258,7 +259,7 @@ def _settle_handoff(
         ended = {"ended_at": database.read_clock(), "outcome": "skipped"}
         connection.execute(sa.update(steps).where(open_step).values(**ended))
         text = f"Handoff {handoff.id[:8]} is {state}, by the operator, at {handoff.step}."
-        note_state(connection, text, handoff.agent_id, handoff.id, state)
+        note_handoff(connection, handoff, text, state=state)
         return queries.load_handoff(connection, handoff.id)
 
 
@@ -268,10 +269,13 @@ def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:
     return running[0] if running else None
 
 
-def note_state(
-    connection: sa.Connection, text: str, agent_id: int, handoff_id: str, state: str
+def note_handoff(
+    connection: sa.Connection,
+    handoff: FleetHandoff,
+    text: str,
+    *,
+    kind: str = "handoff",
+    **data: str,
 ) -> None:
-    """Write into the log how a handoff stands, within a transaction."""
-    log.note(
-        connection, "handoff", text, agent_id=agent_id, handoff_id=handoff_id, data={"state": state}
-    )
+    """Write a line about a handoff into the log, within a transaction."""
+    log.note(connection, kind, text, agent_id=handoff.agent_id, handoff_id=handoff.id, data=data)

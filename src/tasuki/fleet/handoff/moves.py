@@ -105,18 +105,23 @@ def plan_move(
         preview.plan, origin=repository.origin, commit=repository.commit, branch=repository.branch,
         inside=repository.inside,
     )  # fmt: skip
-    question = TargetQuestion(
-        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
-        origin=repository.origin, commit=repository.commit, branch=repository.branch,
-        inside=repository.inside, cwd=request.to_cwd, worktree=request.worktree,
-    )  # fmt: skip
     try:
-        answer = ask(target.id, question)
+        answer = ask(target.id, _build_question(agent, request, repository))
     except Refused as error:
         answer = TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
     except (HostAway, HostNotFound) as error:
         answer = TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
     return replace(preview, plan=_add_place(plan, answer), obstacles=(*found, *answer.obstacles))
+
+
+def _build_question(
+    agent: FleetAgent, request: NewHandoff, repository: repositories.RepositoryState
+) -> TargetQuestion:
+    return TargetQuestion(
+        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        origin=repository.origin, commit=repository.commit, branch=repository.branch,
+        inside=repository.inside, cwd=request.to_cwd, worktree=request.worktree,
+    )  # fmt: skip
 
 
 def _add_place(plan: MovePlan, answer: TargetAnswer) -> MovePlan:
@@ -133,10 +138,7 @@ def plan_rescue(
     """Plan the handoff of an agent whose host is gone, on this host; nobody else can be asked."""
     own = find_host(database, database.host)
     plan = MovePlan(kind="rescue", wanted=request.worktree)
-    question = TargetQuestion(
-        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
-        cwd=request.to_cwd, worktree=request.worktree,
-    )  # fmt: skip
+    question = _build_question(agent, request, repositories.RepositoryState())
     answer = check_target(database, data, question)
     left = f"What agent {agent.id} had not pushed stays on its old host: {agent.cwd} there is out of reach."
     plan = replace(_add_place(plan, answer), left_out=(left,))
@@ -227,8 +229,12 @@ def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) 
     """Check what this host has for an agent that would come here."""
     found = list(_find_target_obstacles(data, question))
     taken = list_taken_folders(database)
-    if not question.origin and not question.cwd:
-        return _check_plain_folder(question, found, taken)
+    if not question.origin and not question.cwd:  # in no repository: the same folder must exist
+        if os.path.isdir(question.folder):
+            found += _warn_of_others(question.folder, taken)
+            return TargetAnswer(folder=question.folder, obstacles=tuple(found))
+        text = f"There is no folder {question.folder} there. Name one: --to-cwd"
+        return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))
     checkout = find_checkout(database, question)
     if not checkout:
         what = question.cwd or question.origin
@@ -259,14 +265,8 @@ def list_taken_folders(database: FleetDatabase, handoff_id: str = "") -> list[st
     """List the folders of this host in which agents work, or into which other moves go."""
     agents = queries.list_agents(database, ended=False, host=database.host)
     moves = queries.list_handoffs(database, state="running", limit=500)
-    coming = (
-        one.move.place
-        for one in moves
-        if one.move
-        and one.target_host == database.host
-        and one.id != handoff_id
-        and one.move.is_placed
-    )
+    others = (one for one in moves if one.target_host == database.host and one.id != handoff_id)
+    coming = (one.move.place for one in others if one.move and one.move.is_placed)
     return [*(agent.cwd for agent in agents), *filter(None, coming)]
 
 
@@ -288,17 +288,6 @@ def _warn_of_others(folder: str, taken: Collection[str]) -> Iterator[MoveObstacl
     if places.is_taken(folder, taken):
         text = f"Others work in {folder} there."
         yield MoveObstacle("folder_taken", text, blocks=False)
-
-
-def _check_plain_folder(
-    question: TargetQuestion, found: list[MoveObstacle], taken: Collection[str]
-) -> TargetAnswer:
-    """Check the folder of an agent that works in no repository: the same one must exist here."""
-    if os.path.isdir(question.folder):
-        found += _warn_of_others(question.folder, taken)
-        return TargetAnswer(folder=question.folder, obstacles=tuple(found))
-    text = f"There is no folder {question.folder} there. Name one: --to-cwd"
-    return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))
 
 
 def find_checkout(database: FleetDatabase, question: TargetQuestion) -> str:

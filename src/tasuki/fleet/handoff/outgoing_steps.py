@@ -21,9 +21,10 @@ from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import documents, move_steps
+from tasuki.fleet.handoff.commands import note_handoff
 from tasuki.fleet.handoff.forks import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, WRITTEN_SECONDS, StepContext
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, TypingIntent
 from tasuki.harness import registry as harnesses
@@ -269,8 +270,7 @@ def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> N
     with context.database.write() as connection:
         connection.execute(sa.update(steps).where(is_open).values(note=reason))
         text = f"Handoff {handoff.id[:8]} {f'waits: {reason}' if reason else 'no longer waits'}"
-        log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
-                 data={"waits": reason})  # fmt: skip
+        note_handoff(connection, handoff, text, waits=reason)
     context.changes.notify([handoff.agent_id])
 
 

@@ -28,7 +28,7 @@ from tasuki.fleet.handoff import (
 )
 from tasuki.fleet.handoff.engine import name_attempt
 from tasuki.fleet.handoff.step_context import StepContext
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import (
     REMEDIES,
@@ -166,8 +166,8 @@ class StepRunner:
         with self.database.write() as connection:
             passed = commands.pass_on(connection, handoff, name, host)
             if passed is not None:
-                text = f"goes on at {name}, on another host"
-                self._note(connection, handoff, text, name)
+                text = f"Handoff {handoff.id[:8]}: goes on at {name}, on another host"
+                commands.note_handoff(connection, handoff, text, step=name)
         current = passed or queries.load_handoff(self.database, handoff.id)
         known = (handoff.attempt, "running", name, host)
         if (current.attempt, current.state, current.step, current.host) != known:
@@ -189,7 +189,8 @@ class StepRunner:
                 connection.execute(
                     _INSERT_STEP, {**values, "started_at": self.database.read_clock()}
                 )
-                self._note(connection, handoff, f"{name} begins", name)
+                text = f"Handoff {handoff.id[:8]}: {name} begins"
+                commands.note_handoff(connection, handoff, text, step=name)
         self.changes.notify([handoff.agent_id])
         return True
 
@@ -197,7 +198,8 @@ class StepRunner:
         note = Redactor().redact_line(note, NOTE_CHARACTERS)
         with self.database.write() as connection:
             self._write_end(connection, handoff, name, "ok", note)
-            self._note(connection, handoff, f"{name} is done", name)
+            text = f"Handoff {handoff.id[:8]}: {name} is done"
+            commands.note_handoff(connection, handoff, text, step=name)
         self.changes.notify([handoff.agent_id])
 
     def _fail_step(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> bool:
@@ -215,10 +217,8 @@ class StepRunner:
             built = msgspec.to_builtins(failure)
             if not self._settle(connection, handoff, state=state, failure=built):
                 return False
-            log.note(
-                connection, "alarm", f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}",
-                agent_id=handoff.agent_id, handoff_id=handoff.id, data={"code": code, "step": name},
-            )  # fmt: skip
+            text = f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}"
+            commands.note_handoff(connection, handoff, text, kind="alarm", code=code, step=name)
             kind = "unacknowledged" if code == "not_acknowledged" else "failed"
             alerts.raise_alert(
                 connection, kind, f"{kind}/{handoff.id}/{handoff.attempt}/{name}",
@@ -286,8 +286,7 @@ class StepRunner:
                 if handoff.fork:
                     title = f"Fork of agent {handoff.agent_id} is done"
                 text = f"Handoff {handoff.id[:8]} of {handoff.persona} is done."
-                log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
-                         data={"state": "done"})  # fmt: skip
+                commands.note_handoff(connection, handoff, text, state="done")
                 alerts.raise_alert(
                     connection, "done", f"done/{handoff.id}", title,
                     f"Agent {handoff.successor_id} works on.", host=handoff.host, agent_id=handoff.successor_id,
@@ -307,12 +306,6 @@ class StepRunner:
         is_open = (handoffs.c.id == handoff.id) & (handoffs.c.state == "running")
         values["finished_at"] = self.database.read_clock()
         return connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount > 0
-
-    def _note(self, connection: sa.Connection, handoff: FleetHandoff, text: str, step: str) -> None:
-        log.note(
-            connection, "handoff", f"Handoff {handoff.id[:8]}: {text}", agent_id=handoff.agent_id,
-            handoff_id=handoff.id, data={"step": step},
-        )  # fmt: skip
 
 
 # -- the vault ---------------------------------------------------------------------------

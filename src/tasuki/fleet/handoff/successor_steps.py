@@ -20,7 +20,7 @@ from tasuki.errors import (
 )
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied
-from tasuki.fleet.agents.questions import QuestionReader
+from tasuki.fleet.delivery.answers import find_question
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.forks import build_fork_request
@@ -68,9 +68,8 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     if _wait_for(context, handoff, has_registered, seconds):
         return ""
     agent = _load_successor(context, handoff)
-    questions = QuestionReader(context.database, context.delivery.panes, context.changes)
     # Its screen may show a question that nobody has noted yet.
-    shown = questions.find_question(agent, is_waiting=True)
+    shown = find_question(context.database, context.delivery.panes, agent, is_waiting=True)
     is_asked = shown or agent.state == "waiting"
     if is_asked and _wait_for(context, handoff, has_registered, context.limits.idle):
         return "once its question was answered"

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible, ServerFailed
 from tasuki.fleet.exchange.host_list import FleetHostRow, find_host, format_seconds, load_host
+from tasuki.fleet.handoff.commands import note_handoff
 from tasuki.fleet.hosts import count_alive
 from tasuki.fleet.membership.roles import build_role_name, execute, require_owner
 from tasuki.fleet.store import log, queries, states, tables
@@ -167,9 +168,7 @@ def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
 def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) -> None:
     """Fail the handoffs that the host was carrying out, so that they can be begun anew."""
     handoffs = tables.handoffs
-    columns = (handoffs.c.id, handoffs.c.agent_id, handoffs.c.step, handoffs.c.target_host)
-    running = sa.select(*columns).where(handoffs.c.host == host.id, handoffs.c.state == "running")
-    for row in connection.execute(running).all():
+    for row in queries.list_handoffs(connection, host=host.id, state="running"):
         sentence = f"The host {host.label} was given up at this step."
         remedy = "Cancel it, then hand the agent off to another host."
         if row.step == "shut_down" and row.target_host:
@@ -178,7 +177,4 @@ def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) ->
         values = {"state": "failed", "finished_at": now, "failure": asdict(failure)}
         update_row(connection, handoffs, row.id, **values)
         text = f"Handoff {row.id[:8]} failed at {row.step}: {sentence} {remedy}"
-        log.note(
-            connection, "alarm", text, agent_id=row.agent_id, handoff_id=row.id,
-            data={"code": "host_given_up", "step": row.step},
-        )  # fmt: skip
+        note_handoff(connection, row, text, kind="alarm", code="host_given_up", step=row.step)
