@@ -181,10 +181,7 @@ def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
         # A process that has yet to become its own program has its parent's words.
         if one.started >= since and one.pid not in hooks and words[one.pid] not in ("", words[one.parent])
     ]  # fmt: skip
-    chosen = next((command for command in commands if not _is_shell(command)), "")
-    chosen = chosen or (commands[-1] if commands else "")
+    names = [os.path.basename(text.split(" ", 1)[0]).lstrip("-") for text in commands]
+    programs = [text for text, name in zip(commands, names, strict=True) if name not in SHELLS]
+    chosen = next(iter([*programs, *commands[-1:]]), "")
     return Redactor().redact_line(chosen, COMMAND_CHARACTERS)
-
-
-def _is_shell(command: str) -> bool:
-    return os.path.basename(command.split(" ", 1)[0]).lstrip("-") in SHELLS

@@ -24,7 +24,7 @@ _BEGUN: dict[str, SpanState] = {
     "started": "idle", "prompt": "busy", "busy": "busy", "idle": "idle", "limited": "idle", "failed": "idle",
     "waiting": "waiting", "stuck": "waiting", "compacting": "busy", "compacted": "busy",
 }  # fmt: skip
-"""The state that a line of the log begins."""
+"""The state that a line of the log begins; those of agents have the same names."""
 _BEFORE: dict[str, SpanState] = {
     "prompt": "idle", "busy": "waiting", "idle": "busy", "limited": "busy", "failed": "busy", "waiting": "busy",
     "stuck": "busy", "compacting": "busy", "compacted": "busy", "ended": "idle",
@@ -33,10 +33,6 @@ _BEFORE: dict[str, SpanState] = {
 _get_handoff = attrgetter("handoff_id")
 FAILED = ("failed", "uncertain")
 """The states of a handoff that waits for the operator."""
-_NOW: dict[str, SpanState] = {
-    "idle": "idle", "busy": "busy", "waiting": "waiting", "stuck": "waiting",
-    "compacting": "busy", "limited": "idle", "failed": "idle",
-}  # fmt: skip
 
 
 class StateSpan(Struct, frozen=True):
@@ -92,7 +88,7 @@ def build_spans(
     if inside:
         state = _BEFORE.get(inside[0].kind)
     else:
-        state = _NOW.get(agent.state, "idle") if agent.state_at <= begin else None
+        state = _BEGUN.get(agent.state, "idle") if agent.state_at <= begin else None
     spans: list[StateSpan] = []
     since = begin
     for line in inside:

@@ -91,7 +91,9 @@ class StepContext:
                 agent, intent, text, seconds, is_wanted=lambda: self.is_under_way(handoff)
             )
         except PaneGone as error:
-            raise self._note_lost(handoff, agent, str(error)) from error
+            code = "agent_gone" if agent.id == handoff.agent_id else "successor_died"
+            self.lifecycle.note_end(agent.id, "lost", str(error))
+            raise StepFailed(code, f"Agent {agent.id} is gone: {error}") from error
         if result.leftover:
             note = f"Unsent text in the input of agent {agent.id}: {result.leftover}"
             self.update_handoff(handoff, notes=[*handoff.notes, note])
@@ -106,11 +108,6 @@ class StepContext:
                 "was taken, nor that it was not.",
             )
         return ""
-
-    def _note_lost(self, handoff: FleetHandoff, agent: FleetAgent, why: str) -> StepFailed:
-        code = "agent_gone" if agent.id == handoff.agent_id else "successor_died"
-        self.lifecycle.note_end(agent.id, "lost", why)
-        return StepFailed(code, f"Agent {agent.id} is gone: {why}")
 
     def load_agent(self, agent_id: int) -> FleetAgent:
         return queries.load_agent(self.database, agent_id)

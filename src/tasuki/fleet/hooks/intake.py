@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -246,23 +246,21 @@ class _AnswerRelay:
                 answer.set_result(text)
 
 
+@dataclass(eq=False)
 class _EventBatch:
     """The events of one transaction."""
 
-    def __init__(
-        self, intake: EventIntake, connection: sa.Connection, events: Sequence[ReceivedEvent]
-    ) -> None:
-        self.intake = intake
-        self.connection = connection
-        self.events = events
-        self.rows: list[dict[str, Any]] = []
-        self.alerts: list[tuple[str, Row, float, str]] = []
-        self.touched: set[int] = set()
-        self.idle: set[int] = set()
-        self.failed: set[int] = set()
-        self.unmeasured: set[int] = set()
-        self.samples: list[ContextSample] = []
-        self.redactor = Redactor()
+    intake: EventIntake
+    connection: sa.Connection
+    events: Sequence[ReceivedEvent]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    alerts: list[tuple[str, Row, float, str]] = field(default_factory=list)
+    touched: set[int] = field(default_factory=set)
+    idle: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    unmeasured: set[int] = field(default_factory=set)
+    samples: list[ContextSample] = field(default_factory=list)
+    redactor: Redactor = field(default_factory=Redactor)
 
     def carry_out(self, known: BatchRows) -> dict[int, str]:
         """Take every event in; return the answers by the identity of the received event."""
