@@ -34,14 +34,8 @@ from tasuki.harness.protocol import AgentControl, AgentRequest
 from tasuki.harness.typed_text import is_plain_argument
 from tasuki.install.hook_script import get_script_path
 from tasuki.install.installer import Installer
+from tasuki.launch import processes
 from tasuki.launch.prepare import build_command, build_environment
-from tasuki.launch.processes import (
-    find_foreground,
-    find_start_time,
-    find_working_folder,
-    is_alive,
-    is_shell,
-)
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
@@ -325,7 +319,7 @@ def adopt_agent(
             f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
         )
     process = _find_program(pane, state.pid)
-    folder = find_working_folder(process)
+    folder = processes.find_working_folder(process)
     start = build_start_values(folder)
     with database.write(alone=True) as connection:
         id = _find_known_agent(connection, host, wanted, process)
@@ -341,15 +335,15 @@ def adopt_agent(
             now = time.time()
             new_values = {
                 "harness": harness, "state": "idle", "state_at": now, "cwd": folder,
-                "process": process, "process_began": find_start_time(process), "host": host,
+                "process": process, "process_began": processes.find_start_time(process), "host": host,
                 "started_at": now, "registered_at": now, "session": wanted.session, **start,
             }  # fmt: skip
             query = sa.insert(tables.agents).values(**new_values, **values)
             id = int(connection.execute(query.returning(tables.agents.c.id)).scalar_one())
         else:
             known = queries.load_agent(connection, id)
-            if not (known.process and is_alive(known.process, known.process_began)):
-                values |= {"process": process, "process_began": find_start_time(process)}
+            if not (known.process and processes.is_alive(known.process, known.process_began)):
+                values |= {"process": process, "process_began": processes.find_start_time(process)}
             if known.begun_commit is None:
                 values |= start
             update_row(connection, tables.agents, id, **values)
@@ -359,8 +353,8 @@ def adopt_agent(
 
 def _find_program(pane: str, pid: int) -> int:
     """Return the process that has a pane's terminal. Raises NotPossible where that is a shell."""
-    process = find_foreground(pid) or pid
-    if is_shell(process) or not is_alive(process):
+    process = processes.find_foreground(pid) or pid
+    if processes.is_shell(process) or not processes.is_alive(process):
         raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
     return process
 

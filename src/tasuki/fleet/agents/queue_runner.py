@@ -13,13 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tasuki.errors import Refused, TasukiError
 from tasuki.fleet.alerts import raise_alarm
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.messages import (
-    PROOF_CHARACTERS,
-    PROOF_SECONDS,
-    check_has_prompt,
-    check_typable,
-)
+from tasuki.fleet.delivery import messages, outbox
 from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff import commands
@@ -131,7 +125,7 @@ class QueueRunner(BackgroundWork):
 
     def _carry_on(self, goal: QueuedGoal, key: str) -> None:
         agent = queries.load_agent(self.database, goal.agent_id or 0)
-        proof = goal.text.split("\n")[0][:PROOF_CHARACTERS]
+        proof = goal.text.split("\n")[0][: messages.PROOF_CHARACTERS]
         with self.database.write(synced=False) as connection:
             intent = outbox.record_intent(
                 connection, f"goal-{key}", agent=agent, kind="message", proof=proof
@@ -155,7 +149,7 @@ class QueueRunner(BackgroundWork):
             if host != self.host:
                 self.gate.check_rules(host, ("send",), {})
             result = self.delivery.deliver_text(
-                agent, intent, text, PROOF_SECONDS,
+                agent, intent, text, messages.PROOF_SECONDS,
                 is_wanted=lambda: commands.find_running(self.database, agent.id) is None,
             )  # fmt: skip
             if result.state != "refused":
@@ -209,8 +203,8 @@ class QueueRunner(BackgroundWork):
 def explain_wait(database: FleetDatabase, agent: FleetAgent, persona: Persona) -> str:
     """Return why the next goal is not typed to an agent now, as a sentence; empty where it may be."""
     try:
-        check_typable(agent)
-        check_has_prompt(database, agent.id)
+        messages.check_typable(agent)
+        messages.check_has_prompt(database, agent.id)
     except TasukiError as error:
         return str(error)
     if handoff := commands.find_running(database, agent.id):

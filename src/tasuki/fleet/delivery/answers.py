@@ -22,19 +22,11 @@ from tasuki.fleet.delivery.messages import check_managed
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.typed_input import NOT_IN_FRONT, get_control, is_in_front
 from tasuki.fleet.orders.bodies import QuestionAnswer
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import log, queries, questions, tables
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.fleet.store.questions import (
-    is_on_screen,
-    is_reviewed,
-    keep_of_children,
-    read_from_screen,
-    replace_question,
-    take_next,
-)
 from tasuki.harness.protocol import Screenshot, ScreenState
 from tasuki.harness.questions import ScreenChoice, ScreenQuestion
 from tasuki.launch.tmux.panes import TmuxPanes
@@ -55,10 +47,12 @@ def refresh_question(
 ) -> None:
     """Write down what the screen of a waiting agent asks, where that is news."""
     now, agent = time.time(), queries.load_agent(database, agent_id)
-    question = read_from_screen(agent.question, get_control(agent).read_question(screenshot), now)
+    question = questions.read_from_screen(
+        agent.question, get_control(agent).read_question(screenshot), now
+    )
     if question and question.answered_at and now - question.answered_at > ANSWERED_SECONDS:
         question = replace(question, answered_at=None, answer="")
-    if question != agent.question and replace_question(database, agent, question):
+    if question != agent.question and questions.replace_question(database, agent, question):
         changes.notify([agent.id])
 
 
@@ -68,13 +62,13 @@ def find_question(
     """Find what the screen of an agent asks, or else what its sub-agents do; None for nothing."""
     known = queries.load_agent(database, agent.id).question
     if not is_waiting:
-        return keep_of_children(known)
+        return questions.keep_of_children(known)
     try:
         screenshot = panes.capture_screen(agent.pane) if agent.pane else None
     except LaunchFailed:
         return known
     seen = get_control(agent).read_question(screenshot) if screenshot else None
-    return read_from_screen(known, seen, time.time())
+    return questions.read_from_screen(known, seen, time.time())
 
 
 class _PlannedAnswer(Struct, frozen=True):
@@ -109,7 +103,7 @@ def answer_question(
         seen, question = _check_screen(delivery, agent, question)
         planned = _plan_answer(question, answer, seen)
         answered = replace(question, answered_at=time.time(), answer=planned.label)
-        if not replace_question(database, agent, answered):
+        if not questions.replace_question(database, agent, answered):
             raise NotPossible(_describe_other(agent_id))
         try:
             _type_answer(delivery, agent, question, planned)
@@ -153,8 +147,10 @@ def _check_screen(
     if not is_in_front(agent):
         raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
     state, seen = _read_screen(delivery, agent)
-    shown = read_from_screen(question, seen, time.time())
-    is_there = seen and shown and shown.mark == question.mark and is_on_screen(shown, seen)
+    shown = questions.read_from_screen(question, seen, time.time())
+    is_there = (
+        seen and shown and shown.mark == question.mark and questions.is_on_screen(shown, seen)
+    )
     is_same = shown and (not question.is_read or shown.choices == question.choices)
     if shown and shown.mark == question.mark and shown.obstacle:
         raise NotPossible(f"{shown.obstacle} Nothing was typed.")
@@ -245,8 +241,8 @@ def _await_taken(
         except NotPossible:  # its answer has ended it
             return ScreenState("unknown")
         if seen:
-            is_sent = seen.answers != 1 or not is_reviewed(question, seen)
-            is_open = is_on_screen(question, seen) or not is_sent
+            is_sent = seen.answers != 1 or not questions.is_reviewed(question, seen)
+            is_open = questions.is_on_screen(question, seen) or not is_sent
         elif state.state in ("busy", "ready"):
             is_open = False
         else:
@@ -267,7 +263,10 @@ def _record_outcome(
         _reopen(database, agent, answered)
         return {"state": "uncertain", "why": STILL_THERE, "answer": label}
     answered_agent = replace(agent, question=answered)
-    if replace_question(database, answered_agent, take_next(answered)) and shown.state == "busy":
+    if (
+        questions.replace_question(database, answered_agent, questions.take_next(answered))
+        and shown.state == "busy"
+    ):
         query = sa.update(tables.agents).where(
             agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
         )
@@ -278,7 +277,7 @@ def _record_outcome(
 def _reopen(database: FleetDatabase, agent: FleetAgent, answered: AgentQuestion) -> None:
     """Make a question that was marked as answered open again, where it is still the agent's."""
     again = replace(answered, answered_at=None, answer="")
-    replace_question(database, replace(agent, question=answered), again)
+    questions.replace_question(database, replace(agent, question=answered), again)
 
 
 TAKEN_SECONDS = 3.0
@@ -310,13 +309,13 @@ class QuestionScreen(Struct, frozen=True):
     def find_boxes(self) -> ScreenQuestion | None:
         """Return what the screen asks; None where it does not show the boxes of this question."""
         seen = self.read()
-        is_shown = seen and seen.takes_several and is_on_screen(self.question, seen)
+        is_shown = seen and seen.takes_several and questions.is_on_screen(self.question, seen)
         return seen if is_shown else None
 
     def find_next(self) -> ScreenQuestion | None:
         """Return what the screen asks after this question; None while it shows none."""
         seen = self.read()
-        return None if seen is None or is_on_screen(self.question, seen) else seen
+        return None if seen is None or questions.is_on_screen(self.question, seen) else seen
 
 
 def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
@@ -338,7 +337,7 @@ def tick_boxes(screen: QuestionScreen, keys: Collection[str]) -> None:
         return
     screen.press(seen.next_keys)
     review = _wait_for(screen.find_next)
-    if review and review.answers == 1 and is_reviewed(screen.question, review):
+    if review and review.answers == 1 and questions.is_reviewed(screen.question, review):
         time.sleep(3 * POLL_SECONDS)
         screen.press(review.choices[0].keys)
 

@@ -19,12 +19,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
 from tasuki.fleet.background import BackgroundWork, LifeSign
-from tasuki.fleet.exchange.host_list import (
-    HostDetails,
-    HostHarness,
-    build_database_clock,
-    find_login,
-)
+from tasuki.fleet.exchange import host_list
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
@@ -91,18 +86,20 @@ class HostHeartbeat(BackgroundWork):
         elif row.given_up_at is not None:
             self._return_from_given_up()
 
-    def _describe(self) -> HostDetails:
-        return HostDetails(
+    def _describe(self) -> host_list.HostDetails:
+        return host_list.HostDetails(
             load=round(os.getloadavg()[0], 2), processors=os.cpu_count() or 0,
             platform=platform.system(), tmux=shutil.which("tmux") is not None,
             harnesses=tuple(list_harnesses(self.data)),
         )  # fmt: skip
 
-    def _write(self, details: HostDetails) -> "sa.Row[tuple[float | None, float | None]] | None":
+    def _write(
+        self, details: host_list.HostDetails
+    ) -> "sa.Row[tuple[float | None, float | None]] | None":
         hosts = tables.hosts
         # events of hooks must not wait for it
         with self.database.open_transaction() as connection:
-            clock = build_database_clock(connection)
+            clock = host_list.build_database_clock(connection)
             is_sqlite = self.database.is_sqlite
             before = time.time()
             moment = float(connection.execute(sa.select(clock)).scalar_one())
@@ -148,7 +145,7 @@ class HostHeartbeat(BackgroundWork):
         logger.warning(text)
 
 
-def list_harnesses(data: Path) -> list[HostHarness]:
+def list_harnesses(data: Path) -> list[host_list.HostHarness]:
     """List the harnesses whose agents this host could start, and what each lacks for that."""
     listed = []
     for name in harnesses.list_names():
@@ -161,5 +158,5 @@ def list_harnesses(data: Path) -> list[HostHarness]:
             if program:
                 check_hooks(data, name)
                 hooks = True
-        listed.append(HostHarness(name, program, hooks, find_login(name)))
+        listed.append(host_list.HostHarness(name, program, hooks, host_list.find_login(name)))
     return listed

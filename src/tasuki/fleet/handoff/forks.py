@@ -11,16 +11,9 @@ from msgspec.structs import replace
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.agents import personas
-from tasuki.fleet.handoff import workflow
+from tasuki.fleet.handoff import workflow, worktrees
 from tasuki.fleet.handoff.commands import insert_handoff
 from tasuki.fleet.handoff.step_context import StepContext
-from tasuki.fleet.handoff.worktrees import (
-    WorktreePlan,
-    describe_uncommitted,
-    find_folder_inside,
-    make_worktree,
-    plan_worktree,
-)
 from tasuki.fleet.orders.bodies import NewAgent, NewFork, NewPersona
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
@@ -70,10 +63,10 @@ def begin_fork(
     Raises NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed.
     """
     slug = request.persona or personas.find_next_slug(database, root, agent.persona or "")
-    plan = WorktreePlan("", "")
+    plan = worktrees.WorktreePlan("", "")
     if request.worktree is not False:
         folder = request.worktree if isinstance(request.worktree, str) else ""
-        plan = plan_worktree(agent.cwd, folder, slug)
+        plan = worktrees.plan_worktree(agent.cwd, folder, slug)
     if not request.persona:
         slug = _add_twin(database, root, agent).slug
     with database.write(alone=True) as connection:
@@ -104,8 +97,10 @@ def create_worktree(context: StepContext, handoff: FleetHandoff) -> str:
     if not handoff.worktree:
         return "none was asked for"
     agent = context.load_agent(handoff.agent_id)
-    note = make_worktree(agent.cwd, WorktreePlan(handoff.worktree, handoff.branch))
-    if files := describe_uncommitted(agent.cwd):
+    note = worktrees.make_worktree(
+        agent.cwd, worktrees.WorktreePlan(handoff.worktree, handoff.branch)
+    )
+    if files := worktrees.describe_uncommitted(agent.cwd):
         left = f"Uncommitted changes stay with agent {agent.id}, in {agent.cwd}: {files}"
         if left not in handoff.notes:
             context.update_handoff(handoff, notes=[*handoff.notes, left])
@@ -118,7 +113,7 @@ def describe_place(handoff: FleetHandoff, agent: FleetAgent) -> str:
     if not handoff.worktree:
         return f"{folder}, where agent {agent.id} works too: change nothing that it works on."
     place = f"{folder}, in a git worktree of its own, on the new branch {handoff.branch}."
-    if files := describe_uncommitted(agent.cwd):
+    if files := worktrees.describe_uncommitted(agent.cwd):
         place += f" What agent {agent.id} has not committed is not in it, and stays in {agent.cwd}: {files}."
     return place
 
@@ -127,7 +122,9 @@ def find_work_folder(handoff: FleetHandoff, agent: FleetAgent) -> str:
     """Find the folder that a fork works in."""
     if not handoff.worktree:
         return agent.cwd
-    return find_folder_inside(agent.cwd, WorktreePlan(handoff.worktree, handoff.branch))
+    return worktrees.find_folder_inside(
+        agent.cwd, worktrees.WorktreePlan(handoff.worktree, handoff.branch)
+    )
 
 
 def build_fork_request(

@@ -7,17 +7,8 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tasuki import errors
 from tasuki.draft.redact.screen import redact_screen
-from tasuki.errors import (
-    AlreadyUnderWay,
-    HarnessMissing,
-    LaunchFailed,
-    NotPossible,
-    PaneGone,
-    PersonaNotFound,
-    StoreFailed,
-    TasukiError,
-)
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied
 from tasuki.fleet.delivery.answers import find_question
@@ -33,7 +24,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 _NOT_STARTED = (
-    AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
+    errors.AlreadyUnderWay, errors.HarnessMissing, errors.LaunchFailed, errors.NotPossible, errors.PersonaNotFound, errors.StoreFailed,
 )  # fmt: skip
 ANSWER_CHARACTERS = 500
 """Characters of an answer that are looked at."""
@@ -203,7 +194,7 @@ def _note_death(context: StepContext, handoff: FleetHandoff) -> None:
     if agent.ended_at is None and agent.pane:
         try:
             context.delivery.read_screen_state(agent)
-        except PaneGone as error:
+        except errors.PaneGone as error:
             context.lifecycle.note_end(agent.id, "lost", str(error))
 
 
@@ -273,6 +264,6 @@ def _read_last_words(context: StepContext, agent: FleetAgent) -> str:
             clean_for_display(context.delivery.panes.capture_screen(agent.pane).text)
         )
         lines = [line for line in text.splitlines() if line.strip()]
-    except TasukiError as error:
+    except errors.TasukiError as error:
         return str(error)
     return shorten_to_line(" / ".join(lines[-6:]), 400) or "(nothing)"

@@ -19,14 +19,7 @@ from tasuki.fleet.delivery.terminals import KnownTerminal
 from tasuki.fleet.exchange.host_list import find_host, read_labels
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.orders.bodies import (
-    Adoption,
-    AgentMessage,
-    KeyPress,
-    NewAgent,
-    QuestionAnswer,
-    Resumption,
-)
+from tasuki.fleet.orders import bodies
 from tasuki.fleet.orders.order import order
 from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.store import queries
@@ -48,13 +41,13 @@ def find_agent_host(fleet: FleetParts, id: int, **_: Any) -> str:
     return queries.load_agent(fleet.database, id).host
 
 
-def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> str:
+def find_wanted_host(fleet: FleetParts, data: bodies.Adoption | bodies.NewAgent, **_: Any) -> str:
     """Find the host that is named; another one is given the files of the persona.
 
     Raises HostNotFound; NotPossible where an agent would start there without a folder.
     """
     host = find_host(fleet.database, data.host).id if data.host else fleet.host
-    if isinstance(data, NewAgent) and host != fleet.host:
+    if isinstance(data, bodies.NewAgent) and host != fleet.host:
         if not data.cwd:
             raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
         if data.persona:
@@ -63,7 +56,7 @@ def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> 
 
 
 @order("start", find_wanted_host, at="/agents")
-def start_agent(fleet: FleetParts, data: NewAgent, order_id: str = "") -> FleetAgent:
+def start_agent(fleet: FleetParts, data: bodies.NewAgent, order_id: str = "") -> FleetAgent:
     """Start an agent in a tmux window, on any host; answers once its program runs.
 
     Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed,
@@ -86,7 +79,9 @@ def start_agent(fleet: FleetParts, data: NewAgent, order_id: str = "") -> FleetA
 
 
 @order("start", find_wanted_host, at="/agents/adopt")
-def adopt_agent(fleet: FleetParts, data: Adoption, brief: str = "", goal: str = "") -> FleetAgent:
+def adopt_agent(
+    fleet: FleetParts, data: bodies.Adoption, brief: str = "", goal: str = ""
+) -> FleetAgent:
     """Adopt an agent that is already running in a pane.
 
     `brief` is the id of a stored handoff with which it was started, `goal` its goal. Raises
@@ -101,7 +96,7 @@ def adopt_agent(fleet: FleetParts, data: Adoption, brief: str = "", goal: str = 
 
 @order("send", find_agent_host, at="/agents/{id:int}/send")
 def send_text(
-    fleet: FleetParts, id: int, data: AgentMessage, key: str = "", order_id: str = ""
+    fleet: FleetParts, id: int, data: bodies.AgentMessage, key: str = "", order_id: str = ""
 ) -> dict[str, Any]:
     """Type a text to an agent as a prompt; return whether its turn began.
 
@@ -114,7 +109,7 @@ def send_text(
 
 @order("send", find_agent_host, at="/agents/{id:int}/resume")
 def resume_agent(
-    fleet: FleetParts, id: int, data: Resumption, key: str = "", order_id: str = ""
+    fleet: FleetParts, id: int, data: bodies.Resumption, key: str = "", order_id: str = ""
 ) -> dict[str, Any]:
     """Tell an agent to go on once its usage limit has reset; the answer is that of `send`.
 
@@ -125,7 +120,7 @@ def resume_agent(
 
 
 @order("keys", find_agent_host, at="/agents/{id:int}/keys", seconds=LOOK_SECONDS)
-def press_key(fleet: FleetParts, id: int, data: KeyPress) -> FleetAgent:
+def press_key(fleet: FleetParts, id: int, data: bodies.KeyPress) -> FleetAgent:
     """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`.
 
     Raises AgentNotFound, NotPossible, HostAway.
@@ -136,7 +131,7 @@ def press_key(fleet: FleetParts, id: int, data: KeyPress) -> FleetAgent:
 
 
 @order("keys", find_agent_host, at="/agents/{id:int}/answer", seconds=ANSWER_SECONDS)
-def answer_agent(fleet: FleetParts, id: int, data: QuestionAnswer) -> dict[str, Any]:
+def answer_agent(fleet: FleetParts, id: int, data: bodies.QuestionAnswer) -> dict[str, Any]:
     """Answer the `question` of a waiting agent: by the key of a choice, or by a text.
 
     Where it `takes_several`, `choices` are the keys of all that are chosen.

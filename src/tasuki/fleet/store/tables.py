@@ -12,18 +12,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from tasuki.fleet.store.models import (
-    FleetAgent,
-    FleetEvent,
-    FleetHandoff,
-    GoalTemplate,
-    OperatorAlert,
-    Persona,
-    PersonaLesson,
-    QueuedGoal,
-    StepRun,
-    TypingIntent,
-)
+from tasuki.fleet.store import models
 
 metadata = sa.MetaData()
 NEVER_REUSED = ("events", "alerts")
@@ -81,12 +70,15 @@ def _write_default(value: Any) -> Any:
 
 
 personas = build_table(
-    "personas", Persona, sa.UniqueConstraint("role", "name", "number", name="one_slug"), key="slug"
+    "personas",
+    models.Persona,
+    sa.UniqueConstraint("role", "name", "number", name="one_slug"),
+    key="slug",
 )
 
 agents = build_table(
     "agents",
-    FleetAgent,
+    models.FleetAgent,
     sa.Column("token_hash", sa.Text, nullable=False, server_default=""),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
     persona="personas.slug",
@@ -100,7 +92,7 @@ sa.Index("agents_by_persona", agents.c.persona)
 
 events = build_table(
     "events",
-    FleetEvent,
+    models.FleetEvent,
     sa.Column("event_id", sa.Text, unique=True),  # of a hook's event; None for tasuki's own
     # the transaction that wrote it: lines of several hosts are read in this order
     sa.Column("xid", sa.BigInteger, nullable=False, server_default=CurrentTransaction()),
@@ -112,7 +104,7 @@ sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
 
 handoffs = build_table(
     "handoffs",
-    FleetHandoff,
+    models.FleetHandoff,
     agent_id="agents.id",
     persona="personas.slug",
     successor_id="agents.id",
@@ -128,7 +120,7 @@ sa.Index("handoffs_by_state", handoffs.c.state)
 
 lessons = build_table(
     "lessons",
-    PersonaLesson,
+    models.PersonaLesson,
     persona="personas.slug",
     handoff_id="handoffs.id",
     agent_id="agents.id",
@@ -137,16 +129,18 @@ sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
 
 steps = build_table(
     "steps",
-    StepRun,
+    models.StepRun,
     sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id")),
     sa.PrimaryKeyConstraint("handoff_id", "attempt", "step"),
     key="",
 )
 
-intents = build_table("intents", TypingIntent, agent_id="agents.id")
+intents = build_table("intents", models.TypingIntent, agent_id="agents.id")
 sa.Index("intents_by_agent", intents.c.agent_id)
 
-alerts = build_table("alerts", OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id")
+alerts = build_table(
+    "alerts", models.OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id"
+)
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
 
 browser_sessions = sa.Table(
@@ -200,11 +194,11 @@ documents = sa.Table(
     sa.Column("changed_at", sa.Double, nullable=False),
 )
 
-goal_templates = build_table("goal_templates", GoalTemplate, sa.UniqueConstraint("name"))
+goal_templates = build_table("goal_templates", models.GoalTemplate, sa.UniqueConstraint("name"))
 
 queued_goals = build_table(
     "queued_goals",
-    QueuedGoal,
+    models.QueuedGoal,
     sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
     # which wrote its text, by its role of PostgreSQL; empty for one that owns the tables
     sa.Column("host", sa.Text, nullable=False, server_default=""),

@@ -11,12 +11,7 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    open_repository,
-    read_status,
-    show_path,
-)
+from tasuki.fleet.handoff.bundles import repositories
 from tasuki.fleet.handoff.git_commands import GitFailed, unquote_path
 from tasuki.patterns import compile_pattern
 
@@ -58,7 +53,7 @@ def find_secrets_in_work(cwd: str) -> WorkSecrets:
     Only added lines are looked through. Binary files, large ones, and what took too long are named
     as unread. Raises NotPossible.
     """
-    repository = open_repository(cwd)
+    repository = repositories.open_repository(cwd)
     until = time.monotonic() + MOST_SECONDS
     found: dict[str, None] = {}
     unread: dict[str, None] = {}
@@ -75,7 +70,7 @@ def find_secrets_in_work(cwd: str) -> WorkSecrets:
 
 
 def _describe_unread(added: _Added) -> Iterator[str]:
-    name = redact(show_path(added.path))[0]
+    name = redact(repositories.show_path(added.path))[0]
     if added.note:
         yield f"{name} {added.note}"
     elif sum(len(line) + 1 for line in added.lines) > MOST_FILE_BYTES:
@@ -84,7 +79,7 @@ def _describe_unread(added: _Added) -> Iterator[str]:
 
 def _judge(added: _Added) -> Iterator[str]:
     """Yield a sentence for each secret in added lines."""
-    name = redact(show_path(added.path))[0]
+    name = redact(repositories.show_path(added.path))[0]
     if added.note:
         return
     text = b"\n".join(added.lines)[:MOST_FILE_BYTES].decode("utf-8", "replace")
@@ -97,9 +92,9 @@ def _judge(added: _Added) -> Iterator[str]:
         yield f"{name} line {number} holds what looks like a secret ({kind})"
 
 
-def _list_added(repository: Repository) -> Iterator[_Added]:
+def _list_added(repository: repositories.Repository) -> Iterator[_Added]:
     """Yield what was added: in index and work tree, in untracked files, in unpublished commits."""
-    entries = read_status(repository)
+    entries = repositories.read_status(repository)
     if repository.head:
         if any(e.states != "??" for e in entries):
             yield from _read_diff(repository, "diff", *_DIFF, "HEAD")
@@ -110,14 +105,16 @@ def _list_added(repository: Repository) -> Iterator[_Added]:
     yield from _read_untracked(repository, [e.path for e in entries if e.states == "??"])
 
 
-def _read_diff(repository: Repository, *arguments: str) -> Iterator[_Added]:
+def _read_diff(repository: repositories.Repository, *arguments: str) -> Iterator[_Added]:
     output = repository.git.run(*arguments, most=MOST_BYTES)
     yield from _parse_diff(output)
     if len(output) >= MOST_BYTES:
         yield _Added(f"git {arguments[0]}".encode(), [], [], _TOO_MUCH)
 
 
-def _read_untracked(repository: Repository, paths: Sequence[bytes]) -> Iterator[_Added]:
+def _read_untracked(
+    repository: repositories.Repository, paths: Sequence[bytes]
+) -> Iterator[_Added]:
     left = MOST_BYTES
     for path in paths:
         file = os.path.join(os.fsencode(repository.top), path)
