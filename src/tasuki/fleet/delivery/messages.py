@@ -120,7 +120,7 @@ def press_key(database: FleetDatabase, delivery: PromptDelivery, agent_id: int, 
             f"{shorten_to_line(key, 20)!r} is no key that can be pressed: {', '.join(KEYS)}."
         )
     check_typable(agent)
-    delivery.press_key(agent, key)
+    delivery.type_keys(agent, [PressedKey(key)])
     note = f"The key {key} was pressed in the pane of agent {agent_id}."
     log.note(database, "message", note, agent_id=agent_id, data={"key": key})
 

@@ -42,7 +42,7 @@ from tasuki.harness.protocol import Screenshot, ScreenState
 from tasuki.harness.typed_text import is_command, is_unknown_command, prepare_text, squeeze_text
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.launch.tmux.paste import PaneKey, PressedKey
+from tasuki.launch.tmux.paste import PaneKey
 
 KEYS_SECONDS = 20.0
 """How long keys wait for a text that is being typed."""
@@ -177,10 +177,6 @@ class PromptDelivery:
         if why:
             raise NotPossible(f"The answer was not sent: {why}. Look at its terminal.")
 
-    def press_key(self, agent: FleetAgent, key: str) -> None:
-        """Press one key, never while a text is being typed. Raises NotPossible, LaunchFailed."""
-        self.type_keys(agent, [PressedKey(key)])
-
     def type_keys(self, agent: FleetAgent, keys: Sequence[PaneKey]) -> None:
         """Type keys in order, never while a text is being typed. Raises NotPossible, LaunchFailed."""
         with self.panes.lock(agent.pane, KEYS_SECONDS):
@@ -248,8 +244,9 @@ class PromptDelivery:
                 check_wanted(wanted.is_wanted)
                 if not pressed and waited > STANDS_SECONDS:
                     pressed = True
-                    if self._is_unsent(wanted):
-                        self._press_enter_again(wanted)
+                    second, marks = _build_second_mark(wanted), self.panes.read_marks
+                    if self._is_unsent(wanted) and marks(agent.pane, wanted.pid).enter != second:
+                        self.panes.enter(agent.pane, second, wanted.pid)
                 if waited > COMMAND_SECONDS and (done := self._describe_command(wanted, intent)):
                     return done
                 news.wait(min(0.5, max(0.05, seconds - waited)))
@@ -286,11 +283,6 @@ class PromptDelivery:
             raise NotPossible("its program knows no such command: put a word in front")
         is_gone = shown.typed in ("", wanted.leftover)
         return "its program took it as a command: its terminal shows what it did" if is_gone else ""
-
-    def _press_enter_again(self, wanted: WantedText) -> None:
-        second, pane = _build_second_mark(wanted), wanted.agent.pane
-        if self.panes.read_marks(pane, wanted.pid).enter != second:
-            self.panes.enter(pane, second, wanted.pid)
 
     def _is_unsent(self, wanted: WantedText) -> bool:
         with suppress(PaneGone):

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible
+from tasuki.fleet.hosts import MOST_LABEL_CHARACTERS
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.harness import registry as harnesses
@@ -21,7 +22,6 @@ from tasuki.text_safety import clean_text, shorten_to_line
 
 AWAY_SECONDS = 60.0
 """A host that was not seen for this long is away."""
-MOST_LABEL_CHARACTERS = 100
 SHORTEST_PREFIX = 3
 """Fewest characters of an id or a label that are completed."""
 HostState = Literal["here", "alive", "away", "off", "given up", "retired"]

@@ -100,11 +100,13 @@ _UPDATE = (
 
 
 def list_samples(
-    database: FleetDatabase, *, agent_id: int | None = None, since: float = 0.0, most: int = 50_000
+    database: FleetDatabase, *, agent_id: int | None = None, since: float = 0.0
 ) -> list[ContextSample]:
-    """List samples since a time, oldest first, of one agent or of all; at most the newest ones."""
+    """List samples since a time, oldest first, of one agent or of all; at most the newest 50,000."""
     columns = [_TABLE.c[name] for name in ContextSample.__struct_fields__]
-    query = sa.select(*columns).where(_TABLE.c.at >= since).order_by(_TABLE.c.id.desc()).limit(most)
+    query = (
+        sa.select(*columns).where(_TABLE.c.at >= since).order_by(_TABLE.c.id.desc()).limit(50_000)
+    )
     if agent_id is not None:
         query = query.where(_TABLE.c.agent_id == agent_id)
     found = [ContextSample(*row) for row in database.fetch(query)]

@@ -225,7 +225,8 @@ class StepRunner:
                 f"Handoff of {handoff.persona} {state}", f"{sentence} {remedy}",
                 host=handoff.host, agent_id=handoff.agent_id, handoff_id=handoff.id,
             )  # fmt: skip
-        record_failure(handoff, name, state, sentence)
+        if name in workflow.SUCCESSOR_STEPS:
+            record_event(handoff, state, reason=sentence)
         self.changes.notify([handoff.agent_id])
         return False
 
@@ -313,8 +314,7 @@ class StepRunner:
 
 def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> None:
     """Record what a finished step means for its handoff."""
-    kind = _STEP_EVENTS.get(step)
-    if kind is None or not handoff.from_thread:
+    if (kind := _STEP_EVENTS.get(step)) is None:
         return
     detail = {}
     if kind == "started":
@@ -325,31 +325,21 @@ def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> No
             "harness": successor.harness, "where": "tmux", "successor_thread": successor.session,
             "successor_path": successor.thread,
         }  # fmt: skip
-    _append_event(handoff.id, kind, **detail)
+    record_event(handoff, kind, **detail)
 
 
-def record_failure(handoff: FleetHandoff, step: str, state: str, sentence: str) -> None:
-    """Record the failure of a step that concerns the successor."""
-    if handoff.from_thread and step in workflow.SUCCESSOR_STEPS:
-        _append_event(handoff.id, state, reason=sentence)
-
-
-def record_order(handoff: FleetHandoff) -> None:
-    """Record that the operator called a handoff done."""
-    if handoff.from_thread and handoff.state == "done":
-        _append_event(handoff.id, "delivered", by="the operator")
-
-
-def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
-    """Append an event, unless it is the last one: a repeated step adds nothing new."""
+def record_event(handoff: FleetHandoff, kind: str, **detail: str) -> None:
+    """Record an event of a handoff from a thread, unless it is the last one: a step may be repeated."""
+    if not handoff.from_thread:
+        return
     vault = Vault()
     with suppress(HandoffNotFound):  # it could not be kept, or was pruned
         try:
-            events = vault.load_events(handoff_id)
+            events = vault.load_events(handoff.id)
             if not events or events[-1].kind != kind:
-                vault.append_event(handoff_id, create_event(kind, **detail))
+                vault.append_event(handoff.id, create_event(kind, **detail))
         except StoreFailed as error:
-            logger.warning("The record of handoff %s: %s", handoff_id[:8], error)
+            logger.warning("The record of handoff %s: %s", handoff.id[:8], error)
 
 
 # -- statements ----------------------------------------------------------------------------

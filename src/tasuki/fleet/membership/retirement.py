@@ -51,7 +51,11 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
                 f"{alive} agent{'s' if alive > 1 else ''} of {label} ha{'ve' if alive > 1 else 's'} not ended. Hand them "
                 "off or stop them first; where the host is gone for good, give it up first."
             )
-        if moving := count_moving(connection, id):
+        handoffs = tables.handoffs.c
+        query = sa.select(sa.func.count()).where(
+            handoffs.state == "running", (handoffs.host == id) | (handoffs.target_host == id)
+        )
+        if moving := connection.execute(query).scalar_one():  # carried out there, or coming
             raise NotPossible(
                 f"{moving} handoff{'s' if moving > 1 else ''} under way need{'' if moving > 1 else 's'} {label}. Wait for "
                 "the end, or cancel first: tasuki handoffs --agents"
@@ -63,15 +67,6 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
         log.note(connection, "host", f"The host {label} was retired.", data={"host": id})
     role = "shared" if database.is_sqlite else retire_role(database, id)
     return {"id": id, "label": label, "retired_at": now, "role": role}
-
-
-def count_moving(connection: sa.Connection, host_id: str) -> int:
-    """Count the handoffs under way that a host carries out, or whose work comes to it."""
-    handoffs = tables.handoffs.c
-    query = sa.select(sa.func.count()).where(
-        handoffs.state == "running", (handoffs.host == host_id) | (handoffs.target_host == host_id)
-    )
-    return int(connection.execute(query).scalar_one())
 
 
 def retire_role(database: FleetDatabase, host_id: str) -> str:

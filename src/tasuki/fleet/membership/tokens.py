@@ -11,6 +11,7 @@ from psycopg import sql
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.hosts import MOST_LABEL_CHARACTERS
 from tasuki.fleet.membership.join_function import run_statement
 from tasuki.fleet.membership.roles import execute, prepare_roles, read_rights, require_owner
 from tasuki.fleet.membership.urls import VERIFIED, is_local, is_verified, render_url, set_place
@@ -22,7 +23,6 @@ TOKEN_SECONDS = 15 * 60
 TOKEN_PREFIX = "tasuki_join_"  # noqa: S105 the name of a role
 KEPT_SECONDS = 30 * 86400
 """How long the record of a token stays after its end."""
-MOST_LABEL_CHARACTERS = 100
 SYSTEM_CERTIFICATES = "system"
 MOST_CERTIFICATE_BYTES = 256 << 10
 log = logging.getLogger("tasuki.fleet")

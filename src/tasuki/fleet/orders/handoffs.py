@@ -15,7 +15,7 @@ from tasuki.fleet.handoff import commands, moves
 from tasuki.fleet.handoff.engine import build_lost_queue_name, build_queue_name
 from tasuki.fleet.handoff.forks import begin_fork, check_fork
 from tasuki.fleet.handoff.moves import MovePreview, TargetAnswer, TargetQuestion
-from tasuki.fleet.handoff.runner import record_order
+from tasuki.fleet.handoff.runner import record_event
 from tasuki.fleet.handoff.workflow import MOVE_ARRIVAL
 from tasuki.fleet.orders.agents import find_agent_host
 from tasuki.fleet.orders.bodies import AgentRights, NewFork, NewHandoff
@@ -213,7 +213,8 @@ def settle_handoff(
     if order_id and handoff.state == state:
         return handoff  # by this order, before a crash
     handoff = settle(fleet.database, id)
-    record_order(handoff)
+    if handoff.state == "done":
+        record_event(handoff, "delivered", by="the operator")
     if handoff.move:
         delete_parcels(fleet.database, id)
     fleet.changes.notify(

@@ -177,15 +177,12 @@ def has_room(path: Path) -> bool:
     return free * room.f_frsize >= LEAST_ROOM
 
 
-def is_writable(path: Path, seconds: float = 2.0) -> bool:
-    """Whether a SQLite file can be written to.
-
-    That is: it is not locked for longer than `seconds`, and its disk has room.
-    """
+def is_writable(path: Path) -> bool:
+    """Whether a SQLite file can be written to: not locked for longer than 2 s, its disk has room."""
     if not has_room(path):
         return False
     try:
-        with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(path, timeout=2.0, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error):
