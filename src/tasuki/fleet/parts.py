@@ -17,8 +17,7 @@ from tasuki.fleet.delivery.messages import KeyTypist
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.terminals import TerminalReader
 from tasuki.fleet.exchange.gate import HostGate
-from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
-from tasuki.fleet.exchange.requests import HostRequests
+from tasuki.fleet.exchange.orders import HostOrders, HostRequests, carry_out_order
 from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext

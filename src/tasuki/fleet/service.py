@@ -17,7 +17,7 @@ from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
-from tasuki.fleet.exchange.requests import HostListener
+from tasuki.fleet.exchange.orders import HostListener
 from tasuki.fleet.exchange.thread_copies import ThreadKeeper
 from tasuki.fleet.handoff.engine import build_queue_name, refused_rows
 from tasuki.fleet.handoff.workflow import StepLimits

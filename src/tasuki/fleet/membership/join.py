@@ -15,8 +15,7 @@ from tasuki.errors import NotPossible, Refused, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file
 from tasuki.fleet.hosts import identify_host
 from tasuki.fleet.membership import URL_FILE, urls
-from tasuki.fleet.membership.join_function import REFUSED
-from tasuki.fleet.membership.roles import build_role_name
+from tasuki.fleet.membership.roles import REFUSED, build_role_name
 from tasuki.fleet.membership.tokens import TOKEN_PREFIX, compute_verifier
 from tasuki.fleet.store.connections import create_postgres_engine
 from tasuki.fleet.store.start_errors import extract_reason

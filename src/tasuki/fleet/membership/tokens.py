@@ -12,8 +12,13 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.hosts import MOST_LABEL_CHARACTERS
-from tasuki.fleet.membership.join_function import run_statement
-from tasuki.fleet.membership.roles import execute, prepare_roles, read_rights, require_owner
+from tasuki.fleet.membership.roles import (
+    execute,
+    prepare_roles,
+    read_rights,
+    require_owner,
+    run_statement,
+)
 from tasuki.fleet.membership.urls import VERIFIED, is_local, is_verified, render_url, set_place
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase

@@ -6,9 +6,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, ServerEnds
-from tasuki.fleet.agents import agent_ends, lifecycle, limits, mutes
-from tasuki.fleet.agents.mutes import MuteChange
+from tasuki.fleet import alerts
+from tasuki.fleet.agents import agent_ends, lifecycle, limits
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.alerts import MuteChange
 from tasuki.fleet.changes import work
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
@@ -224,14 +225,14 @@ def describe_other_host(fleet: FleetParts, agent: FleetAgent) -> str:
 
 def mute_agent(fleet: FleetParts, id: int, span: str) -> MuteChange:
     """Mute an agent's alerts; `span` as `parse_mute` takes it. Raises AgentNotFound, UsageError."""
-    change = mutes.mute_agent(fleet.database, queries.load_agent(fleet.database, id), span)
+    change = alerts.mute_agent(fleet.database, queries.load_agent(fleet.database, id), span)
     fleet.changes.notify([id])
     return change
 
 
 def restore_mute(fleet: FleetParts, change: MuteChange) -> None:
     """Undo a mute, or its end. Raises NotPossible where the agent was muted anew since."""
-    mutes.restore_mute(fleet.database, change)
+    alerts.restore_mute(fleet.database, change)
     fleet.changes.notify([change.agent_id])
 
 

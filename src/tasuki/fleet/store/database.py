@@ -108,13 +108,18 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor.close()
 
 
+def find_file(database: sa.Engine) -> Path | None:
+    """Find the file of a SQLite database; None where there is none, and for PostgreSQL."""
+    path = Path(database.url.database or "")
+    return path if database.dialect.name == "sqlite" and path.is_file() else None
+
+
 def make_shrinkable(database: sa.Engine) -> bool:
     """Let an older tasuki's SQLite file give free pages back; return whether it now can.
 
     This copies the file in place, so a large file is left as it is.
     """
-    path = Path(database.url.database or "")
-    if database.dialect.name != "sqlite" or not path.is_file():
+    if (path := find_file(database)) is None:
         return True
     with database.connect() as connection:
         raw = connection.connection.driver_connection

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import ServerFailed
 from tasuki.files import FULL, explain_error
+from tasuki.fleet.store.database import find_file
 from tasuki.text_safety import shorten_to_line
 
 HOST_ROLE_PREFIX = "tasuki_host_"
@@ -74,10 +75,8 @@ def check_file(database: sa.Engine) -> None:
 
     A large file is not checked: damage shows only when it is read there.
     """
-    path = Path(database.url.database or "")
-    if database.dialect.name != "sqlite" or not path.is_file():
-        return
-    if path.stat().st_size > CHECKED_BYTES:
+    path = find_file(database)
+    if path is None or path.stat().st_size > CHECKED_BYTES:
         return
     with database.connect() as connection:
         outcome = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
@@ -105,11 +104,8 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
         path = Path(make_url(url).database or "")
         message = str(origin).lower()
         cause = next((cause for words, cause in _CAUSES if words in message), "")
-        remedy = (
-            _DAMAGED_REMEDIES[kind].format(path=path)
-            if cause == "damaged"
-            else _REMEDIES.get(cause, "")
-        )
+        damaged = {"damaged": _DAMAGED_REMEDIES[kind].format(path=path)}
+        remedy = {**_REMEDIES, **damaged}.get(cause, "")
         return f"The database {path} cannot be used: {shorten_to_line(str(origin), 200)}. {remedy}".rstrip()
     address = re.sub(r"\?.*", "", make_url(url).render_as_string(hide_password=True))
     state = getattr(origin, "sqlstate", None) or ""
@@ -144,9 +140,8 @@ def is_role_gone(error: BaseException, url: str) -> bool:
 def describe_os_error(error: OSError) -> str:
     """Describe what is wrong with a file or folder of the server, and the remedy."""
     place = f" {error.filename}" if error.filename else ""
-    remedy = (
-        "Make room" if error.errno in FULL else "Fix that, or name another folder (TASUKI_DATA)"
-    )
+    is_full = error.errno in FULL
+    remedy = "Make room" if is_full else "Fix that, or name another folder (TASUKI_DATA)"
     return f"The server cannot use its data folder{place}: {explain_error(error)}. {remedy}, then start again."
 
 
