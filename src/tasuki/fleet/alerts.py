@@ -143,10 +143,7 @@ def count_unseen(database: FleetDatabase) -> int:
 
 
 def find_unseen_and_newest(database: FleetDatabase) -> tuple[int, int]:
-    """Return how many alerts the operator has not seen, and the id of the newest one.
-
-    0 for none.
-    """
+    """Return how many alerts are unseen, and the id of the newest one; 0 for none."""
     with database.read() as connection:
         unseen = connection.execute(_COUNT_UNSEEN).scalar_one()
         newest = connection.execute(sa.select(sa.func.max(_TABLE.c.id))).scalar_one()
@@ -256,10 +253,7 @@ class AlertNotifier(BackgroundWork):
         super().start()
 
     def configure(self, addresses: str, kinds: str) -> None:
-        """Send to these addresses, and these kinds, from now on.
-
-        Problems of old addresses are forgotten.
-        """
+        """Send these kinds to these addresses; problems of old addresses are forgotten."""
         if addresses != self.addresses:
             self.problem = ""
         self.addresses, self.kinds = addresses, kinds

@@ -104,10 +104,7 @@ class FileClaim(ServerClaim):
         self._host_lock: tuple[int, Path] | None = None
 
     def take(self) -> None:
-        """Lock the file; create a missing database, readable by its owner alone.
-
-        Raises ServerRuns, StoreFailed.
-        """
+        """Lock the file; create a missing database, private. Raises ServerRuns, StoreFailed."""
         if self.host.original:  # its server would type into the agents of the original
             raise StoreFailed(
                 f"This data folder is a copy of {self.host.original}, whose agents are the same. To use the copy "

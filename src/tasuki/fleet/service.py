@@ -151,10 +151,7 @@ class Fleet(FleetParts):
             stop()
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from any thread, when another server takes this one's place.
-
-        `lost` then gives the reason.
-        """
+        """Call back, in any thread, when another server takes this place; `lost` says why."""
         self._on_lost.append(callback)
 
     def close(self, seconds: float = 5.0) -> None:
@@ -173,10 +170,7 @@ class Fleet(FleetParts):
         self.database.close()
 
     def list_faults(self) -> list[str]:
-        """List what does not work, as sentences for `/health`.
-
-        Nothing is asked of PostgreSQL, which may not answer; SQLite may take 2 s.
-        """
+        """List what does not work, for `/health`; PostgreSQL is not asked, SQLite may take 2 s."""
         parts: tuple[Any, ...] = (self.claim, self.heartbeat, self.listener, self.engine)
         faults = [text for part in parts if (text := part.sign.describe_silence())]
         if self.database.is_sqlite and not self.database.is_answering():

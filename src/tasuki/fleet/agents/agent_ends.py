@@ -164,10 +164,7 @@ class AgentShutdown:
         )
 
     def _is_gone(self, agent_id: int, program: "_AgentProcess | None") -> bool:
-        """Whether its process is gone.
-
-        Without a known process, whether its session's end was reported.
-        """
+        """Whether its process is gone; if none is known, whether its end was reported."""
         if program:
             return not is_alive(program.pid, program.began)
         return queries.load_agent(self.database, agent_id).ended_at is not None

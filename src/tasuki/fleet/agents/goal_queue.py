@@ -85,10 +85,7 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
 def edit_goal(
     database: FleetDatabase, slug: str, goal_id: int, text: str
 ) -> tuple[QueuedGoal, QueuedGoal]:
-    """Change the text of a goal that waits; return it as it is now, and as it was.
-
-    Raises PersonaNotFound, NotPossible.
-    """
+    """Change a waiting goal; return it as it is, and was. Raises PersonaNotFound, NotPossible."""
     text = _check_text(text)
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)

@@ -264,10 +264,7 @@ def check_folder(cwd: str) -> None:
 
 
 def check_hooks(data: Path, name: str, cwd: str = "") -> None:
-    """Raise NotPossible where the fleet's hooks of a harness are missing, or off in a folder.
-
-    Its agents would be silent.
-    """
+    """Raise NotPossible where the fleet's hooks are missing or off: agents would be silent."""
     adapter = harnesses.get_harness(name)
     control = harnesses.get_control(adapter)
     if control is None:

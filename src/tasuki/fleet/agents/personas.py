@@ -184,10 +184,7 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
 
 
 def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | None:
-    """Find the newest agent that worked as a handoff's persona since it began.
-
-    Its successor does not count.
-    """
+    """Find the newest agent, besides its successor, that worked as a handoff's persona since."""
     agents = tables.agents.c
     newest = sa.select(sa.func.max(agents.id)).where(
         agents.persona == handoff.persona,
@@ -202,10 +199,7 @@ def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | 
 
 
 def get_persona_folder(root: Path, slug: str) -> Path:
-    """Return the folder of a persona, without any link that leads out of the root.
-
-    Raises PersonaNotFound.
-    """
+    """Return a persona's folder, through no link that leads out. Raises PersonaNotFound."""
     if not _SLUG.fullmatch(slug) or len(slug) > 2 * MOST_LETTERS + 12:
         raise PersonaNotFound(
             f"{shorten_to_line(slug, 80)!r} is not the slug of a persona. List them: tasuki persona list"

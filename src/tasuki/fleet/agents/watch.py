@@ -221,10 +221,7 @@ logger = logging.getLogger("tasuki.fleet")
 
 @dataclass(eq=False)
 class FleetWatch(BackgroundWork):
-    """A thread that checks everything now and then.
-
-    `start_missing` starts handoffs that should be under way.
-    """
+    """Checks everything now and then; `start_missing` starts handoffs that should be under way."""
 
     database: FleetDatabase
     panes: TmuxPanes

@@ -38,10 +38,7 @@ _PATCH = (*DIFF, "--patch", "--unified=3", "--inter-hunk-context=0")
 def read_diffs(
     tree: WorkTree, base: str, files: Sequence[FoundFile], redactor: Redactor, key: str = ""
 ) -> tuple[FileDiff, ...]:
-    """Read the differences of files, in their order; of one alone and whole where its `key` is given.
-
-    Raises WorkUnknown.
-    """
+    """Read the differences of files; of one alone and whole by its `key`. Raises WorkUnknown."""
     wanted = [file for file in files if not key or file.shown.key == key]
     tracked = [file for file in wanted if file.shown.state != "untracked"]
     patches = _read_patches(tree, base, tracked, alone=bool(key)) if tracked else {}

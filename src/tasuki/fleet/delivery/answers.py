@@ -72,10 +72,7 @@ def find_question(
 
 
 class _PlannedAnswer(Struct, frozen=True):
-    """What is typed: keys, then a text and Enter where there is one; `label` is for people.
-
-    Or the boxes that are ticked.
-    """
+    """What is typed: keys, a text and Enter, or boxes that are ticked; `label` is for people."""
 
     label: str
     keys: tuple[str, ...] = ()
@@ -295,10 +292,7 @@ class QuestionScreen(Struct, frozen=True):
     press: Callable[[tuple[str, ...]], None]
 
     def await_shown(self) -> ScreenQuestion:
-        """Return what the screen asks; one that is half drawn is looked at again.
-
-        Raises NotPossible where it is not this question.
-        """
+        """Return what the screen asks, once drawn; NotPossible where it is another question."""
         seen = _wait_for(self.find_boxes)
         if seen is None:
             raise NotPossible(

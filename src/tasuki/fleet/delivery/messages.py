@@ -135,10 +135,7 @@ def check_typable(agent: FleetAgent) -> None:
 
 
 def check_managed(agent: FleetAgent) -> None:
-    """Raise NotPossible for an agent that tasuki neither started nor adopted.
-
-    It may be inside another one.
-    """
+    """Raise NotPossible for an agent neither started nor adopted: it may be inside another."""
     if agent.ordered_at is None and not agent.adopted:
         raise NotPossible(
             f"Agent {agent.id} is anonymous: tasuki did not start it, and types nothing into its pane. "

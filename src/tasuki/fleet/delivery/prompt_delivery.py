@@ -93,10 +93,7 @@ class PromptDelivery:
         self.typing = InputTyping(panes, changes)
 
     def read_screen_state(self, agent: FleetAgent) -> ScreenState:
-        """Return what the agent's program does now.
-
-        Raises PaneGone, also if only its shell is left.
-        """
+        """Return what its program does now. Raises PaneGone, also if only its shell is left."""
         return get_control(agent).read_screen(self.capture_screen(agent))
 
     def capture_screen(self, agent: FleetAgent) -> Screenshot:

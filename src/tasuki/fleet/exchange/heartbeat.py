@@ -33,10 +33,7 @@ logger = logging.getLogger("tasuki.fleet")
 
 @dataclass(eq=False)
 class HostHeartbeat(BackgroundWork):
-    """Writes that this host lives, every ten seconds.
-
-    `on_retired` is called with a sentence once the operator has retired this host.
-    """
+    """Writes every ten seconds that this host lives; `on_retired` is told once it is retired."""
 
     database: FleetDatabase
     data: Path
@@ -50,10 +47,7 @@ class HostHeartbeat(BackgroundWork):
         super().__post_init__()
 
     def start(self) -> None:
-        """Write the first sign of life now, the next ones in a thread.
-
-        SQLite has one host, which is here: one sign is enough.
-        """
+        """Write a sign of life now, the next ones in a thread; one is enough for SQLite's host."""
         self.beat()
         if not self.database.is_sqlite:
             self.sign.note_work()

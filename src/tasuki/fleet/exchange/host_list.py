@@ -152,10 +152,7 @@ def _find_state(
 
 
 def find_host(database: FleetDatabase, name: str) -> FleetHostRow:
-    """Find a host by its id, its label, or an unambiguous beginning of either.
-
-    Raises HostNotFound.
-    """
+    """Find a host by id, label, or an unambiguous beginning of either. Raises HostNotFound."""
     wanted, hosts = name.strip().lower(), list_hosts(database, retired=True)
     shown = shorten_to_line(name, 80)
     is_long = len(wanted) >= SHORTEST_PREFIX

@@ -168,10 +168,7 @@ class HostRequests:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, host: str, kind: str, data: Mapping[str, Any], seconds: float) -> Any:
-        """Ask a host; return its answer.
-
-        Raises HostAway where it does not answer in time, and what it raised itself.
-        """
+        """Ask a host; return its answer. Raises HostAway for none in time, and what it raised."""
         label = check_reachable(load_host(self.database, host)).label
         requests, answers = tables.host_requests, tables.host_answers
         id, news = secrets.token_hex(16), threading.Event()

@@ -91,10 +91,7 @@ def plan_move(
     request: NewHandoff,
     ask: Callable[[str, TargetQuestion], TargetAnswer],
 ) -> MovePreview:
-    """Plan a move of an agent of this host; `ask` asks the other one by its id.
-
-    Raises HostNotFound.
-    """
+    """Plan a move from this host; `ask` asks the other one by its id. Raises HostNotFound."""
     target = find_host(database, request.to_host)
     preview = MovePreview(target.id, target.label, MovePlan(wanted=request.worktree, with_secrets=request.with_secrets))  # fmt: skip
     if obstacle := find_host_obstacle(target, database.host):

@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
 
 def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
-    """Wait until nothing of the agent runs.
-
-    That is: no turn, no compaction, no sub-agent, no background command.
-    """
+    """Wait until no turn, compaction, sub-agent or background command of the agent runs."""
     if _has_document(handoff):
         return "the document is there"
     if context.find_intent(handoff, "instruction"):

@@ -248,10 +248,7 @@ class StepRunner:
         return f"{sentence.rstrip('.')}. Undone there: {undone} {lives}"
 
     def _undo_late(self, handoff: FleetHandoff, name: str) -> bool:
-        """Undo a step that ended after its move was cancelled; return whether it was.
-
-        The order to undo it may have come too early.
-        """
+        """Undo a step that ended after the cancel, which may have been early; return whether."""
         if name not in ("pack", *workflow.MOVE_ARRIVAL):
             return False
         current = queries.load_handoff(self.database, handoff.id)

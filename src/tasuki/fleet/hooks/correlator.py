@@ -94,10 +94,7 @@ class EventCorrelator:
         self.original_rows[row["id"]] = dict(row)
 
     def list_ids(self) -> list[int]:
-        """Return the ids of agents that were known from the start.
-
-        Nothing was typed to a new one yet.
-        """
+        """Return the ids of agents known from the start: nothing was typed to a new one yet."""
         return list(self.rows)
 
     def find_agent(self, received: ReceivedEvent) -> Row | None:
@@ -149,10 +146,7 @@ class EventCorrelator:
         return None
 
     def _find_pane(self, post: HookPost) -> str:
-        """Return the pane of the fleet's tmux that a hook ran in.
-
-        Empty for none, or where it may lie.
-        """
+        """Return the pane of the fleet's tmux that a hook ran in; empty where it may lie."""
         if not post.pane or find_facts(post.harness).pane_lies:
             return ""
         is_own = not post.socket or is_same_socket(post.socket, self.socket())
@@ -232,20 +226,14 @@ class EventCorrelator:
 
 
 def _find_program(pid: int) -> tuple[int | None, str]:
-    """Return the program that ran a hook, and when it began.
-
-    Neither is returned without the other, because process numbers are reused.
-    """
+    """Return the program that ran a hook, and when it began: numbers alone are reused."""
     process = find_program_above(pid)
     began = find_start_time(process) if process else ""
     return (process, began) if began else (None, "")
 
 
 def _may_belong_to(row: Row, post: HookPost) -> bool:
-    """Whether a hook can be of an agent: not with another token.
-
-    Without one, not of another program.
-    """
+    """Whether a hook can be of an agent: not with another token, or of another program without."""
     if not row["token_hash"] or find_facts(post.harness).pane_lies:
         return True
     if post.token:

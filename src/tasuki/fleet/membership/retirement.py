@@ -128,10 +128,7 @@ class GivenUpHost(Struct, frozen=True):
 
 
 def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
-    """Give a host up; what it had begun and not finished fails.
-
-    Raises HostNotFound; NotPossible while it is alive.
-    """
+    """Give a host up; what it had begun fails. Raises HostNotFound; NotPossible if it is alive."""
     host = find_host(database, name)
     if host.is_reachable:
         seen = format_seconds(host.seen_seconds or 0.0)

@@ -125,10 +125,7 @@ def _read_certificates(url: sa.URL) -> str:
 
 
 def remove_old_tokens(database: FleetDatabase) -> int:
-    """Drop the roles of tokens that were used or have expired; return how many.
-
-    Raises NotPossible as `create_token` does.
-    """
+    """Drop the roles of old tokens; return how many. Raises NotPossible as `create_token` does."""
     tokens = tables.join_tokens
     roles = sa.table("pg_roles", sa.column("rolname", sa.Text), schema="pg_catalog")
     with database.write() as connection:

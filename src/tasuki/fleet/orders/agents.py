@@ -178,10 +178,7 @@ def stop_agent(fleet: FleetParts, id: int) -> FleetAgent:
 
 @order("look", find_agent_host, seconds=LOOK_SECONDS)
 def read_screen(fleet: FleetParts, id: int) -> str:
-    """Return what the pane of an agent shows, without secrets.
-
-    Raises AgentNotFound, NotPossible, HostAway.
-    """
+    """Return what a pane shows, without secrets. Raises AgentNotFound, NotPossible, HostAway."""
     return terminals.read_screen(fleet.panes, queries.load_agent(fleet.database, id))
 
 

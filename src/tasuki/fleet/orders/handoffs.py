@@ -153,10 +153,7 @@ def fork_agent(fleet: FleetParts, id: int, data: NewFork, order_id: str = "") ->
 def recover_lost_agents(
     fleet: FleetParts, reason: str
 ) -> list[tuple[LostAgent, FleetHandoff | None]]:
-    """Recover every lost agent of this host, a few at once; each with its handoff.
-
-    None where that was refused.
-    """
+    """Recover this host's lost agents, a few at once; each with its handoff, None if refused."""
     queue, recovered = build_lost_queue_name(fleet.host), []
     for lost in find_lost_agents(fleet.database, fleet.panes, fleet.host):
         handoff: FleetHandoff | None = None

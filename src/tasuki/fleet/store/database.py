@@ -196,10 +196,7 @@ def is_writable(path: Path) -> bool:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Whether the same statement may succeed a little later.
-
-    It may where the database is away, full, or locked.
-    """
+    """Whether a statement may succeed a little later: the database is away, full, or locked."""
     if not isinstance(error, DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -368,10 +365,7 @@ class FleetDatabase:
                 return connection
 
     def _report_state(self, *, away: bool) -> None:
-        """Log once that the database is away, and once that it is back.
-
-        Others report it at the start.
-        """
+        """Log once that the database is away, and once that it is back; others do at the start."""
         was_away = self._is_away
         if away and was_away is False:
             log.warning("The database does not answer. Events and handoffs wait for it.")
@@ -380,10 +374,7 @@ class FleetDatabase:
         self._is_away = None if away and was_away is None else away
 
     def has_room(self) -> bool:
-        """Whether the disk of SQLite's file has room.
-
-        Always True for PostgreSQL, where it is unknown.
-        """
+        """Whether the disk of SQLite's file has room; True for PostgreSQL, where it is unknown."""
         return not self.is_sqlite or has_room(Path(self.engine.url.database or ""))
 
     def checkpoint_log(self) -> None:

@@ -113,10 +113,7 @@ def list_recent_agents(
     ids: Collection[int] | None = None,
     limit: int = 0,
 ) -> list[FleetAgent]:
-    """List agents that run or ended after `since`, or those of some ids.
-
-    Those that run come first, then the newest.
-    """
+    """List agents that run or ended after `since`, or of some ids: those that run first."""
     table = tables.agents
     query = sa.select(table).order_by(table.c.ended_at.is_not(None), table.c.id.desc())
     if ids is not None:
@@ -129,10 +126,7 @@ def list_recent_agents(
 def list_newest_of_personas(
     database: FleetDatabase, host: str, states: Collection[str]
 ) -> list[FleetAgent]:
-    """List the newest agent on a host of each persona that is not retired, if it is in one of some states.
-
-    Oldest first.
-    """
+    """List each persona's newest agent on a host, unless retired, if it is in one of some states."""
     agents, personas = tables.agents, tables.personas.c
     retired = sa.select(personas.slug).where(personas.retired_at.is_not(None))
     newest = (
@@ -191,10 +185,7 @@ def find_ordered_agent(connection: sa.Connection, order_id: str) -> int | None:
 def list_handoff_page(
     database: FleetDatabase, states: Collection[str], *, limit: int, skip: int
 ) -> list[FleetHandoff]:
-    """List a page of handoffs in some states, without the first `skip`.
-
-    Those that are not under way come first, then the newest.
-    """
+    """List a page of handoffs in some states: those under way last, the newest first."""
     table = tables.handoffs
     runs = sa.case((table.c.state == "running", 1), else_=0)
     query = sa.select(table).where(table.c.state.in_(sorted(states)))
@@ -260,10 +251,7 @@ def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandof
 
 
 def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
-    """Load the handoff whose id begins with `prefix`, of 4 digits or more.
-
-    Raises HandoffNotFound.
-    """
+    """Load the handoff whose id begins with `prefix`, 4 digits or more. Raises HandoffNotFound."""
     wanted = prefix.strip().lower()
     shown = shorten_to_line(prefix, 40)
     if not (SHORTEST_PREFIX <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
@@ -280,10 +268,7 @@ def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
 
 
 def find_needed_handoffs(database: FleetDatabase) -> set[str]:
-    """Find the ids of handoffs that may still continue, or whose successor works.
-
-    Also those with whose brief an agent began that works.
-    """
+    """Find the ids of handoffs that may continue, or with which an agent began that works."""
     handoffs, agents = tables.handoffs, tables.agents
     works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
     query = (
@@ -296,10 +281,7 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
 
 
 def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
-    """Whether a handoff is under way that an agent leaves or comes by.
-
-    The failure of that handoff covers the agent's.
-    """
+    """Whether a handoff is under way by which an agent leaves or comes: its failure covers it."""
     table = tables.handoffs
     leaves = (table.c.agent_id == agent_id) & ~table.c.fork
     mine = leaves | (table.c.successor_id == agent_id)

@@ -71,10 +71,7 @@ def explain_errors(url: str, kind: str = "fleet") -> Iterator[None]:
 
 
 def check_file(database: sa.Engine) -> None:
-    """Check a SQLite file; raise DatabaseError where it is damaged.
-
-    A large file is not checked: damage shows only when it is read there.
-    """
+    """Check a SQLite file, unless it is large; raise DatabaseError where it is damaged."""
     path = find_file(database)
     if path is None or path.stat().st_size > CHECKED_BYTES:
         return
@@ -85,10 +82,7 @@ def check_file(database: sa.Engine) -> None:
 
 
 def check_lock(database: sa.Engine) -> None:
-    """Raise OperationalError where another program locks a SQLite file too long.
-
-    That is: longer than `LOCK_SECONDS`.
-    """
+    """Raise OperationalError where another program locks a SQLite file for `LOCK_SECONDS`."""
     if database.dialect.name != "sqlite":
         return
     path = database.url.database or ""
@@ -146,10 +140,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def extract_reason(text: str) -> str:
-    """Extract the line of libpq's report that gives the reason.
-
-    The report repeats itself for each address.
-    """
+    """Extract the reason from libpq's report, which repeats itself for each address."""
     lines = [line.strip(" \t") for line in text.splitlines() if line.strip()]
     first = next(iter(lines), "no reason was given").removeprefix("connection failed: ")
     first = re.sub(r"^connection to server (at|on) .*? failed: (FATAL:\s*)?", "", first)

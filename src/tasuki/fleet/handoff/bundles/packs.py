@@ -176,10 +176,7 @@ def _join(paths: Sequence[bytes]) -> bytes:
 def _split_entries(
     repository: repositories.Repository, entries: Sequence[repositories.StatusEntry]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the changed paths that are there, and those that are deleted.
-
-    An untracked folder that is a repository of its own is in neither.
-    """
+    """Return the changed paths that are there, and the deleted; nested repositories in neither."""
     present: list[bytes] = []
     gone: list[bytes] = []
     for entry in entries:
