@@ -34,13 +34,10 @@ TOO_LATE_SECONDS = 3600.0
 
 _TABLE = tables.alerts
 _AGENT_TITLES = {
-    "needs_you": "waits for you",
-    "threshold": "is past its threshold",
-    "failed": "is lost",
-    "limited": "is at a usage limit",
-    "turn_failed": "could not finish its turn",
+    "needs_you": "waits for you", "threshold": "is past its threshold", "failed": "is lost",
+    "limited": "is at a usage limit", "turn_failed": "could not finish its turn",
     "stuck": "seems to be stuck",
-}
+}  # fmt: skip
 
 
 def raise_alert(

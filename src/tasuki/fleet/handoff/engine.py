@@ -193,18 +193,12 @@ class HandoffEngine:
         _require_json(self._engine)
         self._take_workflows(self._engine, former_hosts)
         config: DBOSConfig = {
-            "name": APPLICATION,
-            "system_database_url": self.url,
-            "system_database_engine": self._engine,
-            "dbos_system_schema": SCHEMA,
-            "application_version": VERSION,
-            "executor_id": self.host,
-            "max_executor_threads": THREADS,
-            "use_listen_notify": False,
-            "serializer": JSON,
-            "log_level": "CRITICAL",
-            "enable_otlp": False,
-        }
+            "name": APPLICATION, "system_database_url": self.url,
+            "system_database_engine": self._engine, "dbos_system_schema": SCHEMA,
+            "application_version": VERSION, "executor_id": self.host,
+            "max_executor_threads": THREADS, "use_listen_notify": False, "serializer": JSON,
+            "log_level": "CRITICAL", "enable_otlp": False,
+        }  # fmt: skip
         DBOS(config=config)
         self._workflow, self._order = self._register_workflow(), self._register_order()
         # Not the queues of other hosts.
@@ -287,12 +281,8 @@ class HandoffEngine:
         """Start this attempt of a handoff with its step; do nothing where that was started before."""
         assert self._workflow
         words: list[Any] = [
-            handoff.id,
-            handoff.attempt,
-            handoff.step,
-            handoff.from_thread,
-            handoff.fork,
-        ]
+            handoff.id, handoff.attempt, handoff.step, handoff.from_thread, handoff.fork,
+        ]  # fmt: skip
         if handoff.move:  # an older tasuki does not know the word
             words.append(handoff.move.kind)
         with self._lock, SetWorkflowID(name_attempt(handoff)):

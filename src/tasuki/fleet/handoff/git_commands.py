@@ -22,24 +22,14 @@ _KEPT = frozenset({
 })  # fmt: skip
 """Variables of git that say who the user is, not which repository is meant."""
 _VARIABLES = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "true",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "LC_ALL": "C",
-}
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true",
+    "SSH_ASKPASS_REQUIRE": "never", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C",
+}  # fmt: skip
 _SETTINGS = (
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.alternateRefsCommand", ""),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("submodule.recurse", "false"),
-)
+    ("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("core.alternateRefsCommand", ""),
+    ("gc.auto", "0"), ("maintenance.auto", "false"), ("submodule.recurse", "false"),
+)  # fmt: skip
 """Each overrides one with which a repository could name a program to run."""
 NETWORK = "file:git:http:https:ssh"
 """Transports with which commits may be fetched; a repository could name others, which are programs."""

@@ -195,19 +195,12 @@ class EventCorrelator:
         live = post.pid and not post.spooled
         process, began = _find_program(post.pid) if live else (None, "")
         values: dict[str, Any] = {
-            "harness": post.harness,
-            "state": "idle" if event.kind == "started" else "starting",
-            "state_at": received.at,
-            "cwd": event.cwd or os.sep,
-            "host": self.host,
-            "started_at": received.at,
-            "registered_at": now,
-            "session": event.session,
-            "thread": event.path,
-            "pane": self._find_pane(post),
-            "process": process,
+            "harness": post.harness, "state": "idle" if event.kind == "started" else "starting",
+            "state_at": received.at, "cwd": event.cwd or os.sep, "host": self.host,
+            "started_at": received.at, "registered_at": now, "session": event.session,
+            "thread": event.path, "pane": self._find_pane(post), "process": process,
             "process_began": began,
-        }
+        }  # fmt: skip
         query = sa.insert(tables.agents).values(**values).returning(tables.agents)
         row = dict(self.connection.execute(query).mappings().one())
         self._keep_row(row)

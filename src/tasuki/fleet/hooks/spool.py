@@ -70,12 +70,9 @@ def build_post(fields: dict[str, str], body: bytes, *, spooled: bool) -> HookPos
     if not values["harness"]:
         return None
     return HookPost(
-        body=body,
-        at=_parse_number(fields.get("x-tasuki-time", "")),
-        pid=int(_parse_number(fields.get("x-tasuki-pid", ""))),
-        spooled=spooled,
-        **values,
-    )
+        body=body, at=_parse_number(fields.get("x-tasuki-time", "")),
+        pid=int(_parse_number(fields.get("x-tasuki-pid", ""))), spooled=spooled, **values,
+    )  # fmt: skip
 
 
 def _parse_number(text: str) -> float:

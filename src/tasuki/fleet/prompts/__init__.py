@@ -18,12 +18,9 @@ def render(name: str, **values: object) -> str:
 def render_instruction(handoff: FleetHandoff, path: Path) -> str:
     """Render the request for the document that is typed to the outgoing agent."""
     return render(
-        "instruction",
-        reason=clean_text(handoff.reason),
-        path=path,
-        persona=handoff.persona,
+        "instruction", reason=clean_text(handoff.reason), path=path, persona=handoff.persona,
         reference=build_reference(handoff),
-    )
+    )  # fmt: skip
 
 
 def render_injection(
@@ -42,17 +39,11 @@ def render_injection(
         *([f"{OPERATOR_LABEL} {clean_text(handoff.context)}"] if handoff.context else []),
     ]
     return render(
-        name,
-        predecessor=predecessor.id,
-        persona=predecessor.persona or handoff.persona,
-        session=predecessor.session[:8] or "unknown",
-        path=path,
-        reason=clean_text(handoff.reason),
-        about="".join(f"{line}\n" for line in about),
-        short=handoff.id[:8],
-        reference=handoff.id,
+        name, predecessor=predecessor.id, persona=predecessor.persona or handoff.persona,
+        session=predecessor.session[:8] or "unknown", path=path, reason=clean_text(handoff.reason),
+        about="".join(f"{line}\n" for line in about), short=handoff.id[:8], reference=handoff.id,
         **more,
-    )
+    )  # fmt: skip
 
 
 def build_reference(handoff: FleetHandoff) -> str:

@@ -188,14 +188,10 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float) -> AgentQuestion:
         )
     question = AgentQuestion(
         text=_clean_line(redact_screen(seen.text), Redactor(), MOST_TEXT_CHARACTERS) or UNKNOWN,
-        mark="",
-        asked_at=seen_at,
-        detail=detail,
-        lines=len((subject or seen.detail).split("\n")),
-        characters=len(subject or seen.detail),
-        kind="choice" if seen.choices else "free",
+        mark="", asked_at=seen_at, detail=detail, lines=len((subject or seen.detail).split("\n")),
+        characters=len(subject or seen.detail), kind="choice" if seen.choices else "free",
         is_review=bool(seen.answers),
-    )
+    )  # fmt: skip
     return _mark(question)
 
 

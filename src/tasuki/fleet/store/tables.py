@@ -103,12 +103,9 @@ sa.Index("events_by_agent", events.c.agent_id, events.c.id)
 sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
 
 handoffs = build_table(
-    "handoffs",
-    models.FleetHandoff,
-    agent_id="agents.id",
-    persona="personas.slug",
+    "handoffs", models.FleetHandoff, agent_id="agents.id", persona="personas.slug",
     successor_id="agents.id",
-)
+)  # fmt: skip
 sa.Index(
     "one_handoff_per_agent",
     handoffs.c.agent_id,
@@ -119,12 +116,9 @@ sa.Index(
 sa.Index("handoffs_by_state", handoffs.c.state)
 
 lessons = build_table(
-    "lessons",
-    models.PersonaLesson,
-    persona="personas.slug",
-    handoff_id="handoffs.id",
+    "lessons", models.PersonaLesson, persona="personas.slug", handoff_id="handoffs.id",
     agent_id="agents.id",
-)
+)  # fmt: skip
 sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
 
 steps = build_table(
