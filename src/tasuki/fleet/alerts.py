@@ -104,9 +104,6 @@ def raise_agent_alert(
         )  # fmt: skip
 
 
-# -- the list --------------------------------------------------------------------------
-
-
 def list_newest_alerts(
     database: FleetDatabase, limit: int, before: int | None = None
 ) -> list[OperatorAlert]:
@@ -158,9 +155,6 @@ def mark_unseen(database: FleetDatabase, moment: float) -> None:
     """Mark the alerts as unseen that were marked as seen at a moment, and no others."""
     query = sa.update(_TABLE).where(_TABLE.c.seen_at == moment)
     database.change(query.values(seen_at=None))
-
-
-# -- sending ---------------------------------------------------------------------------
 
 
 def begin_sending(
@@ -215,9 +209,6 @@ _FIND_DUE = (
     .order_by(_TABLE.c.id)
     .limit(50)
 )
-
-
-# -- the thread that sends ------------------------------------------------------------
 
 
 LOOK_SECONDS = 0.5

@@ -131,9 +131,6 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
         return queries.load_persona(connection, slug)
 
 
-# -- whether a persona is free: no two agents work on one persona's task -----------------
-
-
 def check_available(
     connection: sa.Connection,
     slug: str,
@@ -193,9 +190,6 @@ def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | 
     )
     id = connection.execute(newest).scalar_one()
     return None if id is None else int(id)
-
-
-# -- the folder ------------------------------------------------------------------------
 
 
 def get_persona_folder(root: Path, slug: str) -> Path:
@@ -316,9 +310,6 @@ def _read_file(root: Path, path: Path, missing: bytes | None = None) -> bytes:
         ) from None
     except OSError as error:
         raise StoreFailed(f"{path} cannot be read: {error.strerror}.") from error
-
-
-# -- checks ----------------------------------------------------------------------------
 
 
 def normalize_word(kind: str, text: str) -> str:

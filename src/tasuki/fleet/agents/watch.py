@@ -261,8 +261,6 @@ class FleetWatch(BackgroundWork):
             self._run_safely(self.start_missing)
             self._started_at = time.monotonic()
 
-    # -- the spool ---------------------------------------------------------------------
-
     def take_spool(self) -> None:
         """Take in the events that hooks kept while no server ran, oldest first."""
         self._report_dropped()
@@ -293,8 +291,6 @@ class FleetWatch(BackgroundWork):
         log.note(self.database, "alarm", message, data={"code": "events_lost"})
         spool.forget_dropped(self.spool_folder)
         self.intake.changes.notify()
-
-    # -- panes and processes -----------------------------------------------------------
 
     def check_agents(self) -> None:
         """Notice agents whose pane or process vanished without a report."""
@@ -345,8 +341,6 @@ class FleetWatch(BackgroundWork):
         reason = f"{why}; it said: {last_words}" if last_words and not ended else why
         self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
         self.intake.changes.notify([agent.id])
-
-    # -- context -----------------------------------------------------------------------
 
     def queue_context(self, ids: Iterable[int]) -> None:
         """Queue agents whose turn ended, to read their threads later."""

@@ -130,9 +130,6 @@ def _convert_os_error(error: OSError, path: Path) -> StepFailed:
     return StepFailed(code, f"{path}: {error.strerror}.")
 
 
-# -- whether it exists -----------------------------------------------------------------
-
-
 def is_document_ready(path: Path) -> bool:
     """Whether there is a usable document at the path."""
     try:
@@ -189,9 +186,6 @@ def _read_content(path: Path) -> str:
             return file.read(MOST_BYTES + 1).decode("utf-8", "replace")
     except OSError as error:
         raise _convert_os_error(error, path) from error
-
-
-# -- what it lacks ---------------------------------------------------------------------
 
 
 def complete_document(

@@ -219,9 +219,6 @@ def _look_into_work(agent: FleetAgent, request: NewHandoff) -> Iterator[MoveObst
         yield MoveObstacle("left_out", sentence, blocks=False)
 
 
-# -- on the other host -----------------------------------------------------------------
-
-
 def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) -> TargetAnswer:
     """Check what this host has for an agent that would come here."""
     found = list(_find_target_obstacles(data, question))

@@ -306,9 +306,6 @@ class StepRunner:
         return connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount > 0
 
 
-# -- the vault ---------------------------------------------------------------------------
-
-
 def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> None:
     """Record what a finished step means for its handoff."""
     if (kind := _STEP_EVENTS.get(step)) is None:
@@ -337,9 +334,6 @@ def record_event(handoff: FleetHandoff, kind: str, **detail: str) -> None:
                 vault.append_event(handoff.id, create_event(kind, **detail))
         except StoreFailed as error:
             logger.warning("The record of handoff %s: %s", handoff.id[:8], error)
-
-
-# -- statements ----------------------------------------------------------------------------
 
 
 def _build_key(handoff: FleetHandoff, name: str) -> dict[str, Any]:

@@ -249,9 +249,6 @@ def is_same_socket(hook_socket: str, fleet_socket: str) -> bool:
 _ODD_CHARACTERS = compile_pattern(r"[^A-Za-z0-9%/._,:@+=~-]")
 
 
-# -- callers ---------------------------------------------------------------------------
-
-
 def find_caller(
     database: FleetDatabase,
     host: str,

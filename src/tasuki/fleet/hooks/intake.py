@@ -134,8 +134,6 @@ class EventIntake:
                 "Too many events are waiting; this one was not taken in."
             ) from None
 
-    # -- the writer's thread -----------------------------------------------------------
-
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
             batch, last = [first], False  # a commit costs more than an event

@@ -159,9 +159,6 @@ def _save_snapshot(target: repositories.Repository, id: str) -> str:
         return make_commits(fresh, private, repositories.read_status(target), name_pack(id))[1]
 
 
-# ---- receiving ---------------------------------------------------------------------------------
-
-
 def _receive(repository: repositories.Repository, packed: PackedWork, id: str) -> None:
     """Bring the commits of packed work into the repository's objects; no branch changes."""
     with repositories.open_private_folder(repository) as private:
@@ -249,9 +246,6 @@ def _check_commits(git: Git, packed: PackedWork) -> None:
         raise NotPossible("The bundle's commits do not rest on one another. Pack the work again.")
 
 
-# ---- the place ---------------------------------------------------------------------------------
-
-
 def _open_place(
     repository: repositories.Repository, place: places.WorkPlace, packed: PackedWork, marks: _Marks
 ) -> None:
@@ -291,9 +285,6 @@ def remove_arrival(cwd: str, reference_id: str) -> None:
     """
     with _open_arrival(cwd, reference_id) as (_, marks):
         marks.remove()
-
-
-# ---- back --------------------------------------------------------------------------------------
 
 
 def undo_unpack(cwd: str, place: places.WorkPlace, reference_id: str) -> str:

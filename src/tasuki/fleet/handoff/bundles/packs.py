@@ -122,9 +122,6 @@ def _pack(repository: repositories.Repository, reference: str) -> PackedWork:
     return PackedWork(repository.head, branch, index, work, bundle, files, left_out)
 
 
-# ---- the two commits ---------------------------------------------------------------------------
-
-
 def make_commits(
     repository: repositories.Repository,
     private: Git,
@@ -189,9 +186,6 @@ def _split_entries(
 
 def _join_top(repository: repositories.Repository, path: bytes) -> bytes:
     return os.path.join(os.fsencode(repository.top), path)
-
-
-# ---- sizes -------------------------------------------------------------------------------------
 
 
 def _check_sizes(repository: repositories.Repository, present: Sequence[bytes]) -> None:
@@ -265,9 +259,6 @@ def _make_bundle(private: Git, reference: str, last: str, published: Sequence[st
             f"The largest files: {_name_largest(_measure(private, objects))}. Push the commits first, or remove files."
         )
     return path.read_bytes()
-
-
-# ---- what stays --------------------------------------------------------------------------------
 
 
 def _describe_left_out(

@@ -226,8 +226,6 @@ def show_path(path: bytes) -> str:
     return shorten_to_line(clean_for_display(text), 200)
 
 
-# ---- origins -----------------------------------------------------------------------------------
-
 _SHORT = compile_pattern(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
 
 
@@ -276,9 +274,6 @@ def is_same_origin(a: str, b: str) -> bool:
     """Return whether two addresses name the same repository; an empty one names none."""
     first, second = normalise_origin(a), normalise_origin(b)
     return bool(first) and first == second
-
-
-# ---- a git folder of our own ---------------------------------------------------------------------
 
 
 @contextlib.contextmanager
