@@ -24,7 +24,7 @@ from tasuki.fleet.agents.stuck import StuckAgents, build_change
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.delivery.answers import find_question, refresh_question
 from tasuki.fleet.delivery.typed_input import get_control
-from tasuki.fleet.figures.samples import ContextSample
+from tasuki.fleet.figures import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, states, tables

@@ -25,7 +25,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import build_failure_alert
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
+from tasuki.fleet.figures import ContextSample, ContextSampler, build_sample
 from tasuki.fleet.hooks.correlator import (
     BatchRows,
     EventCorrelator,
