@@ -36,7 +36,7 @@ from tasuki.install.hook_script import get_script_path
 from tasuki.install.installer import Installer
 from tasuki.launch import processes
 from tasuki.launch.prepare import build_command, build_environment
-from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.panes import PaneState, TmuxPanes
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
@@ -310,12 +310,7 @@ def adopt_agent(
             f"{pane!r} is not a tmux pane. To see the id of a pane, run in it: tmux display-message -p '#{{pane_id}}'"
         )
     harnesses.require_control(harness)
-    state = panes.read_status([pane]).panes.get(pane)
-    if state is None or state.dead:
-        raise NotPossible(
-            f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
-        )
-    process = _find_program(pane, state.pid)
+    state, process = _find_program(panes, pane)
     folder = processes.find_working_folder(process)
     start = build_start_values(folder)
     with database.write(alone=True) as connection:
@@ -348,12 +343,17 @@ def adopt_agent(
     return queries.load_agent(database, id)
 
 
-def _find_program(pane: str, pid: int) -> int:
-    """Return the process that has a pane's terminal. Raises NotPossible where that is a shell."""
-    process = processes.find_foreground(pid) or pid
+def _find_program(panes: TmuxPanes, pane: str) -> tuple[PaneState, int]:
+    """Return a pane, and the process that has its terminal. Raises NotPossible for a shell."""
+    state = panes.read_status([pane]).panes.get(pane)
+    if state is None or state.dead:
+        raise NotPossible(
+            f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
+        )
+    process = processes.find_foreground(state.pid) or state.pid
     if processes.is_shell(process) or not processes.is_alive(process):
         raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
-    return process
+    return state, process
 
 
 def _find_known_agent(
