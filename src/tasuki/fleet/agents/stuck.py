@@ -11,6 +11,7 @@ of the machine nor a changed clock makes an agent stuck.
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -224,10 +225,9 @@ class StuckAgents:
 
 def measure_file(thread: str) -> int:
     """Return the bytes of a thread's file; 0 where there is none."""
-    try:
+    with suppress(OSError):
         return get_containing_file(Path(thread)).stat().st_size if thread else 0
-    except OSError:
-        return 0
+    return 0
 
 
 def _list_side_files(thread: str) -> tuple[tuple[str, int], ...]:

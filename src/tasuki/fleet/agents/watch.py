@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,10 +181,9 @@ class AgentSignals:
         return f"It has not begun. Its screen shows: {words[-150:]}"
 
     def _capture_screen(self, agent: FleetAgent) -> Screenshot | None:
-        try:
+        with suppress(LaunchFailed):
             return self.panes.capture_screen(agent.pane)
-        except LaunchFailed:
-            return None
+        return None
 
     def _read_state(self, agent: FleetAgent, screenshot: Screenshot) -> AgentState | None:
         pid = agent.process or agent.pid or 0
@@ -332,11 +332,9 @@ class FleetWatch(BackgroundWork):
         self._missed.pop(agent.id, None)
         last_words = ""
         if "status" in why:
-            try:
+            with suppress(LaunchFailed):
                 last_words = self.panes.read_last_lines(agent.pane)
                 self.panes.close(agent.pane)
-            except LaunchFailed:
-                pass
         ended = bool(agent.end_reason) or "status 0" in why
         reason = f"{why}; it said: {last_words}" if last_words and not ended else why
         self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
@@ -408,10 +406,9 @@ def read_failure(agent: FleetAgent) -> TurnFailure | None:
     """Read from an agent's thread with which error its last turn ended."""
     if not agent.thread:
         return None
-    try:
+    with suppress(OSError, TasukiError):
         return harnesses.get_harness(agent.harness).read(Path(agent.thread)).failure
-    except (OSError, TasukiError):
-        return None
+    return None
 
 
 def _read_tokens(agent: FleetAgent) -> int | None:

@@ -314,20 +314,18 @@ def has_prompt_with(agent: FleetAgent, words: str, since: float = 0.0) -> bool:
 
 
 def _was_typed(at: str, since: float) -> bool:
-    try:
+    with suppress(ValueError):
         return not since or datetime.fromisoformat(at).timestamp() > since - CLOCK_SECONDS
-    except ValueError:
-        return False
+    return False
 
 
 def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]
     """Return the entries of an agent's thread; none while it cannot be read."""
     if not agent.thread:
         return []
-    try:
+    with suppress(TasukiError):
         return list(harnesses.get_harness(agent.harness).read(Path(agent.thread)).entries)
-    except TasukiError:
-        return []
+    return []
 
 
 def _build_second_mark(wanted: WantedText) -> str:

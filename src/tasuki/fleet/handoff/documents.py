@@ -5,6 +5,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,11 +133,10 @@ def _convert_os_error(error: OSError, path: Path) -> StepFailed:
 
 def is_document_ready(path: Path) -> bool:
     """Whether there is a usable document at the path."""
-    try:
+    with suppress(StepFailed):
         _check_file(path)
         return not is_blank(_read_content(path))
-    except StepFailed:
-        return False
+    return False
 
 
 def is_blank(text: str) -> bool:

@@ -117,10 +117,9 @@ class Git:
 
     def read_or_empty(self, *arguments: str) -> str:
         """Return the standard output as text, empty if git fails."""
-        try:
+        with contextlib.suppress(GitFailed):
             return self.read(*arguments)
-        except GitFailed:
-            return ""
+        return ""
 
     def succeeds(self, *arguments: str) -> bool:
         """Return whether git ends without an error."""

@@ -104,10 +104,9 @@ def clean_folder(folder: Path) -> None:
 
 def count_dropped(folder: Path) -> int:
     """Count the events lost because the spool was full, from the hook script's file beside it."""
-    try:
+    with suppress(OSError):
         return (folder.parent / "spool-dropped").read_bytes().count(b"\n")
-    except OSError:
-        return 0
+    return 0
 
 
 def forget_dropped(folder: Path) -> None:

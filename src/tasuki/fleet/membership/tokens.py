@@ -118,10 +118,9 @@ def _read_certificates(url: sa.URL) -> str:
     path = url.query.get("sslrootcert", "")
     if not isinstance(path, str) or path in ("", SYSTEM_CERTIFICATES):
         return ""
-    try:
+    with suppress(OSError):
         return Path(path).read_bytes()[:MOST_CERTIFICATE_BYTES].decode("ascii", "replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def remove_old_tokens(database: FleetDatabase) -> int:

@@ -1,6 +1,7 @@
 """Orders for handoffs: begin, move, fork, retry, cancel, finish."""
 
 import uuid
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -97,10 +98,9 @@ def _choose_id(order_id: str) -> str:
 
 def _find_handoff(fleet: FleetParts, order_id: str, new_id: str) -> FleetHandoff | None:
     """Find the handoff that an order began before a crash."""
-    try:
+    with suppress(HandoffNotFound):
         return queries.load_handoff(fleet.database, new_id) if order_id else None
-    except HandoffNotFound:
-        return None
+    return None
 
 
 @order("look", find_carrier, seconds=PREVIEW_SECONDS)

@@ -173,7 +173,7 @@ def _has_link_above(top: bytes, path: bytes) -> bool:
 
 def _is_same(a: bytes, b: bytes) -> bool:
     """Return whether two files have one kind, executable bit and content."""
-    try:
+    with contextlib.suppress(OSError):
         first, second = os.lstat(a), os.lstat(b)
         if stat.S_IFMT(first.st_mode) != stat.S_IFMT(second.st_mode):
             return False
@@ -181,8 +181,7 @@ def _is_same(a: bytes, b: bytes) -> bool:
             return os.readlink(a) == os.readlink(b)
         executable = (first.st_mode & stat.S_IXUSR) == (second.st_mode & stat.S_IXUSR)
         return stat.S_ISREG(first.st_mode) and executable and filecmp.cmp(a, b, shallow=False)
-    except OSError:
-        return False
+    return False
 
 
 def _place_files(
