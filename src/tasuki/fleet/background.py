@@ -49,10 +49,7 @@ class BackgroundWork:
         raise NotImplementedError
 
     def _run_safely(self, work: Callable[[], object]) -> bool:
-        """Do some work, and return whether it was done: the thread outlives what fails.
-
-        That is logged, unless the database is only away for now.
-        """
+        """Do some work, return whether it was done; failures are logged, an absence is not."""
         try:
             work()
         except Exception as error:

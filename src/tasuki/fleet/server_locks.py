@@ -65,10 +65,7 @@ class ServerClaim:
         raise NotImplementedError
 
     def watch(self, on_lost: LostCallback) -> None:
-        """Start watching the claim; call `on_lost` with a sentence once another server has it.
-
-        A living process cannot lose the lock of a file.
-        """
+        """Start watching; call `on_lost` with a sentence once another server has the claim."""
 
     @contextmanager
     def hold_start_lock(self) -> Iterator[None]:

@@ -107,10 +107,7 @@ def restore_text(database: FleetDatabase, slug: str, goal_id: int, text: str, ch
 
 
 def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> RemovedGoal | None:
-    """Remove a goal that waits or is uncertain; return it if it can be restored: it waited.
-
-    Raises PersonaNotFound, NotPossible.
-    """
+    """Remove a goal; return it where it can be restored. Raises PersonaNotFound, NotPossible."""
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         if goal.state != "uncertain":

@@ -182,10 +182,7 @@ def decide_lessons(
 
 
 def reopen_lessons(database: FleetDatabase, slug: str, dropped: Collection[PersonaLesson]) -> None:
-    """Put dropped lessons back among those to be decided.
-
-    Raises NotPossible where one of them was decided otherwise since.
-    """
+    """Let dropped lessons be decided again. Raises NoLongerPossible if one was decided since."""
     lessons = tables.lessons
     with database.write(alone=True) as connection:
         for lesson in dropped:

@@ -137,10 +137,7 @@ def _describe_other(agent_id: int) -> str:
 def _check_screen(
     delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
 ) -> tuple[ScreenQuestion, AgentQuestion]:
-    """Return what the screen asks, and the question with its choices there.
-
-    Raises NotPossible where that is not this question, with these choices, or not all of it is shown.
-    """
+    """Return what the screen asks, and the question as it is there. Raises NotPossible otherwise."""
     if not is_in_front(agent):
         raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
     state, seen = _read_screen(delivery, agent)
@@ -226,10 +223,7 @@ def _type_answer(
 def _await_taken(
     database: FleetDatabase, delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
 ) -> ScreenState | None:
-    """Wait until the screen no longer shows the question; None where it still does.
-
-    Where dialogs are not known, the program's hook tells that it works on.
-    """
+    """Wait until the screen, or else a hook, shows the question no more; None where it stays."""
     deadline = time.monotonic() + TAKEN_SECONDS
     while time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

@@ -256,10 +256,7 @@ class PromptDelivery:
         return None
 
     def _describe_command(self, wanted: WantedText, intent: TypingIntent) -> str:
-        """Describe what a command did that began no turn; empty for words, and while it is unsent.
-
-        Raises NotPossible where its program does not know it.
-        """
+        """Describe what a command did; empty for words, and unsent. Raises NotPossible if unknown."""
         if wanted.ends_program or not is_command(wanted.text):
             return ""
         events = tables.events.c

@@ -95,10 +95,7 @@ def _find_open(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
 
 
 def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
-    """Raise AlreadyUnderWay for a successor that has not received its own prompt yet.
-
-    It would write its document before it has read its predecessor's, and hand nothing on.
-    """
+    """Raise AlreadyUnderWay for a successor without its prompt: it would hand nothing on."""
     handoff = queries.find_incoming_handoff(connection, agent.id)
     if handoff is None or handoff.state not in UNFINISHED:
         return
@@ -167,10 +164,7 @@ def _find_place(connection: sa.Connection, handoff: FleetHandoff, step: str) -> 
 
 
 def _check_hosts(connection: sa.Connection, handoff: FleetHandoff, first: str) -> None:
-    """Raise NotPossible where a host that a handoff still needs is gone for good.
-
-    Without the agent's host a move goes on once its successor is there.
-    """
+    """Raise NotPossible if a host that it needs is gone; a move can do without the agent's."""
     source = queries.load_agent(connection, handoff.agent_id).host
     needed = [handoff.target_host or source]
     if handoff.move and first in workflow.SOURCE_STEPS - {"shut_down"}:

@@ -354,10 +354,7 @@ class HandoffEngine:
         return self._broken.get(name) or "The engine gave this attempt up."
 
     def _queue_lost_again(self) -> None:
-        """Queue again what has no thread here although this host took it from the queue.
-
-        The database's answer to that was lost, or an end could not be recorded.
-        """
+        """Queue again what this host took and no thread has: an answer, or an end, was lost."""
         assert self._engine
         now, table = time.monotonic(), self._build_workflow_table()
         taken = (table.c.status == "PENDING") & (table.c.executor_id == self.host)

@@ -89,10 +89,7 @@ def unpack_work(context: StepContext, handoff: FleetHandoff) -> str:
 def _choose_place(
     context: StepContext, handoff: FleetHandoff, plan: MovePlan
 ) -> tuple[MovePlan, places.WorkPlace]:
-    """Choose the place now that the work arrives; after a crash it is the same.
-
-    Meanwhile others may have begun to work in the one that was foreseen.
-    """
+    """Choose the place now: others may work in the foreseen one. After a crash it is the same."""
     if not plan.commit:  # the old host is gone: what the checkout has is all there is
         state = repositories.describe_repository(plan.checkout)
         plan = replace(plan, commit=state.commit, branch=state.branch, origin=state.origin)

@@ -203,10 +203,7 @@ class StepRunner:
         self.changes.notify([handoff.agent_id])
 
     def _fail_step(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> bool:
-        """Record a failure and alert the operator; always return False.
-
-        A move that fails before the agent has ended is undone on the other host first.
-        """
+        """Record a failure, undo a move's arrival, alert the operator; always return False."""
         sentence = self._undo(handoff, name, code, sentence)
         sentence = Redactor().redact_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)

@@ -310,11 +310,7 @@ class BatchRows(Struct):
 def load_batch_rows(
     connection: sa.Connection, events: Sequence[ReceivedEvent], host: str
 ) -> BatchRows:
-    """Load the rows of a batch.
-
-    On SQLite a query costs less than its rows, so that typed texts and personas are read when they
-    are needed.
-    """
+    """Load the rows of a batch; on SQLite texts and personas are read when they are needed."""
     wanted = {
         "ids": [event.post.event_id for event in events if event.post.event_id],
         "hashes": list({hash_token(event.post.token) for event in events} - {""}),

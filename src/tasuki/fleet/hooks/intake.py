@@ -386,10 +386,7 @@ class _EventBatch:
 
 
 def _complete_first_turn(agent: Row, event: AgentEvent, happened_at: float) -> None:
-    """Complete the registration and the skill at the end of the first turn.
-
-    Where the session starts with the first prompt, that prompt is the skill.
-    """
+    """Complete registration and skill at the end of a first turn, whose prompt was the skill."""
     if event.kind == "idle" and agent["registered_at"] is None:
         agent["registered_at"] = happened_at
         if agent["persona"] and agent["skill_at"] is None and not event.interrupted:

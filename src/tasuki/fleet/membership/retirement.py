@@ -118,10 +118,7 @@ GAVE_UP = "its host was given up"
 
 
 class GivenUpHost(Struct, frozen=True):
-    """A host that was given up, and the agents lost by it.
-
-    Each agent with whether its thread is in the database, so that its work can go on elsewhere.
-    """
+    """A host that was given up, and its lost agents, each with whether its thread is stored."""
 
     host: FleetHostRow
     agents: tuple[tuple[FleetAgent, bool], ...]

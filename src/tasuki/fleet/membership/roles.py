@@ -175,10 +175,7 @@ def prepare_roles(database: FleetDatabase) -> RoleRights:
 
 
 def _close_schema(connection: sa.Connection, rights: RoleRights) -> None:
-    """Let nobody but the owner create anything in the fleet's schema.
-
-    Before PostgreSQL 15 everybody may in `public`, which belongs to a superuser.
-    """
+    """Let the owner alone create in the schema; before PostgreSQL 15 everybody may in `public`."""
     if rights.owns_schema or rights.is_super:
         execute(connection, "REVOKE CREATE ON SCHEMA {} FROM PUBLIC", rights.schema)
     query = sa.text("SELECT has_schema_privilege(:group, :schema, 'CREATE')")
