@@ -25,7 +25,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with serving(tmp_path) as made:
         fleet = made.fleet
         skill = "# Develops\n\n- writes tests first\n- `git commit` often"
-        personas.add_persona(fleet.database, fleet.root, NewPersona(role="developer", name="con", skill=skill))
+        personas.add_persona(
+            fleet.database, fleet.root, NewPersona(role="developer", name="con", skill=skill)
+        )
         yield made
 
 

@@ -146,7 +146,9 @@ def test_a_persona_that_a_host_had_before_is_kept_beside(tmp_path: Path, url: st
     """From a fleet of its own, with the same slug: the fleet's files count, and nothing is lost."""
     one, two = FleetDatabase(url, "h1"), FleetDatabase(url, "h2")
     here, there = tmp_path / "1", tmp_path / "2"
-    slug = personas.add_persona(one, here, NewPersona(role="developer", name="con", skill="First.")).slug
+    slug = personas.add_persona(
+        one, here, NewPersona(role="developer", name="con", skill="First.")
+    ).slug
     shared_files.share_persona(one, here, slug)
     folder = personas.create_folder(there, slug, b"Mine, of before.\n")
     (folder / "experience.md").write_text("Years of it.\n")

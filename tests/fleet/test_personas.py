@@ -198,9 +198,14 @@ def test_edit_changes_what_is_given(database: FleetDatabase, tmp_path: Path) -> 
     """The rest stays, and a threshold can be given back to the settings."""
     slug = made(database, tmp_path, skill="s", threshold=70, model="m").slug
 
-    got = personas.edit_persona(database, tmp_path, slug, PersonaChange(automatic=True, harness="pi"))
+    got = personas.edit_persona(
+        database, tmp_path, slug, PersonaChange(automatic=True, harness="pi")
+    )
     assert ("pi", "m", 70.0, True) == (got.harness, got.model, got.threshold, got.automatic)
-    assert personas.edit_persona(database, tmp_path, slug, PersonaChange(threshold=None)).threshold is None
+    assert (
+        personas.edit_persona(database, tmp_path, slug, PersonaChange(threshold=None)).threshold
+        is None
+    )
     with pytest.raises(PersonaNotFound, match="No persona 'developer-con-9'"):
         personas.edit_persona(database, tmp_path, "developer-con-9", PersonaChange(model="x"))
     log = [event.text for event in queries.list_events_after(database, 0, 10)]

@@ -35,5 +35,7 @@ class Desk:
     def persona(self, **values: Any) -> str:
         """A persona, made without the command line."""
         return personas.add_persona(
-            self.database, self.served.fleet.root, NewPersona(role="developer", name="con", **values)
+            self.database,
+            self.served.fleet.root,
+            NewPersona(role="developer", name="con", **values),
         ).slug
