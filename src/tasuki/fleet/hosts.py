@@ -140,8 +140,8 @@ def settle_hosts(
     formers: set[str] = set()
     with database.write(alone=True) as connection:
         record_host(connection, host)
-        former = _find_former_ids(connection, host)
-        others = {other.id: other.label for other in (*host.others, *former)}
+        others = {other.id: other.label for other in host.others}
+        others |= _find_former_labels(connection, host)
     for id, label in others.items() if moved else ():
         if not is_running(id):
             formers |= {id}
@@ -166,8 +166,8 @@ def settle_hosts(
     return sorted(formers)
 
 
-def _find_former_ids(connection: sa.Connection, host: FleetHost) -> list[KnownHost]:
-    """Find hosts in the database that may have been this machine but are not in its data folder.
+def _find_former_labels(connection: sa.Connection, host: FleetHost) -> dict[str, str]:
+    """Find the ids and labels of hosts that may have been this machine but are not in its data folder.
 
     A file of SQLite has one machine; on PostgreSQL they are those of the same name.
     """
@@ -176,7 +176,7 @@ def _find_former_ids(connection: sa.Connection, host: FleetHost) -> list[KnownHo
     ids = set(connection.execute(sa.select(agents.host).distinct()).scalars()) - {host.id}
     if connection.dialect.name != "sqlite":
         ids = {id for id in ids if labels.get(id) == host.label}
-    return [KnownHost(id, labels.get(id, "")) for id in sorted(ids)]
+    return {id: labels.get(id, "") for id in sorted(ids)}
 
 
 def record_host(connection: sa.Connection, host: FleetHost) -> None:

@@ -294,7 +294,8 @@ class FleetWatch(BackgroundWork):
 
     def check_agents(self) -> None:
         """Notice agents whose pane or process vanished without a report."""
-        agents = self._load_agents()
+        here = self.lifecycle.host
+        agents = queries.load_rows(FleetAgent, self.database, _FIND_AGENTS, here=here)
         with_pane = [agent for agent in agents if agent.pane]
         survey = self.panes.read_status() if with_pane else PaneSurvey(running=False)
         for agent in _pause_between(agents):
@@ -308,11 +309,6 @@ class FleetWatch(BackgroundWork):
                 self._note_gone(agent, why)
         present = [agent for agent in agents if agent.id not in self._missed]
         self.signals.check_agents(_pause_between(present))
-
-    def _load_agents(self) -> list[FleetAgent]:
-        """Load the agents of this host that have not ended, with only the fields used here."""
-        rows = self.database.fetch(_FIND_AGENTS, {"here": self.lifecycle.host}).all()
-        return [FleetAgent(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
     def _explain_gone(self, agent: FleetAgent, survey: PaneSurvey) -> str:
         process = agent.process if agent.ordered_at is None else None
