@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import log, tables
 
 
@@ -24,7 +25,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with serving(tmp_path) as made:
         fleet = made.fleet
         skill = "# Develops\n\n- writes tests first\n- `git commit` often"
-        personas.add_persona(fleet.database, fleet.root, role="developer", name="con", skill=skill)
+        personas.add_persona(
+            fleet.database, fleet.root, NewPersona(role="developer", name="con", skill=skill)
+        )
         yield made
 
 

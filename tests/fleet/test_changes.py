@@ -8,8 +8,7 @@ import pytest
 from work_trees import WorkFolder, by_path, diff_of
 
 from tasuki.fleet.changes import diffs, files, work
-from tasuki.fleet.changes.starts import EARLIER, read_start
-from tasuki.fleet.changes.work import read_changes, summarize_work
+from tasuki.fleet.changes.work import EARLIER, build_start_values, read_changes, summarize_work
 
 
 @pytest.fixture
@@ -131,12 +130,12 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     """Without any commit all files are new; a first one is the agent's."""
     made = WorkFolder(tmp_path / "made")
     made.git("update-ref", "-d", "HEAD")
-    start = read_start(str(made.folder))
-    empty = made.read(begun_commit=start.commit)
+    start = build_start_values(str(made.folder))
+    empty = made.read(begun_commit=start["begun_commit"])
     made.commit("Now first")
     first = made.read(begun_commit="")
 
-    assert ("", "main") == (start.commit, start.branch)
+    assert ("", "main") == (start["begun_commit"], start["begun_branch"])
     assert (["app.py", "notes.md"], 0, "") == (list(by_path(empty)), empty.commit_count, empty.note)
     assert (2, 1) == (first.file_count, first.commit_count)
     assert "no commit when it began" in first.note

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from waiting import retry_until
 
-from tasuki.fleet.changes.commands import EARLY_SECONDS, find_command
+from tasuki.fleet.changes.keeper import EARLY_SECONDS, find_command
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.process_tree import read_process_tree
 

@@ -10,8 +10,7 @@ import pytest
 from work_trees import ENVIRONMENT, WorkFolder, by_path, diff_of
 
 from tasuki.fleet.changes import diffs, work_tree
-from tasuki.fleet.changes.starts import read_start
-from tasuki.fleet.changes.work import read_changes, summarize_work
+from tasuki.fleet.changes.work import build_start_values, read_changes, summarize_work
 from tasuki.fleet.changes.work_tree import WorkTree
 
 SECRET = "sk-ant-api03-" + "a1B2" * 20
@@ -148,10 +147,10 @@ def test_a_branch_and_a_folder_that_are_no_text(tmp_path: Path) -> None:
     """Names with bytes that are no text, and with signs that nobody sees, can be kept and sent."""
     made = WorkFolder(tmp_path / os.fsdecode(b"fold\xffer"))
     made.git("checkout", "-q", "-b", os.fsdecode(b"b\xfe") + "\u202e")
-    start = read_start(str(made.folder))
+    start = build_start_values(str(made.folder))
     said = msgspec.json.encode([made.read(), summarize_work(made.agent()), start])
 
-    assert ("b\ufffd", made.begun) == (start.branch, start.commit)
+    assert ("b\ufffd", made.begun) == (start["begun_branch"], start["begun_commit"])
     assert "b\ufffd" in said.decode()
 
 

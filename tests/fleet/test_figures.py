@@ -11,14 +11,16 @@ import pytest
 import sqlalchemy as sa
 from fleets import World
 
-from tasuki.fleet.figures.costs import sum_spending
-from tasuki.fleet.figures.samples import ContextSample, ContextSampler, list_samples
-from tasuki.fleet.figures.spans import (
+from tasuki.fleet.figures import (
     AgentTimeline,
+    ContextSample,
+    ContextSampler,
     StateLine,
     StateSpan,
     build_spans,
     build_timelines,
+    list_samples,
+    sum_spending,
 )
 from tasuki.fleet.hooks.correlator import HookPost
 from tasuki.fleet.hooks.intake import EventIntake

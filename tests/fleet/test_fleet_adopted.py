@@ -18,6 +18,7 @@ from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.prompt_delivery import NOT_IN_FRONT, PromptDelivery
 from tasuki.fleet.handoff.workflow import StepLimits
+from tasuki.fleet.orders.bodies import Adoption
 from tasuki.fleet.store import queries, schema
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.fleet.store.log import ChangeFeed
@@ -51,8 +52,8 @@ class Desk:
 
     def _adopted(self) -> FleetAgent | None:
         try:
-            return lifecycle.adopt_agent(self.database, self.panes, "h", pane=self.pane, harness="claude",
-                                  persona="", session="")  # fmt: skip
+            wanted = Adoption(self.pane, "claude")
+            return lifecycle.adopt_agent(self.database, self.panes, "h", wanted)
         except NotPossible:
             return None
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet.agents.limit_handoffs import LimitResumer
+from tasuki.fleet.agents.limits import LimitResumer
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase

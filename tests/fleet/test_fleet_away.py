@@ -20,14 +20,20 @@ from waiting import retry_until
 from tasuki.errors import HandoffNotFound
 from tasuki.fleet.handoff import engine as engine_module
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
+from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetHandoff
 from tasuki.install.hook_script import HUNG
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""
+
+
+def build_handoff(id: str, step: str, queue: str) -> FleetHandoff:
+    """Build a handoff that is under way at a step."""
+    return FleetHandoff(id, 1, "dev-ada-1", "done", "running", step, 0.0, "h", queue)
 
 
 @pytest.fixture
@@ -154,7 +160,7 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
         engine = HandoffEngine(server.make(), "h", carry_out)
         engine.launch()
         try:
-            engine.begin_handoff(HandoffStart("0" * 32, 1, workflow.ALL_STEPS[0], engine.queue))
+            engine.begin_handoff(build_handoff("0" * 32, workflow.ALL_STEPS[0], engine.queue))
             assert away.wait(20)
             time.sleep(3)
             server.start()  # by the main thread: Linux ends it with the thread that started it
@@ -187,7 +193,7 @@ def test_the_engine_queues_again_what_it_took_and_never_began(
     )
     engine.launch()
     try:
-        start = HandoffStart("0" * 32, 1, workflow.ALL_STEPS[0], "host-nobody")
+        start = build_handoff("0" * 32, workflow.ALL_STEPS[0], "host-nobody")
         engine.begin_handoff(start)
         engine.give_order("nobody", "order-1", "an order", {}, "")
         with closing(sqlite3.connect(path)) as file, file:

@@ -14,8 +14,7 @@ from databases import Postgres
 from tree import ROOT
 
 from tasuki.fleet.hooks import spool
-from tasuki.fleet.hooks.batch_rows import load_batch_rows
-from tasuki.fleet.hooks.correlator import HookPost, ReceivedEvent
+from tasuki.fleet.hooks.correlator import HookPost, ReceivedEvent, load_batch_rows
 from tasuki.fleet.hosts import FleetHost, identify_host
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import connections, log, tables

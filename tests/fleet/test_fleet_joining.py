@@ -185,7 +185,7 @@ def test_an_interrupted_join_is_done_again(
     """The role was made, and the file was not written: a new token gives the same role a new password."""
     first = token_for(owner)
     with monkeypatch.context() as patch:
-        patch.setattr("tasuki.fleet.membership.join.write_url", _end_here)
+        patch.setattr("tasuki.fleet.membership.urls.write_url", _end_here)
         with pytest.raises(KeyboardInterrupt):
             join_fleet(first.url, tmp_path)
     made = rows(owner, "SELECT role FROM hosts")

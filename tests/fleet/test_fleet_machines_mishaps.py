@@ -24,6 +24,7 @@ from waiting import retry_until
 
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import moves
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import log, queries, schema, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.threads.kept.store import KeptStore
@@ -356,7 +357,9 @@ def test_a_persona_changed_on_two_hosts_at_once_loses_nothing(
     url = postgres.make()
     hosts = [(FleetDatabase(url, f"h{n}"), tmp_path / str(n)) for n in range(2)]
     (one, here), (two, there) = hosts
-    slug = personas.add_persona(one, here, role="developer", name="con", skill="First.").slug
+    slug = personas.add_persona(
+        one, here, NewPersona(role="developer", name="con", skill="First.")
+    ).slug
     for database, root in hosts:
         shared_files.share_persona(database, root, slug)
     files = [personas.get_persona_folder(root, slug) / "skill.md" for _, root in hosts]

@@ -19,8 +19,8 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.runner import STEPS, StepRunner
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
@@ -96,7 +96,7 @@ def test_a_target_that_was_retired_meanwhile_fails_the_move(tmp_path: Path, url:
 
 def test_a_leg_that_is_carried_out_again_takes_nothing_back(url: str) -> None:
     """Killed when it had passed the move on: the other host has come further, and is not disturbed."""
-    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    database, begun = FleetDatabase(url, "h1"), list[FleetHandoff]()
     id = add_move(database, step="shut_down", host="h1")
     runner = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
     runner.begin = begun.append
@@ -146,7 +146,9 @@ def test_a_persona_that_a_host_had_before_is_kept_beside(tmp_path: Path, url: st
     """From a fleet of its own, with the same slug: the fleet's files count, and nothing is lost."""
     one, two = FleetDatabase(url, "h1"), FleetDatabase(url, "h2")
     here, there = tmp_path / "1", tmp_path / "2"
-    slug = personas.add_persona(one, here, role="developer", name="con", skill="First.").slug
+    slug = personas.add_persona(
+        one, here, NewPersona(role="developer", name="con", skill="First.")
+    ).slug
     shared_files.share_persona(one, here, slug)
     folder = personas.create_folder(there, slug, b"Mine, of before.\n")
     (folder / "experience.md").write_text("Years of it.\n")
@@ -242,7 +244,7 @@ def test_a_step_that_ends_after_the_cancel_leaves_nothing(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled while the work is packed: what was packed goes, and no other host is asked."""
-    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    database, begun = FleetDatabase(url, "h1"), list[FleetHandoff]()
     id = add_move(database, step="record", host="h1")
 
     def pack(_context: Any, handoff: FleetHandoff) -> str:
@@ -268,7 +270,7 @@ def test_a_home_that_may_not_be_read_holds_no_server_up(tmp_path: Path) -> None:
     (tmp_path / "home" / ".claude").mkdir(parents=True)
     (tmp_path / "home").chmod(0)
     script = (
-        "import os; from tasuki.fleet.exchange.logins import find_login\n"
+        "import os; from tasuki.fleet.exchange.host_list import find_login\n"
         "os.setgid(65534); os.setuid(65534); print(find_login('claude'))"
     )
     env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}

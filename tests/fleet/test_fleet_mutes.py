@@ -15,8 +15,7 @@ from web_servers import Served, serving
 
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
-from tasuki.fleet.agents.mutes import describe_mute, parse_mute
-from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.alerts import AlertNotifier, describe_mute, parse_mute
 from tasuki.fleet.orders.agents import mute_agent
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import MUTED_FOR_GOOD, OperatorAlert

@@ -13,13 +13,19 @@ from fleet_records import SLUG, agent, handoff, persona
 from fleets import World
 from waiting import retry_until
 
-from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
+from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, make_shrinkable
+from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.pruner import MOST_PIECE, FleetPruner
 
 DAY = 86400.0
 OLD = time.time() - 40 * DAY
+
+
+def build_handoff(id: str, step: str, queue: str) -> FleetHandoff:
+    """Build a handoff that is under way at a step."""
+    return FleetHandoff(id, 1, "dev-ada-1", "done", "running", step, 0.0, "h", queue)
 
 
 @pytest.fixture
@@ -204,7 +210,7 @@ def test_workflows_that_ended_go(tmp_path: Path) -> None:
     engine.launch()
     try:
         for id in ("old", "new", "slow"):
-            engine.begin_handoff(HandoffStart(id, 1, "acknowledge", engine.queue))
+            engine.begin_handoff(build_handoff(id, "acknowledge", engine.queue))
         assert engine._engine
         query = sa.text("SELECT workflow_uuid, status FROM workflow_status")
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from tasuki.errors import NotPossible
 from tasuki.fleet import alerts
-from tasuki.fleet.agents import goal_queue, goal_templates, mutes
+from tasuki.fleet.agents import goal_queue, goal_templates
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons, reopen_lessons
 from tasuki.fleet.orders.bodies import NewTemplate
 from tasuki.fleet.store import queries, tables
@@ -104,13 +104,13 @@ def test_an_uncertain_goal_is_not_restored(database: FleetDatabase) -> None:
 def test_a_mute(database: FleetDatabase) -> None:
     """To the second as it was; not where it was muted again since."""
     agent = queries.load_agent(database, fleet_records.agent(database))
-    first = mutes.mute_agent(database, agent, "2h")
-    second = mutes.mute_agent(database, agent, "off")
-    mutes.restore_mute(database, second)
+    first = alerts.mute_agent(database, agent, "2h")
+    second = alerts.mute_agent(database, agent, "off")
+    alerts.restore_mute(database, second)
     assert queries.load_agent(database, agent.id).muted_until == first.after
     with pytest.raises(NotPossible, match="again since"):
-        mutes.restore_mute(database, second)
-    mutes.restore_mute(database, first)
+        alerts.restore_mute(database, second)
+    alerts.restore_mute(database, first)
 
     assert queries.load_agent(database, agent.id).muted_until is None
 

@@ -9,6 +9,7 @@ import pytest
 
 from tasuki.errors import NotPossible, PersonaNotFound, StoreFailed, UsageError
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import NewPersona, PersonaChange
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import Persona
@@ -18,7 +19,7 @@ def made(
     database: FleetDatabase, root: Path, role: str = "developer", name: str = "con", **more: object
 ) -> Persona:
     """A new persona."""
-    return personas.add_persona(database, root, role=role, name=name, **more)  # type: ignore[arg-type]
+    return personas.add_persona(database, root, NewPersona(role=role, name=name, **more))  # type: ignore[arg-type]
 
 
 def mode(path: Path) -> int:
@@ -87,7 +88,7 @@ def test_hostile_words_are_refused(word: str, tmp_path: Path) -> None:
 
     for role, name in ((word, "con"), ("developer", word)):
         with pytest.raises(NotPossible, match="cannot be a persona's") as refused:
-            personas.add_persona(database, tmp_path, role=role, name=name)
+            personas.add_persona(database, tmp_path, NewPersona(role=role, name=name))
         assert "\x1b" not in str(refused.value)
     assert [] == os.listdir(tmp_path)
 
@@ -166,7 +167,7 @@ def test_links_out_of_the_root_are_not_followed(database: FleetDatabase, tmp_pat
     (folder / "skill.md").symlink_to(elsewhere / "skill.md")
     with pytest.raises(StoreFailed, match="leads out of"):
         personas.build_skill(root, slug)
-    personas.edit_persona(database, root, slug, skill="mine")
+    personas.edit_persona(database, root, slug, PersonaChange(skill="mine"))
     assert ("mine", "SECRET") == (
         personas.build_skill(root, slug),
         (elsewhere / "skill.md").read_text(),
@@ -175,7 +176,7 @@ def test_links_out_of_the_root_are_not_followed(database: FleetDatabase, tmp_pat
     folder.rename(root / "away")
     folder.symlink_to(elsewhere)
     with pytest.raises(StoreFailed, match="leads out of"):
-        personas.edit_persona(database, root, slug, skill="theirs")
+        personas.edit_persona(database, root, slug, PersonaChange(skill="theirs"))
     (root / "data" / "personas").rename(root / "data" / "old")
     (root / "data" / "personas").symlink_to(elsewhere)
     with pytest.raises(StoreFailed, match="leads out of"):
@@ -197,11 +198,16 @@ def test_edit_changes_what_is_given(database: FleetDatabase, tmp_path: Path) -> 
     """The rest stays, and a threshold can be given back to the settings."""
     slug = made(database, tmp_path, skill="s", threshold=70, model="m").slug
 
-    got = personas.edit_persona(database, tmp_path, slug, automatic=True, harness="pi")
+    got = personas.edit_persona(
+        database, tmp_path, slug, PersonaChange(automatic=True, harness="pi")
+    )
     assert ("pi", "m", 70.0, True) == (got.harness, got.model, got.threshold, got.automatic)
-    assert personas.edit_persona(database, tmp_path, slug, threshold=None).threshold is None
+    assert (
+        personas.edit_persona(database, tmp_path, slug, PersonaChange(threshold=None)).threshold
+        is None
+    )
     with pytest.raises(PersonaNotFound, match="No persona 'developer-con-9'"):
-        personas.edit_persona(database, tmp_path, "developer-con-9", model="x")
+        personas.edit_persona(database, tmp_path, "developer-con-9", PersonaChange(model="x"))
     log = [event.text for event in queries.list_events_after(database, 0, 10)]
     assert "Persona developer-con-1 was changed: automatic, harness." == log[1]
 

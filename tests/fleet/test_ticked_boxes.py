@@ -11,9 +11,8 @@ import pytest
 from terminals import Terminal
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.delivery import boxes
-from tasuki.fleet.delivery.answers import answer_question
-from tasuki.fleet.delivery.boxes import QuestionScreen, tick_boxes
+from tasuki.fleet.delivery import answers
+from tasuki.fleet.delivery.answers import QuestionScreen, answer_question, tick_boxes
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.orders.bodies import QuestionAnswer
 from tasuki.fleet.store import queries
@@ -103,7 +102,7 @@ def test_a_key_that_is_not_taken_ends_it(
     deaf: str, pressed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No key is pressed twice, and none behind it."""
-    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.2)
+    monkeypatch.setattr(answers, "TAKEN_SECONDS", 0.2)
     dialog = Dialog(deaf=deaf)
     tick_boxes(dialog.screen, "12")
 
@@ -113,7 +112,7 @@ def test_a_key_that_is_not_taken_ends_it(
 @pytest.mark.parametrize("text", ["Which colours?", "review", ""])
 def test_nothing_is_pressed_in_another_dialog(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody answered in the terminal in between."""
-    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.2)
+    monkeypatch.setattr(answers, "TAKEN_SECONDS", 0.2)
     dialog = Dialog()
     dialog.text = text
 
@@ -139,7 +138,7 @@ def test_a_question_whose_boxes_were_not_sent_is_open_again(
     database: FleetDatabase, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The screen showed something else after the first key: the agent still waits."""
-    monkeypatch.setattr(boxes, "TAKEN_SECONDS", 0.3)
+    monkeypatch.setattr(answers, "TAKEN_SECONDS", 0.3)
     screen = Path(__file__).parents[1] / "fixtures" / "questions" / "claude-several.txt"
     command = shlex.join((sys.executable, "-c", PROGRAM, str(screen)))
     terminal.run(("new-session", "-d", "-s", "own", "-x", "120", "-y", "50", command))

@@ -9,16 +9,11 @@ from checkouts import Pair, change_files, commit_all, git, make_pair, read_state
 from msgspec import structs
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles import (
-    PackedWork,
-    describe_repository,
-    find_secrets_in_work,
-    is_same_origin,
-    pack_work,
-    packs,
-    undo_unpack,
-    unpack_work,
-)
+from tasuki.fleet.handoff.bundles import packs
+from tasuki.fleet.handoff.bundles.arrivals import undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.packs import PackedWork, pack_work
+from tasuki.fleet.handoff.bundles.repositories import describe_repository, is_same_origin
+from tasuki.fleet.handoff.bundles.work_secrets import find_secrets_in_work
 from tasuki.fleet.store.failures import StepFailed
 
 ID = "move-1"

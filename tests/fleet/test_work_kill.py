@@ -12,13 +12,9 @@ import pytest
 from checkouts import Pair, change_files, commit_all, git, make_pair, read_state
 from msgspec import Struct
 
-from tasuki.fleet.handoff.bundles import (
-    PackedWork,
-    WorkPlace,
-    pack_work,
-    undo_unpack,
-    unpack_work,
-)
+from tasuki.fleet.handoff.bundles.arrivals import undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.packs import PackedWork, pack_work
+from tasuki.fleet.handoff.bundles.places import WorkPlace
 from tasuki.fleet.store.failures import StepFailed
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "move_killed.py"

@@ -9,17 +9,10 @@ import pytest
 from checkouts import Pair, change_files, commit_all, git, make_pair, read_state
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles import (
-    PackedWork,
-    WorkPlace,
-    describe_repository,
-    pack_work,
-    plan_place,
-    remove_arrival,
-    remove_pack,
-    undo_unpack,
-    unpack_work,
-)
+from tasuki.fleet.handoff.bundles.arrivals import remove_arrival, undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.packs import PackedWork, pack_work, remove_pack
+from tasuki.fleet.handoff.bundles.places import WorkPlace, plan_place
+from tasuki.fleet.handoff.bundles.repositories import describe_repository
 from tasuki.fleet.store.failures import StepFailed
 
 ID = "move-1"

@@ -7,7 +7,8 @@ import pytest
 from checkouts import Pair, commit_all, git, make_pair
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles import find_secrets_in_work, work_secrets
+from tasuki.fleet.handoff.bundles import work_secrets
+from tasuki.fleet.handoff.bundles.work_secrets import find_secrets_in_work
 
 KEY = "AKIA" + "Z3QW7RTYB5KLM2NX"
 TOKEN = "ghp_" + "a8Kd02mfLq7Zx91BvRt5Yw3Nc6Pj4Hs0Ge2U"

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tasuki.fleet.handoff.bundles import PackedWork, WorkPlace, undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.arrivals import undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.packs import PackedWork
+from tasuki.fleet.handoff.bundles.places import WorkPlace
 from tasuki.fleet.handoff.git_commands import Git
 
 cwd, what, packed, place, at = sys.argv[1:]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tasuki.fleet.handoff.bundles import PackedWork, WorkPlace, describe_repository, plan_place
+from tasuki.fleet.handoff.bundles.packs import PackedWork
+from tasuki.fleet.handoff.bundles.places import WorkPlace, plan_place
+from tasuki.fleet.handoff.bundles.repositories import describe_repository
 
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@b.test", "-c", "protocol.file.allow=always")
 

@@ -8,6 +8,7 @@ from forked import run_tasuki
 from web_servers import Served
 
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import NewPersona
 
 
 class Desk:
@@ -34,5 +35,7 @@ class Desk:
     def persona(self, **values: Any) -> str:
         """A persona, made without the command line."""
         return personas.add_persona(
-            self.database, self.served.fleet.root, role="developer", name="con", **values
+            self.database,
+            self.served.fleet.root,
+            NewPersona(role="developer", name="con", **values),
         ).slug

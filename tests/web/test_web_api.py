@@ -11,6 +11,7 @@ from selection import by_default
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store.queries import find_newest_place
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -32,7 +33,7 @@ def served(
 def slug(served: Served) -> str:
     """A persona of the test's own."""
     return personas.add_persona(
-        served.fleet.database, served.fleet.root, role="developer", name="con"
+        served.fleet.database, served.fleet.root, NewPersona(role="developer", name="con")
     ).slug
 
 

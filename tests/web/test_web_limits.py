@@ -13,6 +13,7 @@ from visitors import Visitor, words
 from web_servers import serving
 
 from tasuki.fleet.agents import personas
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import queries
 
 SECRET = "sk-ant-api03-" + "a1B2" * 20
@@ -24,7 +25,7 @@ def visitor(tmp_path: Path) -> Iterator[Visitor]:
     """Somebody who looks at a fleet with a persona."""
     with serving(tmp_path) as served:
         fleet = served.fleet
-        personas.add_persona(fleet.database, fleet.root, role="developer", name="con")
+        personas.add_persona(fleet.database, fleet.root, NewPersona(role="developer", name="con"))
         yield Visitor(served)
 
 

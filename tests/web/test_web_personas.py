@@ -14,6 +14,7 @@ from web_servers import serving
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.persona_files import propose_lessons
+from tasuki.fleet.orders.bodies import NewPersona
 from tasuki.fleet.store import queries
 
 HOSTILE = "<script>alert(1)</script>\u202e\n\n[x](javascript:alert(1)) ![y](http://127.0.0.2/z)\n"
@@ -31,7 +32,7 @@ def folder(visitor: Visitor) -> Path:
     """The folder of a persona that is there."""
     fleet = visitor.served.fleet
     personas.add_persona(
-        fleet.database, fleet.root, role="developer", name="con", skill="# It develops"
+        fleet.database, fleet.root, NewPersona(role="developer", name="con", skill="# It develops")
     )
     return personas.get_persona_folder(fleet.root, SLUG)
 

@@ -1,4 +1,4 @@
-"""Alerts for the operator: each event is written down once, then sent.
+"""Alerts for the operator: each event is written down once, then sent; of muted agents they are only listed.
 
 An alert becomes a row before anything is sent, in the same transaction as the event itself, so a
 crash loses none. It is marked before it is sent, so a crash sends none twice. It goes to the
@@ -8,19 +8,23 @@ desktop, or to the addresses of the setting `notify`.
 import logging
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
+from msgspec import Struct
 
 from tasuki import notify
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import TasukiError
-from tasuki.fleet.agents.mutes import is_muted
+from tasuki.errors import NoLongerPossible, TasukiError, UsageError
 from tasuki.fleet.background import BackgroundWork
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
-from tasuki.fleet.store.models import OperatorAlert
+from tasuki.fleet.store.models import MUTED_FOR_GOOD, FleetAgent, OperatorAlert
+from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
 
 MOST_TEXT_CHARACTERS = 600
 MOST_MISSED = 20
@@ -30,13 +34,10 @@ TOO_LATE_SECONDS = 3600.0
 
 _TABLE = tables.alerts
 _AGENT_TITLES = {
-    "needs_you": "waits for you",
-    "threshold": "is past its threshold",
-    "failed": "is lost",
-    "limited": "is at a usage limit",
-    "turn_failed": "could not finish its turn",
+    "needs_you": "waits for you", "threshold": "is past its threshold", "failed": "is lost",
+    "limited": "is at a usage limit", "turn_failed": "could not finish its turn",
     "stuck": "seems to be stuck",
-}
+}  # fmt: skip
 
 
 def raise_alert(
@@ -71,6 +72,22 @@ def raise_alert(
     )  # fmt: skip
 
 
+def raise_alarm(
+    connection: sa.Connection,
+    code: str,
+    key: str,
+    title: str,
+    why: str,
+    *,
+    host: str,
+    agent_id: int,
+) -> None:
+    """Write that the operator is needed, into the log and as an alert, once for each `key`."""
+    text, data = f"{title}: {why}", {"code": code}
+    log.note(connection, "alarm", text, agent_id=agent_id, data=data)
+    raise_alert(connection, "needs_you", f"{code}/{key}", title, why, host=host, agent_id=agent_id)
+
+
 def raise_agent_alert(
     connection: sa.Connection, kind: str, agent: Mapping[str, Any], happened_at: float, text: str
 ) -> None:
@@ -85,9 +102,6 @@ def raise_agent_alert(
             connection, "failed" if kind == "turn_failed" else kind, f"{kind}/{agent['id']}/{happened_at}", f"{agent['persona']} {_AGENT_TITLES[kind]}",
             text, host=agent["host"], agent_id=agent["id"],
         )  # fmt: skip
-
-
-# -- the list --------------------------------------------------------------------------
 
 
 def list_newest_alerts(
@@ -123,10 +137,7 @@ def count_unseen(database: FleetDatabase) -> int:
 
 
 def find_unseen_and_newest(database: FleetDatabase) -> tuple[int, int]:
-    """Return how many alerts the operator has not seen, and the id of the newest one.
-
-    0 for none.
-    """
+    """Return how many alerts are unseen, and the id of the newest one; 0 for none."""
     with database.read() as connection:
         unseen = connection.execute(_COUNT_UNSEEN).scalar_one()
         newest = connection.execute(sa.select(sa.func.max(_TABLE.c.id))).scalar_one()
@@ -137,18 +148,13 @@ def mark_seen(database: FleetDatabase, up_to: int) -> tuple[float, int]:
     """Mark the alerts up to an id as seen by the operator; return the moment, and how many."""
     query = sa.update(_TABLE).where(_TABLE.c.id <= up_to, _TABLE.c.seen_at.is_(None))
     moment = time.time()
-    with database.write() as connection:
-        return moment, connection.execute(query.values(seen_at=moment)).rowcount
+    return moment, database.change(query.values(seen_at=moment))
 
 
 def mark_unseen(database: FleetDatabase, moment: float) -> None:
     """Mark the alerts as unseen that were marked as seen at a moment, and no others."""
     query = sa.update(_TABLE).where(_TABLE.c.seen_at == moment)
-    with database.write() as connection:
-        connection.execute(query.values(seen_at=None))
-
-
-# -- sending ---------------------------------------------------------------------------
+    database.change(query.values(seen_at=None))
 
 
 def begin_sending(
@@ -163,8 +169,7 @@ def begin_sending(
         if connection.execute(_FIND_DUE, {"here": host}).first() is None:
             return None
     with database.write() as connection:
-        for row in connection.execute(_FIND_DUE, {"here": host}).mappings().all():
-            alert = _parse_alert(row)
+        for alert in queries.load_rows(OperatorAlert, connection, _FIND_DUE, here=host):
             if alert.kind not in kinds:
                 _set_state(connection, alert.id, "quiet")
             elif alert.at < time.time() - TOO_LATE_SECONDS:
@@ -187,17 +192,12 @@ def recover_unfinished(database: FleetDatabase, host: str) -> None:
     """Mark alerts that a killed server was sending as uncertain; none of them is sent again."""
     query = sa.update(_TABLE).where(_TABLE.c.state == "sending", _TABLE.c.host == host)
     problem = "The server ended while it was sent."
-    with database.write() as connection:
-        connection.execute(query.values(state="uncertain", problem=problem))
+    database.change(query.values(state="uncertain", problem=problem))
 
 
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:
     values = {"state": state, "problem": Redactor().redact_line(problem, MOST_TEXT_CHARACTERS)}
     update_row(connection, _TABLE, id, **values)
-
-
-def _parse_alert(row: sa.RowMapping) -> OperatorAlert:
-    return msgspec.convert({str(name): value for name, value in row.items()}, OperatorAlert)
 
 
 _FIND_BY_KEY = sa.select(_TABLE.c.id).where(_TABLE.c.key == sa.bindparam("wanted"))
@@ -211,15 +211,13 @@ _FIND_DUE = (
 )
 
 
-# -- the thread that sends ------------------------------------------------------------
-
-
 LOOK_SECONDS = 0.5
 """How often due alerts are looked for."""
 
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class AlertNotifier(BackgroundWork):
     """Sends alerts from a separate thread, so that a slow address delays nothing else.
 
@@ -227,16 +225,15 @@ class AlertNotifier(BackgroundWork):
     desktop is used, where there is one.
     """
 
-    def __init__(self, database: FleetDatabase, host: str, addresses: str, kinds: str) -> None:
-        self.database = database
-        self.host = host
-        self.addresses = addresses
-        self.kinds = kinds
-        self.problem = ""
-        """What went wrong with the last alert that was sent; empty where nothing did."""
-        self.origin = ""
-        """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
-        super().__init__("notifier")
+    database: FleetDatabase
+    host: str
+    addresses: str
+    kinds: str
+    problem: str = ""
+    """What went wrong with the last alert that was sent; empty where nothing did."""
+    origin: str = ""
+    """Where browsers open the dashboard, `http://name:8787`; empty where no pages are served."""
+    name, pause = "notifier", LOOK_SECONDS
 
     def start(self) -> None:
         """Start sending."""
@@ -244,10 +241,7 @@ class AlertNotifier(BackgroundWork):
         super().start()
 
     def configure(self, addresses: str, kinds: str) -> None:
-        """Send to these addresses, and these kinds, from now on.
-
-        Problems of old addresses are forgotten.
-        """
+        """Send these kinds to these addresses; problems of old addresses are forgotten."""
         if addresses != self.addresses:
             self.problem = ""
         self.addresses, self.kinds = addresses, kinds
@@ -268,15 +262,10 @@ class AlertNotifier(BackgroundWork):
         self.problem = " ".join(problems)
         return problems
 
-    def _run(self) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
-            self._run_safely(self._send_waiting)
-
-    def _send_waiting(self) -> None:
-        while not self._stop.is_set():
-            alert = begin_sending(self.database, self.host, self.kinds.split())
-            if alert is None:
-                break
+    def _work(self) -> None:
+        while not self._stop.is_set() and (
+            alert := begin_sending(self.database, self.host, self.kinds.split())
+        ):
             self._send(alert)
 
     def _send(self, alert: OperatorAlert) -> None:
@@ -303,3 +292,85 @@ class AlertNotifier(BackgroundWork):
         ) as error:  # an error in a service's own code: other alerts must not wait for ever
             logger.exception("A notification")
             return [f"A notification failed: {type(error).__name__}."]
+
+
+TOMORROW, OFF = "tomorrow", "off"
+MORNING_HOUR = 8
+"""When `tomorrow` begins, on the clock of the server."""
+MOST_DAYS = 365
+_SPAN = compile_pattern(r"([0-9]{1,6}) ?(m|min|h|d)")
+_UNITS = {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_mute(span: str, now: float) -> float | None:
+    """Parse for how long: `30m`, `1h`, `2d`, `tomorrow`, empty for good; None for `off`.
+
+    Returns seconds since 1970. Raises UsageError.
+    """
+    if span in ("", OFF):
+        return None if span else MUTED_FOR_GOOD
+    if span == TOMORROW:
+        day = datetime.fromtimestamp(now).astimezone() + timedelta(days=1)
+        return day.replace(hour=MORNING_HOUR, minute=0, second=0, microsecond=0).timestamp()
+    match = _SPAN.fullmatch(span)
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= MOST_DAYS * 86400:
+        raise UsageError(
+            f"An agent cannot be muted for {shorten_to_line(span, 40)!r}. Say 30m, 1h, 2d or tomorrow, at most {MOST_DAYS}d."
+        )
+    return now + seconds
+
+
+class MuteChange(Struct, frozen=True):
+    """Until when an agent was muted before an order and after it."""
+
+    agent_id: int
+    before: float | None
+    after: float | None
+
+
+def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> MuteChange:
+    """Mute an agent for a span, or no longer; the log says so. Raises UsageError."""
+    until = parse_mute(span, time.time())
+    agents = tables.agents.c
+    with database.write(alone=True) as connection:
+        query = sa.select(agents.muted_until).where(agents.id == agent.id)
+        before = connection.execute(query).scalar()
+        _set_mute(connection, agent.id, until)
+    return MuteChange(agent.id, before, until)
+
+
+def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
+    """Mute an agent as it was before an order. Raises NoLongerPossible where it was muted anew since."""
+    agents = tables.agents.c
+    with database.write(alone=True) as connection:
+        query = sa.select(agents.muted_until).where(agents.id == change.agent_id)
+        if connection.execute(query).scalar() != change.after:
+            raise NoLongerPossible(
+                f"Agent {change.agent_id} was muted or unmuted again since: that stays."
+            )
+        _set_mute(connection, change.agent_id, change.before)
+
+
+def _set_mute(connection: sa.Connection, agent_id: int, until: float | None) -> None:
+    update_row(connection, tables.agents, agent_id, muted_until=until)
+    text = f"Agent {agent_id} is {'muted' if describe_mute(until) else 'no longer muted'}."
+    log.note(connection, "agent", text, agent_id=agent_id)
+
+
+def is_muted(connection: sa.Connection, agent_id: int, now: float) -> bool:
+    """Whether an agent is muted, within a transaction."""
+    until = connection.execute(_FIND_MUTE, {"wanted": agent_id}).scalar()
+    return until is not None and until > now
+
+
+def describe_mute(until: float | None, now: float | None = None) -> str:
+    """Describe until when an agent is muted: `muted until 15:00`, `muted`; empty where it is not."""
+    if until is None or until <= (time.time() if now is None else now):
+        return ""
+    return "muted" if until >= MUTED_FOR_GOOD else f"muted until {describe_reset(until, now)}"
+
+
+_FIND_MUTE = sa.select(tables.agents.c.muted_until).where(
+    tables.agents.c.id == sa.bindparam("wanted")
+)

@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tasuki.fleet.alerts import raise_alert
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.alerts import raise_alarm
+from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.states import MARGIN_PERCENT, Row
 
@@ -170,7 +170,13 @@ class AutomationGuard:
             handoffs.c.successor_id == row["id"]
         )
         incoming = connection.execute(query).one_or_none()
-        if incoming is None or not incoming.automatic or _count_turns(connection, row["id"]) > 1:
+        if incoming is None or not incoming.automatic:
+            return ""
+        events = tables.events.c
+        turns = sa.select(sa.func.count()).where(
+            events.agent_id == row["id"], events.kind == "idle"
+        )
+        if connection.execute(turns).scalar_one() > 1:
             return ""
         return (
             f"Agent {row['id']} took over automatically, and its context is {used:.0f} % full after "
@@ -191,47 +197,26 @@ class AutomationGuard:
             query = sa.update(personas).where(is_running).values(automation_stopped=why)
             if not connection.execute(query).rowcount:
                 return
-            text = f"Automatic handoffs of {slug} stopped: {why}"
-            log.note(
-                connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
-            )
-            raise_alert(
-                connection, "needs_you", f"automation_stopped/{slug}/{time.time()}",
+            raise_alarm(
+                connection, "automation_stopped", f"{slug}/{time.time()}",
                 f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
             )  # fmt: skip
 
 
-_AUTOMATIC = (
-    sa.select(tables.agents, tables.personas.c.threshold, tables.personas.c.automation_stopped)
-    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
-    .where(
-        tables.agents.c.id == sa.bindparam("agent"),
-        tables.personas.c.automatic,
-        tables.agents.c.ended_at.is_(None),
+_LIVING = (
+    sa.select(
+        tables.agents, tables.personas.c.threshold, tables.personas.c.on_limit,
+        tables.personas.c.automation_stopped,
     )
-)
+    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
+    .where(tables.agents.c.id == sa.bindparam("agent"), tables.agents.c.ended_at.is_(None))
+)  # fmt: skip
+_AUTOMATIC = _LIVING.where(tables.personas.c.automatic)
 """A working agent whose persona hands off automatically; queried at the end of every turn."""
-
-
-_LIMITED = (
-    sa.select(tables.agents, tables.personas.c.on_limit, tables.personas.c.automation_stopped)
-    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
-    .where(
-        tables.agents.c.id == sa.bindparam("agent"),
-        tables.agents.c.state == "limited",
-        tables.personas.c.on_limit != "",
-        tables.agents.c.ended_at.is_(None),
-    )
-)
+_LIMITED = _LIVING.where(tables.agents.c.state == "limited", tables.personas.c.on_limit != "")
 """An agent at a usage limit whose persona says where its work goes then."""
 
 
 def _is_full(row: sa.RowMapping) -> bool:
     """Whether the last turn failed because the context is full."""
     return row["failure"] is not None and row["failure"]["kind"] == "context"
-
-
-def _count_turns(connection: sa.Connection, agent_id: int) -> int:
-    events = tables.events
-    query = sa.select(sa.func.count()).where(events.c.agent_id == agent_id, events.c.kind == "idle")
-    return int(connection.execute(query).scalar_one())

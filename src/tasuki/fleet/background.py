@@ -17,11 +17,14 @@ logger = logging.getLogger("tasuki.fleet")
 
 
 class BackgroundWork:
-    """A thread that runs until it is told to stop: `_run` waits for `_stop` between two looks."""
+    """A thread that does some work, waits for `pause` seconds, and so on until it is told to stop."""
 
-    def __init__(self, name: str) -> None:
+    name = ""
+    pause = 1.0
+
+    def __post_init__(self) -> None:
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start."""
@@ -38,14 +41,15 @@ class BackgroundWork:
             self._thread.join(seconds)
 
     def _run(self) -> None:
-        """Do the work until `_stop` is set."""
+        while not self._stop.wait(self.pause):
+            self._run_safely(self._work)
+
+    def _work(self) -> None:
+        """Do the work once; a longer one looks at `_stop` meanwhile."""
         raise NotImplementedError
 
     def _run_safely(self, work: Callable[[], object]) -> bool:
-        """Do some work, and return whether it was done: the thread outlives what fails.
-
-        That is logged, unless the database is only away for now.
-        """
+        """Do some work, return whether it was done; failures are logged, an absence is not."""
         try:
             work()
         except Exception as error:

@@ -63,14 +63,20 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Flee
     """
     path = data / HOSTS_FILE
     machine = next(filter(None, map(_read_machine_id, machine_ids)), NO_MACHINE_ID)
-    known_hosts = _read_known(path)
-    own = known_hosts.get(_hash_machine_id(machine)) or KnownHost(f"h{secrets.token_hex(6)}")
+    known_hosts, key = _read_known(path), _hash_machine_id(machine)
+    own = known_hosts.get(key) or KnownHost(f"h{secrets.token_hex(6)}")
     original = _find_original(data, own)
     folder = original or os.path.realpath(data)
     own = msgspec.structs.replace(own, label=read_machine_label(), folder=folder)
-    if known_hosts.get(_hash_machine_id(machine)) != own:
-        _write_known(path, known_hosts | {_hash_machine_id(machine): own})
-    others = tuple(host for key, host in known_hosts.items() if key != _hash_machine_id(machine))
+    if known_hosts.get(key) != own:
+        content = json.dumps(msgspec.to_builtins(known_hosts | {key: own}), indent=1).encode()
+        try:
+            replace_file(path, content)
+        except OSError as error:
+            raise StoreFailed(
+                f"The list of hosts {path} cannot be written: {explain_error(error)}."
+            ) from error
+    others = tuple(host for name, host in known_hosts.items() if name != key)
     return FleetHost(own.id, own.label, others, original)
 
 
@@ -112,23 +118,10 @@ def _read_known(path: Path) -> dict[str, KnownHost]:
         ) from error
 
 
-def _write_known(path: Path, hosts: dict[str, KnownHost]) -> None:
-    content = json.dumps(msgspec.to_builtins(hosts), indent=1).encode()
-    try:
-        replace_file(path, content)
-    except OSError as error:
-        raise StoreFailed(
-            f"The list of hosts {path} cannot be written: {explain_error(error)}."
-        ) from error
-
-
 def _read_machine_id(path: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         return "".join(path.read_text("utf-8").split())
     return ""
-
-
-# -- in the database -------------------------------------------------------------------
 
 
 def settle_hosts(
@@ -147,9 +140,8 @@ def settle_hosts(
     formers: set[str] = set()
     with database.write(alone=True) as connection:
         record_host(connection, host)
-        others = {
-            other.id: other.label for other in (*host.others, *_find_former_ids(connection, host))
-        }
+        others = {other.id: other.label for other in host.others}
+        others |= _find_former_labels(connection, host)
     for id, label in others.items() if moved else ():
         if not is_running(id):
             formers |= {id}
@@ -174,8 +166,8 @@ def settle_hosts(
     return sorted(formers)
 
 
-def _find_former_ids(connection: sa.Connection, host: FleetHost) -> list[KnownHost]:
-    """Find hosts in the database that may have been this machine but are not in its data folder.
+def _find_former_labels(connection: sa.Connection, host: FleetHost) -> dict[str, str]:
+    """Find the ids and labels of hosts that may have been this machine but are not in its data folder.
 
     A file of SQLite has one machine; on PostgreSQL they are those of the same name.
     """
@@ -184,7 +176,7 @@ def _find_former_ids(connection: sa.Connection, host: FleetHost) -> list[KnownHo
     ids = set(connection.execute(sa.select(agents.host).distinct()).scalars()) - {host.id}
     if connection.dialect.name != "sqlite":
         ids = {id for id in ids if labels.get(id) == host.label}
-    return [KnownHost(id, labels.get(id, "")) for id in sorted(ids)]
+    return {id: labels.get(id, "") for id in sorted(ids)}
 
 
 def record_host(connection: sa.Connection, host: FleetHost) -> None:

@@ -13,13 +13,11 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.changes.pull_requests import PullRequests
+from tasuki.fleet.delivery.messages import KeyTypist
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.delivery.terminals import TerminalReader
-from tasuki.fleet.delivery.typed_keys import KeyTypist
 from tasuki.fleet.exchange.gate import HostGate
-from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
-from tasuki.fleet.exchange.requests import HostRequests
-from tasuki.fleet.handoff import commands
+from tasuki.fleet.exchange.orders import HostOrders, HostRequests, carry_out_order
 from tasuki.fleet.handoff.engine import HandoffEngine
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext
@@ -94,8 +92,7 @@ class FleetParts:
 
     def note(self, kind: str, text: str, **details: Any) -> None:
         """Write a line into the log; `details` are those of `log.note`."""
-        with self.database.write() as connection:
-            log.note(connection, kind, text, **details)
+        log.note(self.database, kind, text, **details)
         self.changes.notify([details["agent_id"]] if "agent_id" in details else [])
 
     def pass_to_engine(self, handoff: FleetHandoff) -> None:
@@ -107,7 +104,7 @@ class FleetParts:
         why = "it is locked, or there is no room on its disk"
         try:
             if self.engine.is_usable():
-                self.engine.begin_handoff(commands.build_start(handoff))
+                self.engine.begin_handoff(handoff)
                 return
         except DBAPIError as error:
             if not is_temporary(error):

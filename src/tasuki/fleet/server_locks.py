@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
@@ -49,29 +49,36 @@ _HOLDER = sa.text(
     "AND l.classid = :high AND l.objid = :low AND l.objsubid = 1"
 )
 
+_LOCK_FLAGS = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+
 log = logging.getLogger("tasuki.fleet")
 LostCallback = Callable[[str], None]
 
 
-class ServerClaim(Protocol):
-    """The right to be the server of a host on a database."""
+class ServerClaim:
+    """The right to be the server of a host on a database; here of one that a single server uses."""
 
     sign: LifeSign
 
     def take(self) -> None:
         """Take the claim. Raises ServerRuns where another server has it, StoreFailed."""
+        raise NotImplementedError
 
     def watch(self, on_lost: LostCallback) -> None:
-        """Start watching the claim; call `on_lost` with a sentence once another server has it."""
+        """Start watching; call `on_lost` with a sentence once another server has the claim."""
 
-    def hold_start_lock(self) -> Any:
-        """Return a context in which no other host's server starts."""
+    @contextmanager
+    def hold_start_lock(self) -> Iterator[None]:
+        """Let no other host's server start meanwhile."""
+        yield
 
     def is_running(self, host: str) -> bool:
         """Whether a server of another host runs on the same database."""
+        return False
 
     def release(self) -> None:
         """Give the claim back."""
+        raise NotImplementedError
 
 
 def build_claim(url: str, host: FleetHost) -> ServerClaim:
@@ -81,7 +88,7 @@ def build_claim(url: str, host: FleetHost) -> ServerClaim:
     return AdvisoryClaim(url, host)
 
 
-class FileClaim:
+class FileClaim(ServerClaim):
     """A locked file next to a SQLite database; links to the database lead to the same lock."""
 
     def __init__(self, database: Path, host: FleetHost) -> None:
@@ -94,43 +101,30 @@ class FileClaim:
         self._host_lock: tuple[int, Path] | None = None
 
     def take(self) -> None:
-        """Lock the file; create a missing database, readable by its owner alone.
-
-        Raises ServerRuns, StoreFailed.
-        """
-        self._check_copy()
-        self._take_host()
-        self._check_database()
-        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            number = os.open(self.path, flags, 0o600)
-        except OSError as error:
-            raise StoreFailed(
-                f"The lock {self.path} cannot be created: {explain_error(error)}. Fix that, or name another database: "
-                "tasuki serve --database-url"
-            ) from error
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(number, 200, 0).decode("utf-8", "replace")
-            os.close(number)
-            raise ServerRuns(_format_refusal(str(self.database), holder)) from None
-        with suppress(OSError):  # a full disk: the lock holds, only its holder is not named
-            os.ftruncate(number, 0)
-            os.pwrite(number, f"process {os.getpid()}".encode(), 0)
-        self._descriptor = number
-
-    def _check_copy(self) -> None:
-        """Raise StoreFailed for a copied data folder.
-
-        Its server would type into the agents of the original.
-        """
-        if self.host.original:
+        """Lock the file; create a missing database, private. Raises ServerRuns, StoreFailed."""
+        if self.host.original:  # its server would type into the agents of the original
             raise StoreFailed(
                 f"This data folder is a copy of {self.host.original}, whose agents are the same. To use the copy "
                 f"instead, move the original away. To make it a separate host, remove {HOSTS_FILE} from the copy's "
                 "folder `fleet`."
             )
+        self._take_host()
+        self._check_database()
+        try:
+            number = os.open(self.path, _LOCK_FLAGS, 0o600)
+        except OSError as error:
+            raise StoreFailed(
+                f"The lock {self.path} cannot be created: {explain_error(error)}. Fix that, or name another database: "
+                "tasuki serve --database-url"
+            ) from error
+        if holder := _lock_file(number, f"process {os.getpid()}"):
+            pid = holder.removeprefix("process ")
+            end = f", or end it first: kill {pid}" if pid.isdigit() else ""
+            raise ServerRuns(
+                f"A server has the database {self.database} already ({shorten_to_line(holder, 80)}), "
+                f"with another data folder. Use that one{end}."
+            )
+        self._descriptor = number
 
     def _take_host(self) -> None:
         """Lock the host's id for this user.
@@ -141,35 +135,25 @@ class FileClaim:
         """
         folder = Path(tempfile.gettempdir()) / f"tasuki-{os.getuid()}"
         path = folder / f"{self.host.id}.server"
-        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             status = folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 return  # somebody else's
-            number = os.open(path, flags, 0o600)
+            number = os.open(path, _LOCK_FLAGS, 0o600)
+            holder = _lock_file(number, f"process {os.getpid()}, {self.database}")
         except OSError:
             return
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = shorten_to_line(os.pread(number, 500, 0).decode("utf-8", "replace"), 300)
-            os.close(number)
+        if holder:
             raise ServerRuns(
                 f"This data folder and another one are copies of each other, and the other one has its server already "
-                f"({holder or 'it is starting'}): both have the same agents. Use that one, or end it first. To make "
+                f"({holder}): both have the same agents. Use that one, or end it first. To make "
                 f"this one a separate host, remove {HOSTS_FILE} from its folder `fleet`."
-            ) from None
-        except OSError:
-            os.close(number)
-            return
+            )
         if os.fstat(number).st_nlink == 0:  # its last holder has just removed the file
             os.close(number)
             self._take_host()
             return
-        with suppress(OSError):
-            os.ftruncate(number, 0)
-            os.pwrite(number, f"process {os.getpid()}, {self.database}".encode(), 0)
         self._host_lock = (number, path)
 
     def _check_database(self) -> None:
@@ -193,18 +177,6 @@ class FileClaim:
             with suppress(OSError):  # opening it later reports why it cannot be created
                 os.close(os.open(self.database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
-    def watch(self, on_lost: LostCallback) -> None:
-        """Do nothing: a living process cannot lose the lock of a file."""
-
-    @contextmanager
-    def hold_start_lock(self) -> Iterator[None]:
-        """Do nothing: there is only one server anyway."""
-        yield
-
-    def is_running(self, host: str) -> bool:
-        """Return False: there is only one server anyway."""
-        return False
-
     def release(self) -> None:
         """Unlock the file."""
         if self._descriptor is not None:
@@ -221,16 +193,23 @@ class FileClaim:
             self._host_lock = None
 
 
-def _format_refusal(database: str, holder: str) -> str:
-    pid = holder.removeprefix("process ")
-    end = f", or end it first: kill {pid}" if pid.isdigit() else ""
-    return (
-        f"A server has the database {database} already ({shorten_to_line(holder, 80) or 'it is starting'}), "
-        f"with another data folder. Use that one{end}."
-    )
+def _lock_file(number: int, holder: str) -> str:
+    """Lock an open file and write its holder into it; else close it, and return who has it."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        known = os.pread(number, 500, 0).decode("utf-8", "replace")
+        os.close(number)
+        if not isinstance(error, BlockingIOError):
+            raise
+        return shorten_to_line(known, 300) or "it is starting"
+    with suppress(OSError):  # a full disk: the lock holds, only its holder is not named
+        os.ftruncate(number, 0)
+        os.pwrite(number, holder.encode(), 0)
+    return ""
 
 
-class AdvisoryClaim:
+class AdvisoryClaim(ServerClaim):
     """An advisory lock of PostgreSQL, held by a connection for the life of the server."""
 
     def __init__(self, url: str, host: FleetHost) -> None:
@@ -242,6 +221,7 @@ class AdvisoryClaim:
             connect_args={"application_name": self.name},
         )  # fmt: skip
         self.sign = LifeSign("The connection that holds this host's lock")
+        self._number = compute_lock_number(host.id) or 0
         self._connection: sa.Connection | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -264,7 +244,7 @@ class AdvisoryClaim:
 
     @contextmanager
     def hold_start_lock(self) -> Iterator[None]:
-        """Hold the lock under which no other host's server starts.
+        """Let no other host's server start meanwhile.
 
         It is asked for again and again: a statement that waits keeps an old snapshot, and the server
         that has the lock may be building an index concurrently, which waits for old snapshots.
@@ -295,17 +275,14 @@ class AdvisoryClaim:
 
     def _is_taken(self) -> bool:
         """Try to take the lock with a new connection, and keep that connection on success."""
-        number = compute_lock_number(self.host.id) or 0
         connection = self._engine.connect()
         try:
             query = sa.text("SELECT pg_try_advisory_lock(:number)")
-            if connection.execute(query, {"number": number}).scalar_one():
+            if connection.execute(query, {"number": self._number}).scalar_one():
                 self._connection = connection
                 return True
-            holder = self._find_holder(connection, number)
-            if (
-                holder and holder.application_name == self.name
-            ):  # this server's own connection, which broke
+            holder = self._find_holder(connection, self._number)
+            if holder and holder.application_name == self.name:  # its own connection, which broke
                 end = sa.text("SELECT pg_terminate_backend(:pid)")
                 connection.execute(end, {"pid": holder.pid})
         finally:
@@ -320,8 +297,12 @@ class AdvisoryClaim:
     def _format_refusal(self) -> str:
         details = ""
         with suppress(DBAPIError), self._engine.connect() as connection:
-            if holder := self._find_holder(connection, compute_lock_number(self.host.id) or 0):
-                details = _describe_holder(holder)
+            holder = self._find_holder(connection, self._number)
+            if holder and holder.backend_start is None:  # PostgreSQL hides this of other roles
+                details = f", with the role {holder.usename}"
+            elif holder:
+                place = f"from {holder.client_addr}" if holder.client_addr else "from this machine"
+                details = f", {place}, since {holder.backend_start:%Y-%m-%d %H:%M}"
         return (
             f"A server of this host ({self.host.id}) has this database already{details}. Use that one, or end "
             f"it first. If this data folder is a copy of another one that is in use: remove {HOSTS_FILE} from "
@@ -343,7 +324,7 @@ class AdvisoryClaim:
                     log.info("The lock on the database is held again.")
                     continue
                 with self._engine.connect() as connection:
-                    holder = self._find_holder(connection, compute_lock_number(self.host.id) or 0)
+                    holder = self._find_holder(connection, self._number)
             except DBAPIError as error:
                 if is_role_gone(error, self._url):
                     on_lost("PostgreSQL lets this host in no more: it was retired, or joined again elsewhere. This server ends.")  # fmt: skip
@@ -362,13 +343,6 @@ class AdvisoryClaim:
                 self._connection.invalidate()
                 self._connection.close()
             self._connection = None
-
-
-def _describe_holder(holder: Any) -> str:
-    if holder.backend_start is None:  # PostgreSQL hides this of other roles
-        return f", with the role {holder.usename}"
-    place = f"from {holder.client_addr}" if holder.client_addr else "from this machine"
-    return f", {place}, since {holder.backend_start:%Y-%m-%d %H:%M}"
 
 
 def compute_lock_number(host: str) -> int | None:

@@ -10,16 +10,15 @@ from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet.agents.limit_handoffs import LimitHandoffs, LimitResumer
+from tasuki.fleet.agents.limits import LimitHandoffs, LimitResumer
 from tasuki.fleet.agents.queue_runner import QueueRunner
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
-from tasuki.fleet.exchange.listener import HostListener
-from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
-from tasuki.fleet.handoff import commands
+from tasuki.fleet.exchange.orders import HostListener
+from tasuki.fleet.exchange.thread_copies import ThreadKeeper
 from tasuki.fleet.handoff.engine import build_queue_name, refused_rows
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.hooks.intake import EventIntake
@@ -89,7 +88,11 @@ class Fleet(FleetParts):
             self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
-        resumer = LimitResumer(self.guard, settings.resume_at_reset, self._resume_agent)
+        resumer = LimitResumer(
+            self.guard,
+            settings.resume_at_reset,
+            lambda id, key: resume_agent(self, id, Resumption(), key),
+        )
         self.queue = QueueRunner(
             self.database, self.delivery, self.changes, self.gate, resumer.resume_all
         )
@@ -99,8 +102,6 @@ class Fleet(FleetParts):
         self.lost = ""
         """Why this server must stop; empty while it may continue."""
         self._on_lost: list[Callable[[], None]] = []
-
-    # -- life --------------------------------------------------------------------------
 
     def launch(self) -> None:
         """Launch: upgrade the tables and continue handoffs under way.
@@ -136,12 +137,8 @@ class Fleet(FleetParts):
             self._start_missing()
             self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
-        self.listener.start()
-        self.keeper.start()
-        self.work.start()
-        self.watch.start()
-        self.queue.start()
-        self.pruner.start()
+        for part in (self.listener, self.keeper, self.work, self.watch, self.queue, self.pruner):
+            part.start()
         self._launched = True
         if warning := describe_unverified(self.database.url):
             logger.warning(warning)
@@ -150,32 +147,22 @@ class Fleet(FleetParts):
         """Stop all work: another server has taken this one's place."""
         self.lost = why
         self.changes.close()
-        self.watch.stop()
-        self.queue.stop()
-        self.pruner.stop()
-        for callback in self._on_lost:
-            callback()
+        for stop in (self.watch.stop, self.queue.stop, self.pruner.stop, *self._on_lost):
+            stop()
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from any thread, when another server takes this one's place.
-
-        `lost` then gives the reason.
-        """
+        """Call back, in any thread, when another server takes this place; `lost` says why."""
         self._on_lost.append(callback)
 
     def close(self, seconds: float = 5.0) -> None:
         """Stop; the next start carries out again the steps that were under way."""
         self.changes.close()
         if self._launched:
-            self.heartbeat.close(seconds / 4)
-            self.listener.close(seconds / 4)
             self.requests.close()
-            self.keeper.close(seconds / 4)
-            self.work.close(seconds / 4)
-            self.pruner.close(seconds / 2)
-            self.watch.close(seconds / 2)
-            self.queue.close(seconds / 2)
-            self.intake.close(seconds / 2)
+            for quick in (self.heartbeat, self.listener, self.keeper, self.work):
+                quick.close(seconds / 4)
+            for slow in (self.pruner, self.watch, self.queue, self.intake):
+                slow.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)
         self.panes.close_client()
@@ -183,10 +170,7 @@ class Fleet(FleetParts):
         self.database.close()
 
     def list_faults(self) -> list[str]:
-        """List what does not work, as sentences for `/health`.
-
-        Nothing is asked of PostgreSQL, which may not answer; SQLite may take 2 s.
-        """
+        """List what does not work, for `/health`; PostgreSQL is not asked, SQLite may take 2 s."""
         parts: tuple[Any, ...] = (self.claim, self.heartbeat, self.listener, self.engine)
         faults = [text for part in parts if (text := part.sign.describe_silence())]
         if self.database.is_sqlite and not self.database.is_answering():
@@ -199,8 +183,6 @@ class Fleet(FleetParts):
         if self._unstarted or self.engine.count_broken() or not is_usable:
             faults.append("The database of the engine takes no writes: handoffs wait.")
         return faults
-
-    # -- settings ----------------------------------------------------------------------
 
     def configure(self, **changes: Any) -> None:
         """Change settings of the user's own file, and apply them at once.
@@ -215,16 +197,10 @@ class Fleet(FleetParts):
         self.notifier.configure(settings.notify, config.list_alerts(settings))
         self.note("settings", f"Settings were changed: {', '.join(names)}.", data={"names": names})
 
-    # -- handoffs ----------------------------------------------------------------------
-
     def _start_missing(self) -> None:
         """Start recorded handoffs that the engine lacks; record a failure for those it gave up."""
         running = queries.list_handoffs(self.database, state="running", host=self.host)
-        by_id = {handoff.id: handoff for handoff in running}
-        starts = [commands.build_start(handoff) for handoff in running]
-        started = self.engine.reconcile(
-            starts, lambda id, why: self.step_runner.give_up(by_id[id], why)
-        )
+        started = self.engine.reconcile(running, self.step_runner.give_up)
         if refused_rows:
             self.note("alarm", refused_rows.pop(), data={"code": "row_refused"})
             refused_rows.clear()
@@ -233,8 +209,6 @@ class Fleet(FleetParts):
         for id in started:
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
         self._unstarted.clear()
-
-    # -- events ------------------------------------------------------------------------
 
     def _read_skill(self, slug: str) -> str:
         try:
@@ -249,9 +223,6 @@ class Fleet(FleetParts):
         self.keeper.queue(idle)
         self._hand_off_full(idle | failed)
         self.limit_handoffs.begin(failed)
-
-    def _resume_agent(self, agent_id: int, key: str) -> dict[str, Any]:
-        return resume_agent(self, agent_id, Resumption(), key)
 
     def _hand_off(self, agent_id: int, data: NewHandoff) -> FleetHandoff:
         return hand_off(self, agent_id, data, automatic=True)

@@ -192,7 +192,7 @@ def test_of_a_fork_the_goals_and_the_document_are_found() -> None:
     """The folder that it is told to work in, with its uncommitted files, is nobody's words."""
     of = handoff(goal="write the migration\n3. and the index", reason="fork", fork=True)
     place = "/srv/app-2, in a git worktree. What agent 7 has not committed stays in /srv/app: a.py."
-    text = prompts.render_fork(of, agent(goal="make retries configurable"), PATH, place)
+    text = prompts.render_injection(of, agent(goal="make retries configurable"), PATH, place)
 
     assert is_typed_by_tasuki(text)
     assert find_named_document(f"{text}\n") == str(PATH)

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -38,16 +39,16 @@ class _AgentProcess(NamedTuple):
     began: str
 
 
+@dataclass(eq=False)
 class AgentShutdown:
     """Ends agents: with `/exit`, then, and only then, with signals."""
 
-    def __init__(
-        self, lifecycle: AgentLifecycle, delivery: PromptDelivery, limits: StepLimits
-    ) -> None:
-        self.lifecycle = lifecycle
-        self.delivery = delivery
-        self.database = lifecycle.database
-        self.limits = limits
+    lifecycle: AgentLifecycle
+    delivery: PromptDelivery
+    limits: StepLimits
+
+    def __post_init__(self) -> None:
+        self.database = self.lifecycle.database
 
     def shut_down_agent(
         self,
@@ -163,10 +164,7 @@ class AgentShutdown:
         )
 
     def _is_gone(self, agent_id: int, program: "_AgentProcess | None") -> bool:
-        """Whether its process is gone.
-
-        Without a known process, whether its session's end was reported.
-        """
+        """Whether its process is gone; if none is known, whether its end was reported."""
         if program:
             return not is_alive(program.pid, program.began)
         return queries.load_agent(self.database, agent_id).ended_at is not None
@@ -226,8 +224,7 @@ def is_lost(database: FleetDatabase, agent: FleetAgent) -> bool:
         return False
     intents = tables.intents.c
     query = sa.select(intents.id).where(intents.agent_id == agent.id, intents.kind == "exit")
-    with database.read() as connection:
-        return connection.execute(query).first() is None  # tasuki asked for no end
+    return database.fetch(query).first() is None  # tasuki asked for no end
 
 
 def _classify_agent(

@@ -54,14 +54,12 @@ def load_queue(database: FleetDatabase, slug: str) -> GoalQueue:
     with database.read() as connection:
         persona = queries.load_persona(connection, slug)
         is_own = _GOALS.c.persona == slug
-        ahead = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state != "typed")
-        goals = connection.execute(ahead.order_by(_GOALS.c.place, _GOALS.c.id)).all()
-        done = sa.select(*_COLUMNS).where(is_own, _GOALS.c.state == "typed")
-        typed = connection.execute(done.order_by(_GOALS.c.typed_at.desc()).limit(MOST_TYPED)).all()
-    return GoalQueue(
-        slug, persona.queue_paused, persona.queue_stopped, tuple(QueuedGoal(*row) for row in goals),
-        tuple(QueuedGoal(*row) for row in typed),
-    )  # fmt: skip
+        ahead = sa.select(_GOALS).where(is_own, _GOALS.c.state != "typed")
+        ahead = ahead.order_by(_GOALS.c.place, _GOALS.c.id)
+        done = sa.select(_GOALS).where(is_own, _GOALS.c.state == "typed")
+        done = done.order_by(_GOALS.c.typed_at.desc()).limit(MOST_TYPED)
+        goals, typed = (queries.load_rows(QueuedGoal, connection, one) for one in (ahead, done))
+    return GoalQueue(slug, persona.queue_paused, persona.queue_stopped, tuple(goals), tuple(typed))
 
 
 def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
@@ -87,10 +85,7 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
 def edit_goal(
     database: FleetDatabase, slug: str, goal_id: int, text: str
 ) -> tuple[QueuedGoal, QueuedGoal]:
-    """Change the text of a goal that waits; return it as it is now, and as it was.
-
-    Raises PersonaNotFound, NotPossible.
-    """
+    """Change a waiting goal; return it as it is, and was. Raises PersonaNotFound, NotPossible."""
     text = _check_text(text)
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
@@ -112,10 +107,7 @@ def restore_text(database: FleetDatabase, slug: str, goal_id: int, text: str, ch
 
 
 def remove_goal(database: FleetDatabase, slug: str, goal_id: int) -> RemovedGoal | None:
-    """Remove a goal that waits or is uncertain; return it if it can be restored: it waited.
-
-    Raises PersonaNotFound, NotPossible.
-    """
+    """Remove a goal; return it where it can be restored. Raises PersonaNotFound, NotPossible."""
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         if goal.state != "uncertain":
@@ -157,7 +149,13 @@ def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrde
     with database.write(alone=True) as connection:
         persona, goal = _load_goal(connection, slug, goal_id)
         if order in ("arrived", "again"):
-            _settle(connection, goal, order)
+            if goal.state != "uncertain":
+                raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
+            values: dict[str, Any] = {"state": "typed", "typed_at": goal.typed_at or time.time()}
+            if order == "again":  # its next claim has another key
+                values = {"state": "waiting", "agent_id": None, "typed_at": None, "key": ""}
+            update_row(connection, _GOALS, goal.id, **values)
+            _resume_queue(connection, slug, goal)
         else:
             _check_waiting(goal)
             ids = _list_waiting(connection, slug)
@@ -249,20 +247,6 @@ def _number(connection: sa.Connection, ids: Sequence[int]) -> None:
         update_row(connection, _GOALS, id, place=place)
 
 
-def _settle(connection: sa.Connection, goal: QueuedGoal, order: str) -> None:
-    if goal.state != "uncertain":
-        raise NotPossible(f"Goal {goal.id} is not uncertain: it is {goal.state}.")
-    if order == "arrived":
-        update_row(
-            connection, _GOALS, goal.id, state="typed", typed_at=goal.typed_at or time.time()
-        )
-    else:  # its next claim has another key
-        update_row(
-            connection, _GOALS, goal.id, state="waiting", agent_id=None, typed_at=None, key=""
-        )
-    _resume_queue(connection, goal.persona, goal)
-
-
 def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> None:
     """Resume a queue that stopped at this goal; it did where the goal was uncertain."""
     if goal.state == "uncertain":
@@ -271,7 +255,5 @@ def _resume_queue(connection: sa.Connection, slug: str, goal: QueuedGoal) -> Non
 
 def _note(connection: sa.Connection, persona: Persona, text: str) -> None:
     """Write into the log; as a line of its agent, whose page shows the queue."""
-    agents = tables.agents.c
-    query = sa.select(agents.id).where(agents.persona == persona.slug, agents.ended_at.is_(None))
-    agent_id = connection.execute(query).scalars().first()
+    agent_id = queries.find_worker(connection, persona.slug)
     log.note(connection, "persona", text, agent_id=agent_id, data={"slug": persona.slug})

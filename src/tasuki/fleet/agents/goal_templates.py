@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import asdict
 
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents.lifecycle import read_folder
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.orders.bodies import NewAgent, NewTemplate, TemplateStart
 from tasuki.fleet.store import log, queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import GoalTemplate
 from tasuki.harness.registry import require_control
 from tasuki.patterns import compile_pattern
@@ -22,21 +23,21 @@ MOST_FIELDS = 12
 _FIELD = compile_pattern(r"\{([A-Za-z][\w -]{0,39})\}")
 """A placeholder: letters, digits, blanks, hyphens; `{}` and `{"a": 1}` of code are none."""
 _TEMPLATES = tables.goal_templates
-_COLUMNS = [_TEMPLATES.c[name] for name in GoalTemplate.__struct_fields__]
 
 
 def list_templates(database: FleetDatabase) -> list[GoalTemplate]:
     """List the templates, the one used last first."""
     newest = sa.func.coalesce(_TEMPLATES.c.used_at, _TEMPLATES.c.created_at)
-    query = sa.select(*_COLUMNS).order_by(newest.desc(), _TEMPLATES.c.id)
-    with database.read() as connection:
-        return [GoalTemplate(*row) for row in connection.execute(query)]
+    query = sa.select(_TEMPLATES).order_by(newest.desc(), _TEMPLATES.c.id)
+    return queries.load_rows(GoalTemplate, database, query)
 
 
-def load_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
+def load_template(source: queries.QuerySource, template_id: int) -> GoalTemplate:
     """Load a template. Raises NotPossible where there is none."""
-    with database.read() as connection:
-        return _load(connection, template_id)
+    query = sa.select(_TEMPLATES).where(_TEMPLATES.c.id == min(template_id, queries.GREATEST_ID))
+    if rows := queries.load_rows(GoalTemplate, source, query):
+        return rows[0]
+    raise NotPossible(f"There is no template {template_id}. List them: tasuki template list")
 
 
 def add_template(database: FleetDatabase, values: NewTemplate) -> GoalTemplate:
@@ -45,8 +46,8 @@ def add_template(database: FleetDatabase, values: NewTemplate) -> GoalTemplate:
     with database.write(alone=True) as connection:
         _check_count(connection)
         _check_name(connection, row["name"], 0)
-        query = sa.insert(_TEMPLATES).values(**row).returning(*_COLUMNS)
-        template = GoalTemplate(*connection.execute(query).one())
+        query = sa.insert(_TEMPLATES).values(**row).returning(_TEMPLATES.c.id)
+        template = load_template(connection, connection.execute(query).scalar_one())
         log.note(connection, "template", f"Template {template.name} was added.")
     return template
 
@@ -55,18 +56,17 @@ def edit_template(database: FleetDatabase, template_id: int, values: NewTemplate
     """Replace what a template is made of. Raises NotPossible, UsageError, PersonaNotFound."""
     row = _check_values(database, values)
     with database.write(alone=True) as connection:
-        _load(connection, template_id)
+        load_template(connection, template_id)
         _check_name(connection, row["name"], template_id)
-        is_own = _TEMPLATES.c.id == template_id
-        connection.execute(sa.update(_TEMPLATES).where(is_own).values(**row))
+        update_row(connection, _TEMPLATES, template_id, **row)
         log.note(connection, "template", f"Template {row['name']} was changed.")
-        return _load(connection, template_id)
+        return load_template(connection, template_id)
 
 
 def remove_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
     """Remove a template and return it; agents that it started stay. Raises NotPossible."""
     with database.write(alone=True) as connection:
-        template = _load(connection, template_id)
+        template = load_template(connection, template_id)
         connection.execute(sa.delete(_TEMPLATES).where(_TEMPLATES.c.id == template_id))
         log.note(connection, "template", f"Template {template.name} was removed.")
     return template
@@ -74,8 +74,7 @@ def remove_template(database: FleetDatabase, template_id: int) -> GoalTemplate:
 
 def restore_template(database: FleetDatabase, template: GoalTemplate) -> None:
     """Put a template back that was removed, under its id if that is free. Raises NotPossible."""
-    values = {name: getattr(template, name) for name in template.__struct_fields__}
-    is_same = _TEMPLATES.c.id == template.id
+    values, is_same = asdict(template), _TEMPLATES.c.id == template.id
     with database.write(alone=True) as connection:
         _check_count(connection)
         _check_name(connection, template.name, 0)
@@ -87,9 +86,8 @@ def restore_template(database: FleetDatabase, template: GoalTemplate) -> None:
 
 def note_use(database: FleetDatabase, template_id: int) -> None:
     """Note that a template was used now."""
-    is_own = _TEMPLATES.c.id == template_id
     with database.write(synced=False) as connection:
-        connection.execute(sa.update(_TEMPLATES).where(is_own).values(used_at=time.time()))
+        update_row(connection, _TEMPLATES, template_id, used_at=time.time())
 
 
 def list_fields(template: GoalTemplate) -> list[str]:
@@ -144,14 +142,6 @@ def _find_free(database: FleetDatabase, role: str) -> str:
     raise NotPossible(
         f"No persona of the role {role} is free: {why}. Add one: tasuki persona add {role} NAME"
     )
-
-
-def _load(connection: sa.Connection, template_id: int) -> GoalTemplate:
-    query = sa.select(*_COLUMNS).where(_TEMPLATES.c.id == template_id)
-    row = connection.execute(query).one_or_none() if template_id <= queries.GREATEST_ID else None
-    if row is None:
-        raise NotPossible(f"There is no template {template_id}. List them: tasuki template list")
-    return GoalTemplate(*row)
 
 
 def _check_count(connection: sa.Connection) -> None:

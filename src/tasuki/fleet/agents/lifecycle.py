@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from tasuki.files import explain_error, replace_file
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.personas import check_available
-from tasuki.fleet.changes.starts import build_start_values
+from tasuki.fleet.changes.work import build_start_values
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
-from tasuki.fleet.orders.bodies import NewAgent
+from tasuki.fleet.orders.bodies import Adoption, NewAgent
 from tasuki.fleet.prompts import render
 from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
@@ -33,15 +34,9 @@ from tasuki.harness.protocol import AgentControl, AgentRequest
 from tasuki.harness.typed_text import is_plain_argument
 from tasuki.install.hook_script import get_script_path
 from tasuki.install.installer import Installer
+from tasuki.launch import processes
 from tasuki.launch.prepare import build_command, build_environment
-from tasuki.launch.processes import (
-    find_foreground,
-    find_start_time,
-    find_working_folder,
-    is_alive,
-    is_shell,
-)
-from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.panes import PaneState, TmuxPanes
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
@@ -50,6 +45,7 @@ class AgentDied(LaunchFailed):
     """The program was started and has ended already."""
 
 
+@dataclass(eq=False)
 class AgentLifecycle:
     """Starts agents so that a crash at any point starts none twice.
 
@@ -59,15 +55,14 @@ class AgentLifecycle:
        the agent, so that it is found again.
     """
 
-    def __init__(
-        self, database: FleetDatabase, panes: TmuxPanes, data: Path, root: Path, host: str
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.data = data
-        self.root = root
-        self.host = host
-        self._folder_mark = hashlib.sha256(os.path.realpath(data).encode()).hexdigest()[:8]
+    database: FleetDatabase
+    panes: TmuxPanes
+    data: Path
+    root: Path
+    host: str
+
+    def __post_init__(self) -> None:
+        self._folder_mark = hashlib.sha256(os.path.realpath(self.data).encode()).hexdigest()[:8]
 
     def create_agent(self, request: NewAgent, order_id: str = "") -> FleetAgent:
         """Create and start an agent, with a persona or none; for one order of another host, once.
@@ -104,9 +99,7 @@ class AgentLifecycle:
         persona = None
         if slug := request.persona:
             is_successor = (previous_agent_id or forked_from) is not None
-            personas.check_available(
-                connection, slug, except_agent=beside, is_successor=is_successor
-            )
+            check_available(connection, slug, except_agent=beside, is_successor=is_successor)
             persona = queries.load_persona(connection, slug)
         if persona and persona.retired_at is not None:
             raise NotPossible(
@@ -159,15 +152,11 @@ class AgentLifecycle:
 
     def resume_starts(self) -> None:
         """Continue the start of agents that the last server was starting for the operator."""
-        with_handoff = {
-            handoff.successor_id
-            for handoff in queries.list_handoffs(self.database, state="running")
-        }
+        running = queries.list_handoffs(self.database, state="running")
+        with_handoff = {handoff.successor_id for handoff in running}
         for agent in queries.list_agents(self.database, ended=False, host=self.host):
-            is_unfinished = (
-                agent.state == "starting" and not agent.pane and agent.registered_at is None
-            )
-            if is_unfinished and agent.id not in with_handoff:
+            is_open = agent.state == "starting" and not agent.pane and agent.registered_at is None
+            if is_open and agent.id not in with_handoff:
                 try:
                     self.complete_start(agent.id)
                 except TasukiError as error:
@@ -178,24 +167,14 @@ class AgentLifecycle:
         control = harnesses.require_control(agent.harness)
         token, session = secrets.token_urlsafe(24), str(uuid.uuid4())
         prompt = self._build_first_prompt(agent, control)
-        plan = control.plan_start(
-            AgentRequest(
-                cwd=agent.cwd,
-                session=session,
-                prompt=prompt,
-                model=agent.model,
-                permission=agent.permission,
-                writable=(str(documents_folder(self.root, agent.persona)),)
-                if agent.persona
-                else (),
-                arguments=tuple(agent.arguments),
-            )
-        )
-        content = {
-            "argv": build_command(plan),
-            "cwd": plan.cwd,
-            "env": {**build_environment(plan), TOKEN: token},
-        }
+        folders = [documents_folder(self.root, agent.persona)] if agent.persona else []
+        request = AgentRequest(
+            cwd=agent.cwd, session=session, prompt=prompt, model=agent.model,
+            permission=agent.permission, writable=tuple(map(str, folders)), arguments=agent.arguments,
+        )  # fmt: skip
+        plan = control.plan_start(request)
+        environment = {**build_environment(plan), TOKEN: token}
+        content = {"argv": build_command(plan), "cwd": plan.cwd, "env": environment}
         try:
             _write_private(order, json.dumps(content).encode())
         except OSError as error:
@@ -285,10 +264,7 @@ def check_folder(cwd: str) -> None:
 
 
 def check_hooks(data: Path, name: str, cwd: str = "") -> None:
-    """Raise NotPossible where the fleet's hooks of a harness are missing, or off in a folder.
-
-    Its agents would be silent.
-    """
+    """Raise NotPossible where the fleet's hooks are missing or off: agents would be silent."""
     adapter = harnesses.get_harness(name)
     control = harnesses.get_control(adapter)
     if control is None:
@@ -318,35 +294,27 @@ def adopt_agent(
     database: FleetDatabase,
     panes: TmuxPanes,
     host: str,
-    *,
-    pane: str,
-    harness: str,
-    persona: str,
-    session: str,
+    wanted: Adoption,
     brief: str = "",
     goal: str = "",
 ) -> FleetAgent:
     """Adopt the agent in a pane and return its row.
 
-    `brief` is the id of the stored handoff with which it was started, and `goal` that one's. Where `session` is empty, the agent's next event reports its session. An anonymous agent that
-    is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
-    PersonaNotFound.
+    `brief` is the id of the stored handoff with which it was started, and `goal` that one's. Where
+    no session is named, the agent's next event reports it. An anonymous agent that is known in this
+    pane becomes this one. Raises NotPossible, AlreadyUnderWay, PersonaNotFound.
     """
+    pane, harness, persona = wanted.pane, wanted.harness, wanted.persona
     if not _PANE.fullmatch(pane):
         raise NotPossible(
             f"{pane!r} is not a tmux pane. To see the id of a pane, run in it: tmux display-message -p '#{{pane_id}}'"
         )
     harnesses.require_control(harness)
-    state = panes.read_status([pane]).panes.get(pane)
-    if state is None or state.dead:
-        raise NotPossible(
-            f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
-        )
-    process = _find_program(pane, state.pid)
-    folder = find_working_folder(process)
+    state, process = _find_program(panes, pane)
+    folder = processes.find_working_folder(process)
     start = build_start_values(folder)
     with database.write(alone=True) as connection:
-        id = _find_known_agent(connection, host, pane, harness, session, process)
+        id = _find_known_agent(connection, host, wanted, process)
         if persona:
             check_available(connection, persona, except_agent=id)
         values: dict[str, Any] = {
@@ -357,14 +325,17 @@ def adopt_agent(
             values |= {"brief": brief, "goal": clean_text(goal)}
         if id is None:
             now = time.time()
-            new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,
-                    "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session, **start}  # fmt: skip
+            new_values = {
+                "harness": harness, "state": "idle", "state_at": now, "cwd": folder,
+                "process": process, "process_began": processes.find_start_time(process), "host": host,
+                "started_at": now, "registered_at": now, "session": wanted.session, **start,
+            }  # fmt: skip
             query = sa.insert(tables.agents).values(**new_values, **values)
             id = int(connection.execute(query.returning(tables.agents.c.id)).scalar_one())
         else:
             known = queries.load_agent(connection, id)
-            if not (known.process and is_alive(known.process, known.process_began)):
-                values |= {"process": process, "process_began": find_start_time(process)}
+            if not (known.process and processes.is_alive(known.process, known.process_began)):
+                values |= {"process": process, "process_began": processes.find_start_time(process)}
             if known.begun_commit is None:
                 values |= start
             update_row(connection, tables.agents, id, **values)
@@ -372,34 +343,37 @@ def adopt_agent(
     return queries.load_agent(database, id)
 
 
-def _find_program(pane: str, pid: int) -> int:
-    """Return the process that has a pane's terminal. Raises NotPossible where that is a shell."""
-    process = find_foreground(pid) or pid
-    if is_shell(process) or not is_alive(process):
+def _find_program(panes: TmuxPanes, pane: str) -> tuple[PaneState, int]:
+    """Return a pane, and the process that has its terminal. Raises NotPossible for a shell."""
+    state = panes.read_status([pane]).panes.get(pane)
+    if state is None or state.dead:
+        raise NotPossible(
+            f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
+        )
+    process = processes.find_foreground(state.pid) or state.pid
+    if processes.is_shell(process) or not processes.is_alive(process):
         raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
-    return process
+    return state, process
 
 
 def _find_known_agent(
-    connection: sa.Connection, host: str, pane: str, harness: str, session: str, process: int
+    connection: sa.Connection, host: str, wanted: Adoption, process: int
 ) -> int | None:
     """Find the agent of this host that is known in this pane, or has this session.
 
     Of several in one pane it is the one whose process has the terminal: another one runs inside
     of it. Raises NotPossible if it has a persona.
     """
-    agents = tables.agents
-    same = agents.c.session == session if session else agents.c.pane == pane
-    query = (
-        sa.select(agents.c.id, agents.c.persona)
-        .where(
-            same, agents.c.host == host, agents.c.harness == harness, agents.c.ended_at.is_(None)
-        )
-        .order_by((sa.func.coalesce(agents.c.process, 0) == process).desc(), agents.c.id.desc())
-    )
-    row = connection.execute(query).first()
+    agents, session = tables.agents.c, wanted.session
+    same = agents.session == session if session else agents.pane == wanted.pane
+    same &= (agents.host == host) & (agents.harness == wanted.harness) & agents.ended_at.is_(None)
+    has_terminal = sa.func.coalesce(agents.process, 0) == process
+    query = sa.select(agents.id, agents.persona).where(same)
+    row = connection.execute(query.order_by(has_terminal.desc(), agents.id.desc())).first()
     if row is None:
         return None
     if row.persona:
-        raise NotPossible(f"Agent {row.id} in pane {pane} has the persona {row.persona} already.")
+        raise NotPossible(
+            f"Agent {row.id} in pane {wanted.pane} has the persona {row.persona} already."
+        )
     return int(row.id)

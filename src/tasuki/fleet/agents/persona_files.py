@@ -66,10 +66,7 @@ def list_documents(root: Path, slug: str) -> list[DocumentFile]:
 
 
 def find_document(root: Path, slug: str, name: str) -> DocumentFile:
-    """Find a document of a persona by its name.
-
-    Raises PersonaNotFound, StoreFailed, HandoffNotFound.
-    """
+    """Find a document of a persona. Raises PersonaNotFound, StoreFailed, HandoffNotFound."""
     for entry in list_documents(root, slug):
         if entry.name == name:
             return entry
@@ -77,10 +74,7 @@ def find_document(root: Path, slug: str, name: str) -> DocumentFile:
 
 
 def _parse_entry(entry: "os.DirEntry[str]") -> DocumentFile | None:
-    """Parse a folder entry into a document.
-
-    None for links, for anything but files of text, and for names that cannot be sent.
-    """
+    """Parse a folder entry; None for links, other kinds, and names that cannot be sent."""
     if not entry.name.endswith(".md") or not entry.name.isprintable():
         return None
     try:
@@ -152,10 +146,7 @@ def propose_lessons(
 def list_lessons(
     database: FleetDatabase, slug: str, *, proposed: bool = False
 ) -> list[PersonaLesson]:
-    """List the lessons of a persona, oldest first; with `proposed` only those to be decided.
-
-    Raises PersonaNotFound.
-    """
+    """List lessons, oldest first; with `proposed` those to be decided. Raises PersonaNotFound."""
     with database.read() as connection:
         queries.load_persona(connection, slug)
         return [x for x in _read_lessons(connection, slug) if not proposed or x.state == "proposed"]
@@ -191,10 +182,7 @@ def decide_lessons(
 
 
 def reopen_lessons(database: FleetDatabase, slug: str, dropped: Collection[PersonaLesson]) -> None:
-    """Put dropped lessons back among those to be decided.
-
-    Raises NotPossible where one of them was decided otherwise since.
-    """
+    """Let dropped lessons be decided again. Raises NoLongerPossible if one was decided since."""
     lessons = tables.lessons
     with database.write(alone=True) as connection:
         for lesson in dropped:

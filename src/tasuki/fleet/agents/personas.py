@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
+from tasuki.fleet.orders.bodies import NewPersona, PersonaChange
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetHandoff, Persona
-from tasuki.harness.registry import DEFAULT, require_control
+from tasuki.harness.registry import require_control
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
@@ -42,28 +43,15 @@ _SLUG = compile_pattern(r"[a-z0-9]+(-[a-z0-9]+){2,}")
 _OMITTED_NOTE = "(The older part of {path} is left out here: {count} bytes.)\n\n"
 
 
-def add_persona(
-    database: FleetDatabase,
-    root: Path,
-    *,
-    role: str,
-    name: str,
-    skill: str = "",
-    harness: str = DEFAULT,
-    model: str = "",
-    threshold: float | None = None,
-    automatic: bool = False,
-    on_limit: str = "",
-) -> Persona:
-    """Add a persona: its row, and its folder below `root`. `threshold` is in percent.
+def add_persona(database: FleetDatabase, root: Path, new: NewPersona) -> Persona:
+    """Add a persona: its row, and its folder below `root`. Its number is the first free one.
 
-    `on_limit` is the harness to which its agent is handed off at a usage limit. Its number is the
-    first free one. Raises NotPossible for a role, name or skill that cannot
-    be used, UsageError for an unknown harness, StoreFailed where the folder cannot be written.
+    Raises NotPossible for a role, name or skill that cannot be used, UsageError for an unknown
+    harness, StoreFailed where the folder cannot be written.
     """
-    role, name = normalize_word("role", role), normalize_word("name", name)
-    _check_settings(harness, threshold, on_limit)
-    content = _encode_skill(skill)
+    role, name = normalize_word("role", new.role), normalize_word("name", new.name)
+    _check_settings(new.harness, new.threshold, new.on_limit)
+    content = _encode_skill(new.skill)
     with database.write(alone=True) as connection:
         number = _find_free_number(connection, root, role, name)
         slug = f"{role}-{name}-{number}"
@@ -71,8 +59,8 @@ def add_persona(
         try:
             values: dict[str, Any] = {
                 "slug": slug, "role": role, "name": name, "number": number, "folder": str(persona_folder),
-                "created_at": time.time(), "harness": harness, "model": clean_text(model),
-                "threshold": threshold, "automatic": automatic, "on_limit": on_limit,
+                "created_at": time.time(), "harness": new.harness, "model": clean_text(new.model),
+                "threshold": new.threshold, "automatic": new.automatic, "on_limit": new.on_limit,
             }  # fmt: skip
             connection.execute(sa.insert(tables.personas).values(**values))
             log.note(connection, "persona", f"Persona {slug} was added.", data={"slug": slug})
@@ -99,46 +87,29 @@ def find_next_slug(database: FleetDatabase, root: Path, slug: str) -> str:
     return f"{own.role}-{own.name}-{number}"
 
 
-def edit_persona(
-    database: FleetDatabase,
-    root: Path,
-    slug: str,
-    *,
-    skill: str | None = None,
-    harness: str | None = None,
-    model: str | None = None,
-    threshold: float | UnsetType | None = UNSET,
-    automatic: bool | None = None,
-    on_limit: str | None = None,
-) -> Persona:
+def edit_persona(database: FleetDatabase, root: Path, slug: str, change: PersonaChange) -> Persona:
     """Change the given settings of a persona; a threshold of None means that of the settings.
 
     Automatic handoffs that the loop guard stopped resume where `automatic` or `on_limit` is given. Raises
     PersonaNotFound, NotPossible, UsageError, StoreFailed.
     """
-    content = None if skill is None else _encode_skill(skill)
+    named = {name: getattr(change, name) for name in change.__struct_fields__}
+    values = {name: value for name, value in named.items() if value is not UNSET}
+    changed = ", ".join(sorted(values)) or "nothing"
+    content = _encode_skill(values.pop("skill")) if "skill" in values else None
+    if "model" in values:
+        values["model"] = clean_text(values["model"])
     with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
-        values: dict[str, Any] = {}
-        if harness is not None:
-            values["harness"] = harness
-        if model is not None:
-            values["model"] = clean_text(model)
-        if threshold is not UNSET:
-            values["threshold"] = threshold
-        if automatic is not None:
-            values |= {"automatic": automatic, "automation_stopped": ""}
-        if on_limit is not None:
-            values |= {"on_limit": on_limit, "automation_stopped": ""}
-        other = old.on_limit if on_limit is None else on_limit
-        _check_settings(harness or old.harness, values.get("threshold"), other)
+        on_limit = values.get("on_limit", old.on_limit)
+        _check_settings(values.get("harness") or old.harness, values.get("threshold"), on_limit)
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
+        if values.keys() & {"automatic", "on_limit"}:
+            values["automation_stopped"] = ""
         if values:
             update_row(connection, tables.personas, slug, **values)
-        skills = [] if content is None else ["skill"]
-        changed = sorted({*values, *skills} - {"automation_stopped"})
-        text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
+        text = f"Persona {slug} was changed: {changed}."
         log.note(connection, "persona", text, data={"slug": slug})
         return queries.load_persona(connection, slug)
 
@@ -151,20 +122,13 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
     """
     with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
-        agents = tables.agents
-        working = sa.select(agents.c.id).where(
-            agents.c.persona == slug, agents.c.ended_at.is_(None)
-        )
-        if (id := connection.execute(working).scalars().first()) is not None:
+        if (id := queries.find_worker(connection, slug)) is not None:
             raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
         check_no_open_handoff(connection, slug)
         if old.retired_at is None:
             update_row(connection, tables.personas, slug, retired_at=time.time())
             log.note(connection, "persona", f"Persona {slug} was retired.", data={"slug": slug})
         return queries.load_persona(connection, slug)
-
-
-# -- whether a persona is free: no two agents work on one persona's task -----------------
 
 
 def check_available(
@@ -181,11 +145,7 @@ def check_available(
     callers at once one is second.
     """
     queries.load_persona(connection, slug)
-    agents = tables.agents.c
-    working = sa.select(agents.id).where(
-        agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
-    )
-    if (id := connection.execute(working).scalars().first()) is not None:
+    if (id := queries.find_worker(connection, slug, except_agent)) is not None:
         raise AlreadyUnderWay(
             f"Agent {id} works as {slug} already. Hand it off or stop it first: tasuki agent stop {id}"
         )
@@ -221,10 +181,7 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
 
 
 def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | None:
-    """Find the newest agent that worked as a handoff's persona since it began.
-
-    Its successor does not count.
-    """
+    """Find the newest agent, besides its successor, that worked as a handoff's persona since."""
     agents = tables.agents.c
     newest = sa.select(sa.func.max(agents.id)).where(
         agents.persona == handoff.persona,
@@ -235,19 +192,13 @@ def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | 
     return None if id is None else int(id)
 
 
-# -- the folder ------------------------------------------------------------------------
-
-
 def get_persona_folder(root: Path, slug: str) -> Path:
-    """Return the folder of a persona, without any link that leads out of the root.
-
-    Raises PersonaNotFound.
-    """
+    """Return a persona's folder, through no link that leads out. Raises PersonaNotFound."""
     if not _SLUG.fullmatch(slug) or len(slug) > 2 * MOST_LETTERS + 12:
         raise PersonaNotFound(
             f"{shorten_to_line(slug, 80)!r} is not the slug of a persona. List them: tasuki persona list"
         )
-    return _check_inside(root, _get_personas_folder(root) / slug)
+    return _check_inside(root, root / "data" / "personas" / slug)
 
 
 def build_skill(root: Path, slug: str) -> str:
@@ -291,10 +242,6 @@ def read_skill(root: Path, slug: str) -> str:
     return clean_text(content.decode("utf-8", "replace")).strip()
 
 
-def _get_personas_folder(root: Path) -> Path:
-    return root / "data" / "personas"
-
-
 def _check_inside(root: Path, path: Path) -> Path:
     """Return the path itself, if its target is below the root. Raises StoreFailed."""
     real, base = os.path.realpath(path), os.path.realpath(root)
@@ -305,13 +252,11 @@ def _check_inside(root: Path, path: Path) -> Path:
 
 def _find_free_number(connection: sa.Connection, root: Path, role: str, name: str) -> int:
     """Find the first number that neither a row nor a folder has."""
-    slugs = tables.personas.c.slug
+    slugs, folder = tables.personas.c.slug, root / "data" / "personas"
     query = sa.select(slugs).where(slugs.startswith(f"{role}-{name}-"))
     taken = set(connection.execute(query).scalars())
     number = 1
-    while (slug := f"{role}-{name}-{number}") in taken or os.path.lexists(
-        _get_personas_folder(root) / slug
-    ):
+    while (slug := f"{role}-{name}-{number}") in taken or os.path.lexists(folder / slug):
         number += 1
     return number
 
@@ -365,9 +310,6 @@ def _read_file(root: Path, path: Path, missing: bytes | None = None) -> bytes:
         ) from None
     except OSError as error:
         raise StoreFailed(f"{path} cannot be read: {error.strerror}.") from error
-
-
-# -- checks ----------------------------------------------------------------------------
 
 
 def normalize_word(kind: str, text: str) -> str:

@@ -5,20 +5,15 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import Refused, TasukiError
-from tasuki.fleet.alerts import raise_alert
+from tasuki.fleet.alerts import raise_alarm
 from tasuki.fleet.background import BackgroundWork
-from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.messages import (
-    PROOF_CHARACTERS,
-    PROOF_SECONDS,
-    check_has_prompt,
-    check_typable,
-)
+from tasuki.fleet.delivery import messages, outbox
 from tasuki.fleet.delivery.prompt_delivery import DeliveryResult, PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff import commands
@@ -26,7 +21,7 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal
+from tasuki.fleet.store.models import FleetAgent, Persona, QueuedGoal, TypingIntent
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the queues."""
@@ -37,6 +32,7 @@ _COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class QueueRunner(BackgroundWork):
     """A thread that gives the agents of this host their next goals, and resumes limited ones.
 
@@ -44,26 +40,24 @@ class QueueRunner(BackgroundWork):
     crash the same claim is carried on, so that nothing is typed twice.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        delivery: PromptDelivery,
-        changes: ChangeFeed,
-        gate: HostGate,
-        resume_limited: Callable[[], None],
-    ) -> None:
-        self.database = database
-        self.delivery = delivery
-        self.changes = changes
-        self.host, self.gate = database.host, gate
-        self.resume_limited = resume_limited
-        super().__init__("queue")
+    database: FleetDatabase
+    delivery: PromptDelivery
+    changes: ChangeFeed
+    gate: HostGate
+    resume_limited: Callable[[], None]
+    name, pause = "queue", LOOK_SECONDS
+
+    def __post_init__(self) -> None:
+        self.host = self.database.host
+        super().__post_init__()
 
     def _run(self) -> None:
         with suppress(ServerClosing):
-            while not self._stop.wait(LOOK_SECONDS):
-                self._run_safely(self.type_goals)
-                self._run_safely(self.resume_limited)
+            super()._run()
+
+    def _work(self) -> None:
+        self._run_safely(self.type_goals)
+        self.resume_limited()
 
     def type_goals(self) -> None:
         """Carry on what was claimed, then claim and type what may be typed now."""
@@ -72,8 +66,6 @@ class QueueRunner(BackgroundWork):
         for goal_id, agent_id in self._list_next():
             if (claim := self._claim(goal_id, agent_id)) and not self._stop.is_set():
                 self._carry_on(*claim)
-
-    # -- which -------------------------------------------------------------------------
 
     def _list_claimed(self) -> list[tuple[QueuedGoal, str]]:
         """List the goals that are claimed, or uncertain, for agents of this host or that ended.
@@ -87,8 +79,7 @@ class QueueRunner(BackgroundWork):
             .join(tables.agents, agents.id == _GOALS.c.agent_id)
             .where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
         )
-        with self.database.read() as connection:
-            return [(QueuedGoal(*row[1:]), row[0]) for row in connection.execute(query)]
+        return [(QueuedGoal(*row[1:]), row[0]) for row in self.database.fetch(query)]
 
     def _list_next(self) -> list[tuple[int, int]]:
         """List the first waiting goal of each persona whose agent on this host is idle."""
@@ -104,9 +95,8 @@ class QueueRunner(BackgroundWork):
             .order_by(_GOALS.c.persona, _GOALS.c.place, _GOALS.c.id)
         )  # fmt: skip
         first: dict[str, tuple[int, int]] = {}
-        with self.database.read() as connection:
-            for slug, goal_id, agent_id in connection.execute(query):
-                first.setdefault(slug, (goal_id, agent_id))
+        for slug, goal_id, agent_id in self.database.fetch(query):
+            first.setdefault(slug, (goal_id, agent_id))
         return list(first.values())
 
     def _claim(self, goal_id: int, agent_id: int) -> tuple[QueuedGoal, str] | None:
@@ -133,11 +123,9 @@ class QueueRunner(BackgroundWork):
             row = connection.execute(claim.returning(*_COLUMNS)).one()
         return QueuedGoal(*row), key
 
-    # -- typing ------------------------------------------------------------------------
-
     def _carry_on(self, goal: QueuedGoal, key: str) -> None:
         agent = queries.load_agent(self.database, goal.agent_id or 0)
-        proof = goal.text.split("\n")[0][:PROOF_CHARACTERS]
+        proof = goal.text.split("\n")[0][: messages.PROOF_CHARACTERS]
         with self.database.write(synced=False) as connection:
             intent = outbox.record_intent(
                 connection, f"goal-{key}", agent=agent, kind="message", proof=proof
@@ -148,7 +136,7 @@ class QueueRunner(BackgroundWork):
             self._record(goal, agent, self._deliver(agent, intent, goal.text, goal.id))
 
     def _deliver(
-        self, agent: FleetAgent, intent: outbox.TypingIntent, text: str, goal_id: int
+        self, agent: FleetAgent, intent: TypingIntent, text: str, goal_id: int
     ) -> DeliveryResult:
         """Type a goal, or carry on; `refused` only where it is certain that nothing was typed."""
         if agent.ended_at is not None or agent.pane != intent.pane:
@@ -161,7 +149,7 @@ class QueueRunner(BackgroundWork):
             if host != self.host:
                 self.gate.check_rules(host, ("send",), {})
             result = self.delivery.deliver_text(
-                agent, intent, text, PROOF_SECONDS,
+                agent, intent, text, messages.PROOF_SECONDS,
                 is_wanted=lambda: commands.find_running(self.database, agent.id) is None,
             )  # fmt: skip
             if result.state != "refused":
@@ -206,20 +194,17 @@ class QueueRunner(BackgroundWork):
         self, connection: sa.Connection, goal: QueuedGoal, agent: FleetAgent, why: str
     ) -> None:
         update_row(connection, tables.personas, goal.persona, queue_stopped=why)
-        title = f"The queue of {goal.persona} stopped"
-        code = {"code": "queue_stopped"}
-        log.note(connection, "alarm", f"{title}: {why}", agent_id=agent.id, data=code)
-        raise_alert(
-            connection, "needs_you", f"queue_stopped/{goal.id}/{goal.typed_at}", title, why,
-            host=self.host, agent_id=agent.id,
+        raise_alarm(
+            connection, "queue_stopped", f"{goal.id}/{goal.typed_at}",
+            f"The queue of {goal.persona} stopped", why, host=self.host, agent_id=agent.id,
         )  # fmt: skip
 
 
 def explain_wait(database: FleetDatabase, agent: FleetAgent, persona: Persona) -> str:
     """Return why the next goal is not typed to an agent now, as a sentence; empty where it may be."""
     try:
-        check_typable(agent)
-        check_has_prompt(database, agent.id)
+        messages.check_typable(agent)
+        messages.check_has_prompt(database, agent.id)
     except TasukiError as error:
         return str(error)
     if handoff := commands.find_running(database, agent.id):

@@ -11,6 +11,8 @@ of the machine nor a changed clock makes an agent stuck.
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -92,30 +94,23 @@ class _AgentWatch:
         return recent or sight.seconds - old.seconds > IDLE_SHARE * (now - self.since)
 
 
+@dataclass(eq=False)
 class StuckAgents:
     """Checks the busy agents of a host now and then; `seconds` without any sign make one stuck.
 
     0 seconds switch it off. `clock` is in seconds and never goes back.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        panes: TmuxPanes,
-        changes: ChangeFeed,
-        host: str,
-        seconds: float,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        read_tree: Callable[[], ProcessTree | None] = read_process_tree,
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.changes = changes
-        self.host = host
-        self.seconds = seconds
-        self.clock = clock
-        self.read_tree = read_tree
+    database: FleetDatabase
+    panes: TmuxPanes
+    changes: ChangeFeed
+    host: str
+    seconds: float
+    _: KW_ONLY
+    clock: Callable[[], float] = time.monotonic
+    read_tree: Callable[[], ProcessTree | None] = read_process_tree
+
+    def __post_init__(self) -> None:
         self.looked_at = 0
         """Screens that were read, since the start."""
         self._watched: dict[int, _AgentWatch] = {}
@@ -175,8 +170,6 @@ class StuckAgents:
         elif agent["state"] == "busy" and now - watched.since >= self.seconds:
             self._mark_stuck(agent, sight, now - watched.since)
 
-    # -- what is seen ------------------------------------------------------------------
-
     def _load_agents(self) -> dict[int, dict[str, Any]]:
         """Load the busy agents of this host that have a pane, with the id of their last event."""
         with self.database.read() as connection:
@@ -203,8 +196,6 @@ class StuckAgents:
             newest=below[-1].pid if below else 0,
         )
 
-    # -- what is made of it ------------------------------------------------------------
-
     def _mark_stuck(self, agent: dict[str, Any], sight: AgentSight, seconds: float) -> None:
         command = read_command(sight.newest) if sight.newest else ""
         shown = Redactor().redact(clean_for_display(command))
@@ -216,7 +207,7 @@ class StuckAgents:
         text = f"{describe_stuck(values['stuck_with'])}, for {seconds / 60:.0f} minutes."  # type: ignore[arg-type]
         text = f"{text} {NO_TIMES}" if sight.processes is None else text
         with self.database.write() as connection:
-            if not connection.execute(_build_change(agent, values)).rowcount:
+            if not connection.execute(build_change(agent, values)).rowcount:
                 return
             log.note(connection, "stuck", text, agent_id=agent["id"], data={"seen": True})
             alerts.raise_agent_alert(connection, "stuck", agent, now, text)
@@ -225,7 +216,7 @@ class StuckAgents:
     def _mark_moving(self, agent: dict[str, Any]) -> None:
         values = {"state": "busy", "state_at": time.time(), "stuck_at": None, "stuck_with": ""}
         with self.database.write() as connection:
-            if connection.execute(_build_change(agent, values)).rowcount:
+            if connection.execute(build_change(agent, values)).rowcount:
                 log.note(
                     connection, "busy", "It moves again.", agent_id=agent["id"], data={"seen": True}
                 )
@@ -234,10 +225,9 @@ class StuckAgents:
 
 def measure_file(thread: str) -> int:
     """Return the bytes of a thread's file; 0 where there is none."""
-    try:
+    with suppress(OSError):
         return get_containing_file(Path(thread)).stat().st_size if thread else 0
-    except OSError:
-        return 0
+    return 0
 
 
 def _list_side_files(thread: str) -> tuple[tuple[str, int], ...]:
@@ -250,7 +240,7 @@ def _list_side_files(thread: str) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(found))
 
 
-def _build_change(agent: dict[str, Any], values: dict[str, Any]) -> sa.Update:
+def build_change(agent: dict[str, Any], values: dict[str, Any]) -> sa.Update:
     """Build the change of a row that nobody else has changed meanwhile."""
     columns = tables.agents.c
     same = (columns.id == agent["id"]) & (columns.state == agent["state"])

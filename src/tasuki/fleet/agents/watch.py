@@ -8,26 +8,28 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import LaunchFailed, TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.questions import QuestionReader
-from tasuki.fleet.agents.stuck import StuckAgents
+from tasuki.fleet.agents.stuck import StuckAgents, build_change
 from tasuki.fleet.background import BackgroundWork
+from tasuki.fleet.delivery.answers import find_question, refresh_question
 from tasuki.fleet.delivery.typed_input import get_control
-from tasuki.fleet.figures.samples import ContextSample
+from tasuki.fleet.figures import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, states, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
 from tasuki.fleet.store.questions import describe_question, dump_question
@@ -57,6 +59,7 @@ STATE_SENTENCES: Mapping[AgentState, str] = {
 }
 
 
+@dataclass(eq=False)
 class AgentSignals:
     """Compares the states of agents with what their programs show.
 
@@ -65,18 +68,12 @@ class AgentSignals:
     may be on its way. Texts typed to an agent are not affected: each waits for its own end.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        panes: TmuxPanes,
-        changes: ChangeFeed,
-        on_failure: Callable[[set[int]], None],
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.changes = changes
-        self.on_failure = on_failure
-        self.questions = QuestionReader(database, panes, changes)
+    database: FleetDatabase
+    panes: TmuxPanes
+    changes: ChangeFeed
+    on_failure: Callable[[set[int]], None]
+
+    def __post_init__(self) -> None:
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -105,7 +102,7 @@ class AgentSignals:
                 screenshot = self._capture_screen(agent)
                 shown = self._read_state(agent, screenshot) if screenshot else None
                 if screenshot and agent.state == "waiting" and shown in ("waiting", None):
-                    self.questions.refresh_question(agent.id, screenshot)
+                    refresh_question(self.database, self.changes, agent.id, screenshot)
             if is_working and shown == "idle" and _awaits_first_prompt(agent):
                 continue
             if shown and shown != agent.state and not (is_working and shown == "busy"):
@@ -147,14 +144,11 @@ class AgentSignals:
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
         failure = read_failure(agent) if state == "idle" else None
-        question = self.questions.find_question(agent, is_waiting=state == "waiting")
+        is_waiting = state == "waiting"
+        question = find_question(self.database, self.panes, agent, is_waiting=is_waiting)
         is_first = agent.state == "starting" and state == "waiting" and not question
         last_words = self._describe_screen(agent) if is_first else ""
         state = states.name_state(failure) if failure else state
-        agents = tables.agents.c
-        same = (agents.id == agent.id) & (agents.state == agent.state)
-        same &= agents.state_at == agent.state_at
-        query = sa.update(tables.agents).where(same)
         with self.database.write() as connection:
             values: dict[str, Any] = {
                 "state": state, "state_at": time.time(), "stuck_at": None, "stuck_with": "",
@@ -164,7 +158,7 @@ class AgentSignals:
             if state in ("idle", "limited", "failed"):
                 values["turn_at"] = None
                 states.set_failure(values, failure)
-            if connection.execute(query.values(**values)).rowcount:
+            if connection.execute(build_change(asdict(agent), values)).rowcount:
                 sentence, seen = STATE_SENTENCES[state], {"seen": True}
                 log.note(connection, state, sentence, agent_id=agent.id, data=seen)
                 row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
@@ -187,10 +181,9 @@ class AgentSignals:
         return f"It has not begun. Its screen shows: {words[-150:]}"
 
     def _capture_screen(self, agent: FleetAgent) -> Screenshot | None:
-        try:
+        with suppress(LaunchFailed):
             return self.panes.capture_screen(agent.pane)
-        except LaunchFailed:
-            return None
+        return None
 
     def _read_state(self, agent: FleetAgent, screenshot: Screenshot) -> AgentState | None:
         pid = agent.process or agent.pid or 0
@@ -226,56 +219,47 @@ PROGRAM_ENDED = "its program ended"
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class FleetWatch(BackgroundWork):
-    """A thread that checks everything now and then.
+    """Checks everything now and then; `start_missing` starts handoffs that should be under way."""
 
-    `start_missing` starts handoffs that should be under way.
-    """
+    database: FleetDatabase
+    panes: TmuxPanes
+    lifecycle: AgentLifecycle
+    intake: EventIntake
+    spool_folder: Path
+    start_missing: Callable[[], None]
+    hand_off_full: Callable[[set[int]], None]
+    hand_off_limited: Callable[[set[int]], None]
+    threshold: float
+    stuck_seconds: float = 0.0
+    name, pause = "watch", SPOOL_SECONDS
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        panes: TmuxPanes,
-        lifecycle: AgentLifecycle,
-        intake: EventIntake,
-        spool_folder: Path,
-        start_missing: Callable[[], None],
-        hand_off_full: Callable[[set[int]], None],
-        hand_off_limited: Callable[[set[int]], None],
-        threshold: float,
-        stuck_seconds: float = 0.0,
-    ) -> None:
-        self.database = database
-        self.panes = panes
-        self.lifecycle = lifecycle
-        self.intake = intake
-        self.spool_folder = spool_folder
-        self.start_missing = start_missing
-        self.hand_off_full = hand_off_full
-        self.threshold = threshold
-        self.signals = AgentSignals(database, panes, intake.changes, hand_off_limited)
-        host = lifecycle.host if lifecycle else ""
-        self.stuck = StuckAgents(database, panes, intake.changes, host, stuck_seconds)
+    def __post_init__(self) -> None:
+        self.signals = AgentSignals(
+            self.database, self.panes, self.intake.changes, self.hand_off_limited
+        )
+        host = self.lifecycle.host if self.lifecycle else ""
+        self.stuck = StuckAgents(
+            self.database, self.panes, self.intake.changes, host, self.stuck_seconds
+        )
         self._missed: dict[int, int] = {}
         self._to_read: set[int] = set()
-        super().__init__("watch")
+        self._checked_at = self._started_at = 0.0
+        super().__post_init__()
 
-    def _run(self) -> None:
-        checked_at = started_at = 0.0
-        while not self._stop.wait(SPOOL_SECONDS):
-            self._run_safely(self.take_spool)
-            now = time.monotonic()
-            if now - checked_at >= LOOK_SECONDS:
-                self._run_safely(self.check_agents)
-                self._run_safely(self.read_context)
-                self._run_safely(self.stuck.check_if_due)
-                self._run_safely(self.database.checkpoint_log)
-                checked_at = time.monotonic()
-            if now - started_at >= SWEEP_SECONDS:
-                self._run_safely(self.start_missing)
-                started_at = time.monotonic()
-
-    # -- the spool ---------------------------------------------------------------------
+    def _work(self) -> None:
+        self._run_safely(self.take_spool)
+        now = time.monotonic()
+        if now - self._checked_at >= LOOK_SECONDS:
+            self._run_safely(self.check_agents)
+            self._run_safely(self.read_context)
+            self._run_safely(self.stuck.check_if_due)
+            self._run_safely(self.database.checkpoint_log)
+            self._checked_at = time.monotonic()
+        if now - self._started_at >= SWEEP_SECONDS:
+            self._run_safely(self.start_missing)
+            self._started_at = time.monotonic()
 
     def take_spool(self) -> None:
         """Take in the events that hooks kept while no server ran, oldest first."""
@@ -304,16 +288,14 @@ class FleetWatch(BackgroundWork):
         if not (count := spool.count_dropped(self.spool_folder)):
             return
         message = f"The spool was full: {count} events of hooks were lost while no server answered."
-        with self.database.write() as connection:
-            log.note(connection, "alarm", message, data={"code": "events_lost"})
+        log.note(self.database, "alarm", message, data={"code": "events_lost"})
         spool.forget_dropped(self.spool_folder)
         self.intake.changes.notify()
 
-    # -- panes and processes -----------------------------------------------------------
-
     def check_agents(self) -> None:
         """Notice agents whose pane or process vanished without a report."""
-        agents = self._load_agents()
+        here = self.lifecycle.host
+        agents = queries.load_rows(FleetAgent, self.database, _FIND_AGENTS, here=here)
         with_pane = [agent for agent in agents if agent.pane]
         survey = self.panes.read_status() if with_pane else PaneSurvey(running=False)
         for agent in _pause_between(agents):
@@ -327,12 +309,6 @@ class FleetWatch(BackgroundWork):
                 self._note_gone(agent, why)
         present = [agent for agent in agents if agent.id not in self._missed]
         self.signals.check_agents(_pause_between(present))
-
-    def _load_agents(self) -> list[FleetAgent]:
-        """Load the agents of this host that have not ended, with only the fields used here."""
-        with self.database.read() as connection:
-            rows = connection.execute(_FIND_AGENTS, {"here": self.lifecycle.host}).all()
-        return [FleetAgent(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
     def _explain_gone(self, agent: FleetAgent, survey: PaneSurvey) -> str:
         process = agent.process if agent.ordered_at is None else None
@@ -352,17 +328,13 @@ class FleetWatch(BackgroundWork):
         self._missed.pop(agent.id, None)
         last_words = ""
         if "status" in why:
-            try:
+            with suppress(LaunchFailed):
                 last_words = self.panes.read_last_lines(agent.pane)
                 self.panes.close(agent.pane)
-            except LaunchFailed:
-                pass
         ended = bool(agent.end_reason) or "status 0" in why
         reason = f"{why}; it said: {last_words}" if last_words and not ended else why
         self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
         self.intake.changes.notify([agent.id])
-
-    # -- context -----------------------------------------------------------------------
 
     def queue_context(self, ids: Iterable[int]) -> None:
         """Queue agents whose turn ended, to read their threads later."""
@@ -400,9 +372,7 @@ class FleetWatch(BackgroundWork):
                 alerts.raise_agent_alert(connection, "threshold", row, row["context_at"], crossing)
             sample = ContextSample(agent_id, row["context_at"], tokens, row["context_used"])
             self.intake.sampler.write(connection, [sample])
-            connection.execute(
-                _UPDATE_CONTEXT, {"agent": agent_id, **{f"b_{x}": row[x] for x in _CONTEXT_FIELDS}}
-            )
+            update_row(connection, tables.agents, agent_id, **{x: row[x] for x in _CONTEXT_FIELDS})
         if crossing:
             self.hand_off_full({agent_id})
 
@@ -411,11 +381,6 @@ _CONTEXT_FIELDS = (
     "context_tokens", "context_at", "context_source", "context_used", "over_threshold",
 )  # fmt: skip
 _FIND_AGENT = sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent"))
-_UPDATE_CONTEXT = (
-    sa.update(tables.agents)
-    .where(tables.agents.c.id == sa.bindparam("agent"))
-    .values({name: sa.bindparam(f"b_{name}") for name in _CONTEXT_FIELDS})
-)
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
     "process", "process_began", "ordered_at", "thread", "failure", "stuck_at", "registered_at", "turn_at", "end_reason",
@@ -437,10 +402,9 @@ def read_failure(agent: FleetAgent) -> TurnFailure | None:
     """Read from an agent's thread with which error its last turn ended."""
     if not agent.thread:
         return None
-    try:
+    with suppress(OSError, TasukiError):
         return harnesses.get_harness(agent.harness).read(Path(agent.thread)).failure
-    except (OSError, TasukiError):
-        return None
+    return None
 
 
 def _read_tokens(agent: FleetAgent) -> int | None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.changes.files import (
@@ -14,7 +14,7 @@ from tasuki.fleet.changes.files import (
 )
 from tasuki.fleet.changes.records import FileDiff
 from tasuki.fleet.changes.work_tree import WorkTree
-from tasuki.patterns import compile_pattern
+from tasuki.fleet.handoff.git_commands import unquote_path
 from tasuki.text_safety import clean_for_display, format_size
 
 MOST_BYTES = 2 << 20
@@ -33,39 +33,28 @@ BINARY = "Binary, or larger than is shown."
 EMPTY = "No line differs: its mode, its name or its kind does."
 
 _PATCH = (*DIFF, "--patch", "--unified=3", "--inter-hunk-context=0")
-_ESCAPED = compile_pattern(r"\\([abtnvfr\"\\]|[0-7]{3})")
-_CONTROLS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 
 
 def read_diffs(
     tree: WorkTree, base: str, files: Sequence[FoundFile], redactor: Redactor, key: str = ""
 ) -> tuple[FileDiff, ...]:
-    """Read the differences of files, in their order; of one alone and whole where its `key` is given.
-
-    Raises WorkUnknown.
-    """
+    """Read the differences of files; of one alone and whole by its `key`. Raises WorkUnknown."""
     wanted = [file for file in files if not key or file.shown.key == key]
     tracked = [file for file in wanted if file.shown.state != "untracked"]
     patches = _read_patches(tree, base, tracked, alone=bool(key)) if tracked else {}
     rest, most = (MOST_WHOLE_LINES,) * 2 if key else (MOST_LINES, MOST_FILE_LINES)
-    diffs = []
+    diffs: list[FileDiff] = []
     for file in wanted:
         tree.measure_rest()  # it raises where time is up
-        lines, is_cut, note = (
-            _build_new(tree, file)
-            if file.shown.state == "untracked"
-            else _find_patch(patches, file)
-        )
-        diff = _build_diff(
-            file.shown.key, lines, min(most, rest), redactor, is_cut=is_cut, note=note
-        )
-        rest -= len(diff.lines)
-        diffs.append(diff)
+        is_new = file.shown.state == "untracked"
+        found = _build_new(tree, file) if is_new else _find_patch(patches, file)
+        diffs.append(_build_diff(file.shown.key, *found, min(most, rest), redactor))
+        rest -= len(diffs[-1].lines)
     return tuple(diffs)
 
 
 def _build_diff(
-    key: str, lines: Sequence[str], most: int, redactor: Redactor, *, is_cut: bool, note: str
+    key: str, lines: Sequence[str], is_cut: bool, note: str, most: int, redactor: Redactor
 ) -> FileDiff:
     """Cut the lines of a file; secrets are searched before that."""
     width = MOST_LINE_CHARACTERS + BEYOND_CHARACTERS
@@ -78,9 +67,6 @@ def _build_diff(
 def _shorten(line: str) -> str:
     is_long = len(line) > MOST_LINE_CHARACTERS
     return f"{line[:MOST_LINE_CHARACTERS]}…" if is_long else line
-
-
-# -- untracked -------------------------------------------------------------------------
 
 
 def _build_new(tree: WorkTree, file: FoundFile) -> tuple[list[str], bool, str]:
@@ -96,9 +82,6 @@ def _build_new(tree: WorkTree, file: FoundFile) -> tuple[list[str], bool, str]:
 
 def _decode(content: bytes) -> str:
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "␍")
-
-
-# -- tracked ---------------------------------------------------------------------------
 
 
 def _find_patch(
@@ -136,26 +119,8 @@ def _find_path(header: Sequence[bytes]) -> bytes:
     for start in (b"rename to ", b"copy to ", b"+++ ", b"--- "):
         for line in header:
             if line.startswith(start) and not line.endswith(b" /dev/null"):
-                path = _unquote(line[len(start) :].removesuffix(b"\t"))
+                path = unquote_path(line[len(start) :].removesuffix(b"\t"))
                 return path[2:] if start in (b"+++ ", b"--- ") else path
     words = header[0].removeprefix(b"diff --git ")
     half = words[: len(words) // 2]
-    return _unquote(half)[2:]
-
-
-def _unquote(path: bytes) -> bytes:
-    """Return a path as it is that git quotes like a string of C."""
-    if not (path.startswith(b'"') and path.endswith(b'"') and len(path) > 1):
-        return path
-    text = path[1:-1].decode("latin-1")
-    return "".join(_unescape(text)).encode("latin-1")
-
-
-def _unescape(text: str) -> Iterator[str]:
-    end = 0
-    for match in _ESCAPED.finditer(text):
-        yield text[end : match.start()]
-        code = match[1]
-        yield chr(_CONTROLS[code] if code in _CONTROLS else int(code, 8) & 255)
-        end = match.end()
-    yield text[end:]
+    return unquote_path(half)[2:]

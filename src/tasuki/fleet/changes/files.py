@@ -65,9 +65,6 @@ def find_files(tree: WorkTree, base: str, redactor: Redactor) -> FoundFiles:
     return FoundFiles(tuple(sorted(files, key=lambda file: file.path)), left_out)
 
 
-# -- tracked ---------------------------------------------------------------------------
-
-
 class _RawEntry(Struct):
     state: str
     same_mode: bool
@@ -105,9 +102,6 @@ def _take_raw(field: bytes, fields: Iterator[bytes], entries: dict[bytes, _RawEn
     path = next(fields, b"")
     if path not in entries or letter == "U":
         entries[path] = _RawEntry(letter[0], old_mode == new_mode, old if letter[0] == "R" else b"")
-
-
-# -- untracked -------------------------------------------------------------------------
 
 
 def _find_untracked(tree: WorkTree, redactor: Redactor) -> tuple[list[FoundFile], str]:

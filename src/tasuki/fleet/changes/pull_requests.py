@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown
+from tasuki.fleet.handoff.git_commands import number_settings
 
 GH_SECONDS = 6.0
 """How long `gh` may take."""
@@ -113,10 +114,7 @@ def _ask(tree: WorkTree) -> PullRequest:
 def _build_environment() -> dict[str, str]:
     """Return an environment in which `gh` asks nothing, and its git runs no program of the repository."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    settings = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
-    numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
-        numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    numbered = number_settings((("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null")))
     return {
         **kept, **numbered, "GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1",
         "GH_PAGER": "cat", "PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
@@ -126,11 +124,8 @@ def _build_environment() -> dict[str, str]:
 def _explain(said: str) -> str:
     if "auth login" in said or "authentication" in said.lower():
         return NOT_SIGNED_IN
-    if (
-        "no pull requests found" in said
-        or "no git remotes" in said
-        or "none of the git remotes" in said
-    ):
+    none = ("no pull requests found", "no git remotes", "none of the git remotes")
+    if any(words in said for words in none):
         return NONE
     return f"gh failed: {Redactor().redact_line(said, 200)}" if said else "gh failed."
 

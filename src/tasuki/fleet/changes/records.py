@@ -8,13 +8,6 @@ Since = Literal["start", "handoff"]
 """Where the work begins that is shown: with the agent, or with its last handoff document."""
 
 
-class WorkStart(Struct, frozen=True):
-    """Where a folder is in its repository; `commit` is empty without a commit."""
-
-    commit: str = ""
-    branch: str = ""
-
-
 class WorkCommit(Struct, frozen=True):
     """A commit: its whole hash, its subject on one line, and when it was committed."""
 

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
 from msgspec.structs import asdict
 
-from tasuki.fleet.store import tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import build_update
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.fleet.store.states import Row
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.typed_text import squeeze_text
@@ -23,35 +22,15 @@ MOST_WORDS_CHARACTERS = 20_000
 """Characters of an agent's last words that are kept."""
 
 
-class TypingIntent(Struct, frozen=True):
-    """One text for one pane. `proof` are words that only this text has."""
-
-    id: str
-    agent_id: int
-    handoff_id: str | None
-    kind: str
-    pane: str
-    proof: str
-    created_at: float
-    state: str
-    proven_at: float | None = None
-    turn: str = ""
-    turns_before: int = 0
-    """Turns that end before its own: it was queued after the user's own prompt."""
-    ended_at: float | None = None
-    end: dict[str, Any] | None = None
-    """The end of the turn that it began: `interrupted` and the last `words`."""
-
-
-def load_intent(connection: sa.Connection, intent_id: str) -> TypingIntent | None:
+def load_intent(source: queries.QuerySource, intent_id: str) -> TypingIntent | None:
     """Load an intent by its id."""
-    row = connection.execute(_FIND_INTENT, {"wanted": intent_id}).one_or_none()
-    return TypingIntent(*row) if row else None
+    rows = queries.load_rows(TypingIntent, source, _FIND_INTENT, wanted=intent_id)
+    return rows[0] if rows else None
 
 
-_FIND_INTENT = sa.select(
-    *(tables.intents.c[name] for name in TypingIntent.__struct_fields__)
-).where(tables.intents.c.id == sa.bindparam("wanted"))
+_FIND_INTENT = queries.select_fields(TypingIntent, tables.intents).where(
+    tables.intents.c.id == sa.bindparam("wanted")
+)
 
 
 def record_intent(
@@ -84,10 +63,7 @@ IS_OPEN = tables.intents.c.ended_at.is_(None)
 """Whether no end of its turn was reported."""
 _FIND_OPEN = (
     sa.select(tables.intents)
-    .where(
-        IS_OPEN,
-        tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)),
-    )
+    .where(IS_OPEN, tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)))
     .order_by(tables.intents.c.created_at.desc())
 )
 

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.typed_input import (
     NOT_IN_FRONT,
     TYPED_NOW,
@@ -37,18 +36,13 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Screenshot, ScreenState
-from tasuki.harness.typed_text import (
-    is_command,
-    is_unknown_command,
-    prepare_text,
-    squeeze_text,
-)
+from tasuki.harness.typed_text import is_command, is_unknown_command, prepare_text, squeeze_text
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.launch.tmux.paste import PaneKey, PressedKey
+from tasuki.launch.tmux.paste import PaneKey
 
 KEYS_SECONDS = 20.0
 """How long keys wait for a text that is being typed."""
@@ -99,10 +93,7 @@ class PromptDelivery:
         self.typing = InputTyping(panes, changes)
 
     def read_screen_state(self, agent: FleetAgent) -> ScreenState:
-        """Return what the agent's program does now.
-
-        Raises PaneGone, also if only its shell is left.
-        """
+        """Return what its program does now. Raises PaneGone, also if only its shell is left."""
         return get_control(agent).read_screen(self.capture_screen(agent))
 
     def capture_screen(self, agent: FleetAgent) -> Screenshot:
@@ -183,10 +174,6 @@ class PromptDelivery:
         if why:
             raise NotPossible(f"The answer was not sent: {why}. Look at its terminal.")
 
-    def press_key(self, agent: FleetAgent, key: str) -> None:
-        """Press one key, never while a text is being typed. Raises NotPossible, LaunchFailed."""
-        self.type_keys(agent, [PressedKey(key)])
-
     def type_keys(self, agent: FleetAgent, keys: Sequence[PaneKey]) -> None:
         """Type keys in order, never while a text is being typed. Raises NotPossible, LaunchFailed."""
         with self.panes.lock(agent.pane, KEYS_SECONDS):
@@ -217,8 +204,7 @@ class PromptDelivery:
                 return wanted, TYPED_NOW
             wanted = replace(wanted, leftover=shown.typed)
             note = f"Unsent text in the input of agent {agent.id}: {redact_screen(shown.typed)}"
-            with self.database.write() as connection:
-                log.note(connection, "leftover", note, agent_id=agent.id)
+            log.note(self.database, "leftover", note, agent_id=agent.id)
             if why := self.typing.empty_input(wanted, shown):
                 return wanted, why
         return wanted, self.typing.type_text(wanted)
@@ -255,8 +241,9 @@ class PromptDelivery:
                 check_wanted(wanted.is_wanted)
                 if not pressed and waited > STANDS_SECONDS:
                     pressed = True
-                    if self._is_unsent(wanted):
-                        self._press_enter_again(wanted)
+                    second, marks = _build_second_mark(wanted), self.panes.read_marks
+                    if self._is_unsent(wanted) and marks(agent.pane, wanted.pid).enter != second:
+                        self.panes.enter(agent.pane, second, wanted.pid)
                 if waited > COMMAND_SECONDS and (done := self._describe_command(wanted, intent)):
                     return done
                 news.wait(min(0.5, max(0.05, seconds - waited)))
@@ -269,10 +256,7 @@ class PromptDelivery:
         return None
 
     def _describe_command(self, wanted: WantedText, intent: TypingIntent) -> str:
-        """Describe what a command did that began no turn; empty for words, and while it is unsent.
-
-        Raises NotPossible where its program does not know it.
-        """
+        """Describe what a command did; empty for words, and unsent. Raises NotPossible if unknown."""
         if wanted.ends_program or not is_command(wanted.text):
             return ""
         events = tables.events.c
@@ -280,8 +264,7 @@ class PromptDelivery:
             events.agent_id == wanted.agent.id, events.kind.in_(_DONE),
             events.received_at >= intent.created_at,
         )  # fmt: skip
-        with self.database.read() as connection:
-            kinds = set(connection.execute(query).scalars())
+        kinds = set(self.database.fetch(query).scalars())
         try:
             shown = wanted.read()
         except PaneGone:
@@ -294,11 +277,6 @@ class PromptDelivery:
             raise NotPossible("its program knows no such command: put a word in front")
         is_gone = shown.typed in ("", wanted.leftover)
         return "its program took it as a command: its terminal shows what it did" if is_gone else ""
-
-    def _press_enter_again(self, wanted: WantedText) -> None:
-        second, pane = _build_second_mark(wanted), wanted.agent.pane
-        if self.panes.read_marks(pane, wanted.pid).enter != second:
-            self.panes.enter(pane, second, wanted.pid)
 
     def _is_unsent(self, wanted: WantedText) -> bool:
         with suppress(PaneGone):
@@ -319,8 +297,7 @@ class PromptDelivery:
             outbox.mark_intent(connection, intent.id, state)
 
     def _is_proven(self, intent_id: str) -> bool:
-        with self.database.read() as connection:
-            intent = outbox.load_intent(connection, intent_id)
+        intent = outbox.load_intent(self.database, intent_id)
         return bool(intent and intent.state == "proven")
 
 
@@ -334,20 +311,18 @@ def has_prompt_with(agent: FleetAgent, words: str, since: float = 0.0) -> bool:
 
 
 def _was_typed(at: str, since: float) -> bool:
-    try:
+    with suppress(ValueError):
         return not since or datetime.fromisoformat(at).timestamp() > since - CLOCK_SECONDS
-    except ValueError:
-        return False
+    return False
 
 
 def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]
     """Return the entries of an agent's thread; none while it cannot be read."""
     if not agent.thread:
         return []
-    try:
+    with suppress(TasukiError):
         return list(harnesses.get_harness(agent.harness).read(Path(agent.thread)).entries)
-    except TasukiError:
-        return []
+    return []
 
 
 def _build_second_mark(wanted: WantedText) -> str:

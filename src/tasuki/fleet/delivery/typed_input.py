@@ -98,10 +98,7 @@ class InputTyping:
         self.changes = changes
 
     def type_text(self, wanted: WantedText, *, is_pasted: bool = False) -> str:
-        """Paste a text, unless it is pasted, and press Enter; return why it was not sent.
-
-        Raises HandoffStopped.
-        """
+        """Paste a text, unless it is there, and press Enter; return why not. Raises HandoffStopped."""
         wanted = replace(wanted, is_resumed=is_pasted)
         try:
             why = ("" if is_pasted else self.paste_text(wanted)) or self.enter_text(wanted)
@@ -202,10 +199,7 @@ def check_wanted(is_wanted: Callable[[], bool]) -> None:
 
 
 def is_in_front(agent: FleetAgent) -> bool:
-    """Whether text typed into an agent's pane reaches the agent.
-
-    It does not while the shell in which the agent was adopted has the terminal.
-    """
+    """Whether typed text reaches an agent: not while the shell it was adopted in is in front."""
     if not (agent.adopted and agent.process and agent.pid):
         return True
     return has_terminal(agent.process, agent.pid)

@@ -1,7 +1,7 @@
 """What other hosts may order here: this host's own file decides, and orders are signed.
 
 Hosts share one database, in which each may write rows for any other. So a host signs what it orders
-with a key of its own, whose public half is in its row of the table `hosts`; `row_rules.py` keeps
+with a key of its own, whose public half is in its row of the table `hosts`; `schema.py` keeps
 others from changing that. What another host may do here is in `host-policy.toml` in this host's data
 folder, where no database reaches it.
 """

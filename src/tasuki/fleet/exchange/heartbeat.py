@@ -6,6 +6,8 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import check_hooks
 from tasuki.fleet.background import BackgroundWork, LifeSign
-from tasuki.fleet.exchange.host_list import HostDetails, HostHarness, build_database_clock
-from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange import host_list
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
@@ -30,28 +31,23 @@ RECENT_SECONDS = 60.0
 logger = logging.getLogger("tasuki.fleet")
 
 
+@dataclass(eq=False)
 class HostHeartbeat(BackgroundWork):
-    """Writes that this host lives, every ten seconds.
+    """Writes every ten seconds that this host lives; `on_retired` is told once it is retired."""
 
-    `on_retired` is called with a sentence once the operator has retired this host.
-    """
+    database: FleetDatabase
+    data: Path
+    on_retired: Callable[[str], None]
+    others: int = 0
+    """Other hosts of the fleet that were seen lately."""
+    name, pause = "heartbeat", BEAT_SECONDS
 
-    def __init__(
-        self, database: FleetDatabase, data: Path, on_retired: Callable[[str], None]
-    ) -> None:
-        self.database = database
-        self.data = data
-        self.on_retired = on_retired
-        self.others = 0
-        """Other hosts of the fleet that were seen lately."""
+    def __post_init__(self) -> None:
         self.sign = LifeSign("Writing signs of life")
-        super().__init__("heartbeat")
+        super().__post_init__()
 
     def start(self) -> None:
-        """Write the first sign of life now, the next ones in a thread.
-
-        SQLite has one host, which is here: one sign is enough.
-        """
+        """Write a sign of life now, the next ones in a thread; one is enough for SQLite's host."""
         self.beat()
         if not self.database.is_sqlite:
             self.sign.note_work()
@@ -65,13 +61,11 @@ class HostHeartbeat(BackgroundWork):
         except DBAPIError:
             logger.info("The database is away: other hosts see this one as away, not as stopped.")
 
-    def _run(self) -> None:
-        pause = BEAT_SECONDS
-        while not self._stop.wait(pause):
-            pause = RETRY_SECONDS
-            if self._run_safely(self.beat):
-                self.sign.note_work()
-                pause = BEAT_SECONDS
+    def _work(self) -> None:
+        self.pause = RETRY_SECONDS
+        self.beat()
+        self.sign.note_work()
+        self.pause = BEAT_SECONDS
 
     def beat(self) -> None:
         """Write one sign of life, and act on what the operator decided about this host."""
@@ -86,27 +80,33 @@ class HostHeartbeat(BackgroundWork):
         elif row.given_up_at is not None:
             self._return_from_given_up()
 
-    def _describe(self) -> HostDetails:
-        return HostDetails(
+    def _describe(self) -> host_list.HostDetails:
+        return host_list.HostDetails(
             load=round(os.getloadavg()[0], 2), processors=os.cpu_count() or 0,
             platform=platform.system(), tmux=shutil.which("tmux") is not None,
             harnesses=tuple(list_harnesses(self.data)),
         )  # fmt: skip
 
-    def _write(self, details: HostDetails) -> "sa.Row[tuple[float | None, float | None]] | None":
+    def _write(
+        self, details: host_list.HostDetails
+    ) -> "sa.Row[tuple[float | None, float | None]] | None":
         hosts = tables.hosts
         # events of hooks must not wait for it
         with self.database.open_transaction() as connection:
-            clock = build_database_clock(connection)
+            clock = host_list.build_database_clock(connection)
+            is_sqlite = self.database.is_sqlite
             before = time.time()
             moment = float(connection.execute(sa.select(clock)).scalar_one())
             offset = (before + time.time()) / 2 - moment
-            self.database.clock_offset = 0.0 if self.database.is_sqlite else offset
+            self.database.clock_offset = 0.0 if is_sqlite else offset
             details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
             own = hosts.c.id == self.database.host
+            address = sa.func.coalesce(
+                sa.func.host(sa.func.inet_client_addr()), ""
+            )  # "" for a socket
             values: dict[str, Any] = {
                 "last_seen": moment, "details": msgspec.to_builtins(details),
-                "address": _build_address(connection),
+                "address": "" if is_sqlite else address,
             }  # fmt: skip
             query = sa.update(hosts).where(own).values(values)
             columns = (hosts.c.retired_at, hosts.c.given_up_at)
@@ -139,14 +139,7 @@ class HostHeartbeat(BackgroundWork):
         logger.warning(text)
 
 
-def _build_address(connection: sa.Connection) -> Any:
-    """Build the expression of the address from which the database is reached; empty for a socket."""
-    if connection.dialect.name == "sqlite":
-        return ""
-    return sa.func.coalesce(sa.func.host(sa.func.inet_client_addr()), "")
-
-
-def list_harnesses(data: Path) -> list[HostHarness]:
+def list_harnesses(data: Path) -> list[host_list.HostHarness]:
     """List the harnesses whose agents this host could start, and what each lacks for that."""
     listed = []
     for name in harnesses.list_names():
@@ -155,11 +148,9 @@ def list_harnesses(data: Path) -> list[HostHarness]:
             continue
         program = shutil.which(adapter.program) or ""
         hooks = False
-        if program:
-            try:
+        with suppress(TasukiError, OSError):
+            if program:
                 check_hooks(data, name)
                 hooks = True
-            except (TasukiError, OSError):
-                hooks = False
-        listed.append(HostHarness(name, program, hooks, find_login(name)))
+        listed.append(host_list.HostHarness(name, program, hooks, host_list.find_login(name)))
     return listed

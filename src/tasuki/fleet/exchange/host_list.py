@@ -3,6 +3,7 @@
 Times are by the clock of the database, so hosts whose clocks differ agree who is away.
 """
 
+import sys
 import time
 from collections.abc import Collection
 from typing import Any, Literal
@@ -12,14 +13,15 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.hosts import MOST_LABEL_CHARACTERS
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
+from tasuki.harness import registry as harnesses
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
 AWAY_SECONDS = 60.0
 """A host that was not seen for this long is away."""
-MOST_LABEL_CHARACTERS = 100
 SHORTEST_PREFIX = 3
 """Fewest characters of an id or a label that are completed."""
 HostState = Literal["here", "alive", "away", "off", "given up", "retired"]
@@ -36,6 +38,18 @@ class HostHarness(Struct, frozen=True):
     hooks: bool = False
     """The fleet's hooks are installed."""
     login: Literal["yes", "no", "unknown"] = "unknown"
+
+
+def find_login(name: str) -> Literal["yes", "no", "unknown"]:
+    """Tell whether traces of a login to a harness are on this host, as its program leaves them.
+
+    Nothing is run and no key is read. A program may keep its login elsewhere, so its absence is a
+    hint, never a proof.
+    """
+    found = harnesses.is_signed_in(harnesses.get_harness(name))
+    if found:
+        return "yes"
+    return "unknown" if found is None or sys.platform == "darwin" else "no"  # macOS has a keychain
 
 
 class HostDetails(Struct, frozen=True):
@@ -138,22 +152,15 @@ def _find_state(
 
 
 def find_host(database: FleetDatabase, name: str) -> FleetHostRow:
-    """Find a host by its id, its label, or an unambiguous beginning of either.
-
-    Raises HostNotFound.
-    """
+    """Find a host by id, label, or an unambiguous beginning of either. Raises HostNotFound."""
     wanted, hosts = name.strip().lower(), list_hosts(database, retired=True)
     shown = shorten_to_line(name, 80)
+    is_long = len(wanted) >= SHORTEST_PREFIX
     for matches in (
         [host for host in hosts if host.id == wanted],
         [host for host in hosts if host.label.lower() == wanted],
-        [
-            host
-            for host in hosts
-            if len(wanted) >= SHORTEST_PREFIX
-            and (host.id.startswith(wanted) or host.label.lower().startswith(wanted))
-        ],
-    ):
+        [x for x in hosts if is_long and (x.id.startswith(wanted) or x.label.lower().startswith(wanted))],
+    ):  # fmt: skip
         living = [host for host in matches if host.state != "retired"] or matches
         if len(living) == 1:
             return living[0]
@@ -179,11 +186,11 @@ def check_reachable(host: FleetHostRow) -> FleetHostRow:
     raise HostAway(f"Nothing was done. {describe_absence(host)}")
 
 
-def describe_gone(connection: sa.Connection, host_id: str) -> str:
+def describe_gone(source: queries.QuerySource, host_id: str) -> str:
     """Describe in a sentence that a host was given up or retired; empty where it was not."""
     hosts = tables.hosts.c
     query = sa.select(hosts.label, hosts.given_label, hosts.given_up_at, hosts.retired_at)
-    row = connection.execute(query.where(hosts.id == host_id)).first()
+    row = queries.fetch(source, query.where(hosts.id == host_id)).first()
     if row is None or (row.given_up_at is None and row.retired_at is None):
         return ""
     what = "given up" if row.retired_at is None else "retired"
@@ -243,5 +250,4 @@ def read_labels(database: FleetDatabase, ids: Collection[str] = ()) -> dict[str,
     query = sa.select(hosts.id, hosts.label, hosts.given_label)
     if ids:
         query = query.where(hosts.id.in_(sorted(ids)))
-    with database.read() as connection:
-        return {row.id: row.given_label or row.label for row in connection.execute(query)}
+    return {row.id: row.given_label or row.label for row in database.fetch(query)}

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tasuki.errors import PersonaNotFound, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.agents import personas
-from tasuki.fleet.store import log, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, store_row
 
 PIECE_BYTES = 1 << 20
@@ -22,8 +22,6 @@ PIECE_BYTES = 1 << 20
 SYNCED_FILE = ".shared.json"
 """In a persona's folder: digests of its files when they were last as the database has them."""
 PERSONA_FILES = (personas.SKILL, personas.EXPERIENCE)
-
-# -- documents -------------------------------------------------------------------------
 
 
 def store_document(database: FleetDatabase, handoff_id: str, content: str) -> None:
@@ -39,11 +37,7 @@ def load_document(database: FleetDatabase, handoff_id: str) -> str | None:
     """Load the document of a handoff; None where there is none in the database."""
     documents = tables.documents.c
     query = sa.select(documents.content).where(documents.handoff_id == handoff_id)
-    with database.read() as connection:
-        return connection.execute(query).scalar_one_or_none()
-
-
-# -- parcels ---------------------------------------------------------------------------
+    return database.fetch(query).scalar_one_or_none()
 
 
 def store_parcel(database: FleetDatabase, handoff_id: str, name: str, content: bytes) -> None:
@@ -68,18 +62,13 @@ def load_parcel(database: FleetDatabase, handoff_id: str, name: str) -> bytes:
     parcels = tables.parcels.c
     query = sa.select(parcels.content).order_by(parcels.number)
     query = query.where(parcels.handoff_id == handoff_id, parcels.name == name)
-    with database.read() as connection:
-        return b"".join(connection.execute(query).scalars())
+    return b"".join(database.fetch(query).scalars())
 
 
 def delete_parcels(database: FleetDatabase, handoff_id: str) -> None:
     """Delete what travelled with a handoff."""
     parcels = tables.parcels
-    with database.write(synced=False) as connection:
-        connection.execute(sa.delete(parcels).where(parcels.c.handoff_id == handoff_id))
-
-
-# -- personas --------------------------------------------------------------------------
+    database.change(sa.delete(parcels).where(parcels.c.handoff_id == handoff_id), synced=False)
 
 
 def share_persona(database: FleetDatabase, root: Path, slug: str) -> None:
@@ -97,7 +86,7 @@ def share_persona(database: FleetDatabase, root: Path, slug: str) -> None:
         _write_synced(folder, shared)
         return
     with database.write(alone=True) as connection:
-        shared = _read_shared(connection, slug)
+        shared = _load_shared(connection, slug)
         if not folder.is_dir():
             if not shared:
                 raise PersonaNotFound(
@@ -137,15 +126,10 @@ def _share_file(
     _write_own(folder / name, theirs)
 
 
-def _load_shared(database: FleetDatabase, slug: str) -> dict[str, str]:
-    with database.read() as connection:
-        return _read_shared(connection, slug)
-
-
-def _read_shared(connection: sa.Connection, slug: str) -> dict[str, str]:
+def _load_shared(source: queries.QuerySource, slug: str) -> dict[str, str]:
     files = tables.persona_files.c
     query = sa.select(files.name, files.content).where(files.slug == slug)
-    return {row.name: row.content for row in connection.execute(query)}
+    return {row.name: row.content for row in queries.fetch(source, query)}
 
 
 def _read_own(path: Path) -> str | None:

@@ -7,18 +7,23 @@ reads threads finds it there.
 """
 
 import hashlib
+import logging
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
+from sqlalchemy.exc import DBAPIError
 
-from tasuki.errors import KeptCopyDamaged, ThreadNotFound, ThreadUnreadable
-from tasuki.fleet.store import tables
+from tasuki.errors import KeptCopyDamaged, TasukiError, ThreadNotFound, ThreadUnreadable
+from tasuki.fleet.background import BackgroundWork
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase, store_row
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness.optional import find_file, list_parts
@@ -72,10 +77,7 @@ def store_thread(database: FleetDatabase, agent: FleetAgent) -> int:
 
 
 def _store_parts(
-    database: FleetDatabase,
-    agent_id: int,
-    record: KeptRecord,
-    opened: list[OpenedPart],
+    database: FleetDatabase, agent_id: int, record: KeptRecord, opened: list[OpenedPart]
 ) -> int:
     import zstandard
 
@@ -85,7 +87,7 @@ def _store_parts(
     with database.open_transaction() as connection:
         # One at a time for an agent: a turn's end and a move may store it at once.
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(THREAD_LOCK, agent_id)))
-        known = _read_stored(connection, agent_id)
+        known = load_stored(connection, agent_id)
         own = (blocks.c.agent_id == agent_id) & (blocks.c.part >= len(opened))
         connection.execute(sa.delete(blocks).where(own))
         for number, part in enumerate(opened):
@@ -146,20 +148,13 @@ def _read_from(part: OpenedPart, start: int) -> Iterator[bytes]:
         yield piece
 
 
-def load_stored(database: FleetDatabase, agent_id: int) -> StoredThread | None:
+def load_stored(source: queries.QuerySource, agent_id: int) -> StoredThread | None:
     """Load what is stored of an agent's thread; None where nothing is."""
-    with database.read() as connection:
-        return _read_stored(connection, agent_id)
-
-
-def _read_stored(connection: sa.Connection, agent_id: int) -> StoredThread | None:
     copies = tables.thread_copies.c
     query = sa.select(copies.record).where(copies.agent_id == agent_id)
-    row = connection.execute(query).scalar_one_or_none()
-    if row is None:
-        return None
+    row = queries.fetch(source, query).scalar_one_or_none()
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(row, StoredThread)
+        return msgspec.convert(row, StoredThread | None)
     return None
 
 
@@ -216,3 +211,64 @@ def _open_stored(
         )
     file.flush()
     return OpenedPart(part.name, part.bytes, file=file)
+
+
+QUIET_SECONDS = 1.0
+"""Agents write an answer a moment after the hook of its turn's end."""
+AWAY_SECONDS = 5.0
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+@dataclass(eq=False)
+class ThreadKeeper(BackgroundWork):
+    """Stores what is new of a thread soon after its agent's turn ended, where `is_wanted` says so."""
+
+    database: FleetDatabase
+    is_wanted: Callable[[], bool]
+    name, pause = "threads", QUIET_SECONDS / 2
+
+    def __post_init__(self) -> None:
+        self._due: dict[int, float] = {}
+        self._lock = threading.Lock()
+        self._failed: set[int] = set()
+        super().__post_init__()
+
+    def start(self) -> None:
+        """Start storing; SQLite has one host, and needs no copies."""
+        if not self.database.is_sqlite:
+            super().start()
+
+    def queue(self, agents: Iterable[int]) -> None:
+        """Queue agents whose turn ended; callable from any thread."""
+        if self.database.is_sqlite or not self.is_wanted():
+            return
+        due = time.monotonic() + QUIET_SECONDS
+        with self._lock:
+            for id in agents:
+                self._due[id] = due
+
+    def _work(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [id for id, moment in self._due.items() if moment <= now]
+            for id in due:
+                del self._due[id]
+        for id in due:
+            self._store(id)
+
+    def _store(self, agent_id: int) -> None:
+        try:
+            agent = queries.load_agent(self.database, agent_id)
+            if agent.thread:
+                store_thread(self.database, agent)
+            self._failed.discard(agent_id)
+        except DBAPIError:  # the database is away: again later
+            with self._lock:
+                self._due.setdefault(agent_id, time.monotonic() + AWAY_SECONDS)
+        except (TasukiError, OSError) as error:
+            if agent_id not in self._failed:  # once: the log does not repeat it
+                logger.warning("The thread of agent %s is not stored: %s", agent_id, error)
+            self._failed.add(agent_id)
+        except Exception:
+            logger.exception("The thread of agent %s", agent_id)

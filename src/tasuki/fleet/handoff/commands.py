@@ -14,7 +14,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.personas import UNFINISHED, check_available, find_later_agent
 from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
+from tasuki.fleet.handoff.engine import build_queue_name
 from tasuki.fleet.handoff.moves import MovePreview
 from tasuki.fleet.handoff.workflow import HandoffShape
 from tasuki.fleet.orders.bodies import NewHandoff
@@ -54,21 +54,30 @@ def begin_handoff(
         if old := _find_open(connection, agent_id):
             if old.id == new_id:
                 return old
-            place = {"queue": queue, "host": host}
-            return _restart_handoff(connection, old, agent, first, {**columns, **place})
+            if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
+                raise AlreadyUnderWay(
+                    "Handoff already in progress", handoff=old.id, retry=_format_retry(old)
+                )
         _check_agent(agent, from_thread=data.from_thread)
+        if old:  # it failed before its record: it begins again, with the new request
+            return _mark_running(connection, old, first, **columns, queue=queue, host=host)
         _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
             check_available(connection, agent.persona, is_successor=True)
-        values: dict[str, Any] = {
-            **columns, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
-            "automatic": automatic, "state": "running", "step": first, "attempt": 1,
-            "created_at": database.read_clock(), "host": host, "queue": queue,
-        }  # fmt: skip
-        connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {columns['reason']}"
-        note_state(connection, text, agent_id, new_id, "initiated")
-        return queries.load_handoff(connection, new_id)
+        return insert_handoff(
+            connection, text, **columns, id=new_id, agent_id=agent_id, persona=agent.persona,
+            automatic=automatic, step=first, created_at=database.read_clock(), host=host, queue=queue,
+        )  # fmt: skip
+
+
+def insert_handoff(connection: sa.Connection, text: str, **values: Any) -> FleetHandoff:
+    """Insert a handoff, or a fork, that is under way from now on; `text` is for the log."""
+    values |= {"state": "running", "attempt": 1}
+    connection.execute(sa.insert(tables.handoffs).values(**values))
+    handoff = queries.load_handoff(connection, values["id"])
+    note_handoff(connection, handoff, text, state="initiated")
+    return handoff
 
 
 def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
@@ -86,10 +95,7 @@ def _find_open(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
 
 
 def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
-    """Raise AlreadyUnderWay for a successor that has not received its own prompt yet.
-
-    It would write its document before it has read its predecessor's, and hand nothing on.
-    """
+    """Raise AlreadyUnderWay for a successor without its prompt: it would hand nothing on."""
     handoff = queries.find_incoming_handoff(connection, agent.id)
     if handoff is None or handoff.state not in UNFINISHED:
         return
@@ -107,22 +113,6 @@ def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
             f"up (tasuki agent cancel {handoff.id[:8]}).",
             handoff=handoff.id, retry=_format_retry(handoff),
         )  # fmt: skip
-
-
-def _restart_handoff(
-    connection: sa.Connection,
-    old: FleetHandoff,
-    agent: FleetAgent,
-    first: str,
-    columns: dict[str, Any],
-) -> FleetHandoff:
-    """Begin a handoff that failed before its record again, with the new request."""
-    if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
-        raise AlreadyUnderWay(
-            "Handoff already in progress", handoff=old.id, retry=_format_retry(old)
-        )
-    _check_agent(agent, from_thread=bool(columns["from_thread"]))
-    return _mark_running(connection, old, first, **columns)
 
 
 def _format_retry(handoff: FleetHandoff) -> str:
@@ -152,7 +142,11 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
                 f"Agent {handoff.successor_id}, its successor, has its own handoff: {own.id[:8]} is {own.state}. "
                 f"Continue that one, or give it up first: tasuki agent cancel {own.id[:8]}"
             )
-        first = _choose_resume_step(connection, handoff)
+        code = handoff.failure.code if handoff.failure else ""
+        if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
+            ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
+            code = "successor_died" if ended else code
+        first = workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
         _check_hosts(connection, handoff, first)
         place = {"queue": queue} if queue else _find_place(connection, handoff, first)
         return _mark_running(connection, handoff, first, **place)
@@ -170,10 +164,7 @@ def _find_place(connection: sa.Connection, handoff: FleetHandoff, step: str) -> 
 
 
 def _check_hosts(connection: sa.Connection, handoff: FleetHandoff, first: str) -> None:
-    """Raise NotPossible where a host that a handoff still needs is gone for good.
-
-    Without the agent's host a move goes on once its successor is there.
-    """
+    """Raise NotPossible if a host that it needs is gone; a move can do without the agent's."""
     source = queries.load_agent(connection, handoff.agent_id).host
     needed = [handoff.target_host or source]
     if handoff.move and first in workflow.SOURCE_STEPS - {"shut_down"}:
@@ -204,14 +195,6 @@ def pass_on(
     return queries.load_handoff(connection, handoff.id)
 
 
-def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str:
-    code = handoff.failure.code if handoff.failure else ""
-    if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
-        ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
-        code = "successor_died" if ended else code
-    return workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
-
-
 def _mark_running(
     connection: sa.Connection, handoff: FleetHandoff, first: str, **values: Any
 ) -> FleetHandoff:
@@ -219,7 +202,7 @@ def _mark_running(
     values |= {"state": "running", "step": first, "attempt": attempt}
     update_row(connection, tables.handoffs, handoff.id, failure=None, finished_at=None, **values)
     text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {attempt})."
-    note_state(connection, text, handoff.agent_id, handoff.id, "retried")
+    note_handoff(connection, handoff, text, state="retried")
     return queries.load_handoff(connection, handoff.id)
 
 
@@ -270,7 +253,7 @@ def _settle_handoff(
         ended = {"ended_at": database.read_clock(), "outcome": "skipped"}
         connection.execute(sa.update(steps).where(open_step).values(**ended))
         text = f"Handoff {handoff.id[:8]} is {state}, by the operator, at {handoff.step}."
-        note_state(connection, text, handoff.agent_id, handoff.id, state)
+        note_handoff(connection, handoff, text, state=state)
         return queries.load_handoff(connection, handoff.id)
 
 
@@ -280,17 +263,13 @@ def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:
     return running[0] if running else None
 
 
-def build_start(handoff: FleetHandoff) -> HandoffStart:
-    """Build what the engine needs to start a handoff that is under way."""
-    return HandoffStart(
-        handoff.id, handoff.attempt, handoff.step, handoff.queue, workflow.find_shape(handoff)
-    )
-
-
-def note_state(
-    connection: sa.Connection, text: str, agent_id: int, handoff_id: str, state: str
+def note_handoff(
+    connection: sa.Connection,
+    handoff: FleetHandoff,
+    text: str,
+    *,
+    kind: str = "handoff",
+    **data: str,
 ) -> None:
-    """Write into the log how a handoff stands, within a transaction."""
-    log.note(
-        connection, "handoff", text, agent_id=agent_id, handoff_id=handoff_id, data={"state": state}
-    )
+    """Write a line about a handoff into the log, within a transaction."""
+    log.note(connection, kind, text, agent_id=handoff.agent_id, handoff_id=handoff.id, data=data)

@@ -5,6 +5,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,33 +131,23 @@ def _convert_os_error(error: OSError, path: Path) -> StepFailed:
     return StepFailed(code, f"{path}: {error.strerror}.")
 
 
-# -- whether it exists -----------------------------------------------------------------
-
-
 def is_document_ready(path: Path) -> bool:
     """Whether there is a usable document at the path."""
-    try:
+    with suppress(StepFailed):
         _check_file(path)
         return not is_blank(_read_content(path))
-    except StepFailed:
-        return False
+    return False
 
 
 def is_blank(text: str) -> bool:
-    """Whether a document has no letter and no digit.
-
-    Headings, list marks, comments and entities do not count.
-    """
+    """Whether it has no letter or digit besides headings, list marks, comments and entities."""
     return not any(
         _WORD.search(_MARKS.sub("", line)) for line in _INVISIBLE.sub("", text).splitlines()
     )
 
 
 def read_document(path: Path) -> str:
-    """Read the document once it no longer changes.
-
-    Raises StepFailed where it is missing, empty, still growing or unsafe.
-    """
+    """Read a document that no longer changes. Raises StepFailed: missing, empty, growing, unsafe."""
     deadline = time.monotonic() + GROWING_SECONDS
     while time.time() - _check_file(path) < STILL_SECONDS:
         if time.monotonic() > deadline:
@@ -169,10 +160,7 @@ def read_document(path: Path) -> str:
 
 
 def _check_file(path: Path) -> float:
-    """Return when the document changed, in seconds since 1970, never in the future.
-
-    Raises StepFailed.
-    """
+    """Return when it changed, in seconds since 1970, never in the future. Raises StepFailed."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -198,9 +186,6 @@ def _read_content(path: Path) -> str:
             return file.read(MOST_BYTES + 1).decode("utf-8", "replace")
     except OSError as error:
         raise _convert_os_error(error, path) from error
-
-
-# -- what it lacks ---------------------------------------------------------------------
 
 
 def complete_document(
@@ -338,10 +323,7 @@ def _compare_document(
 
 
 def _drop_document_turns(entries: Iterable["Entry"]) -> Iterator["Entry"]:
-    """Yield entries without the turns that wrote handoff documents.
-
-    Words of the user before such a turn stay.
-    """
+    """Yield entries without the turns that wrote documents; words of the user before one stay."""
     is_asked = False
     for entry in entries:
         if entry.kind == "user":
@@ -393,10 +375,7 @@ def _format_addition(mark: str, lines: Sequence[str], agent: FleetAgent) -> str:
 def _rewrite_document(
     path: Path, addition: str, thread: "Thread | None", notes: Sequence[str]
 ) -> tuple[str, ...]:
-    """Append to a document, whole or not at all, and return the notes, all without secrets.
-
-    Nothing else in it changes.
-    """
+    """Append to a document, whole or not at all; return the notes, all without secrets."""
     redactor = QuoteRedactor(thread)
     try:
         content = path.read_bytes()

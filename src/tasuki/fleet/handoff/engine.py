@@ -16,8 +16,10 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +48,7 @@ from tasuki.fleet.store.database import (
     make_shrinkable,
     normalize_url,
 )
+from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.start_errors import check_file, check_lock
 
 APPLICATION = "tasuki"
@@ -104,23 +107,18 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module_name}.{global_name}")
 
 
-class HandoffStart(Struct, frozen=True):
-    """What the engine needs to begin a handoff, or a leg of it, with its step `first`."""
-
-    id: str
-    attempt: int
-    first: str
-    queue: str
-    shape: workflow.HandoffShape = workflow.HandoffShape()
-
-    @property
-    def name(self) -> str:
-        """The workflow's id."""
-        leg = self.shape.find_leg(self.first)
-        return f"{self.id}-{self.attempt}-{leg}" if leg else f"{self.id}-{self.attempt}"
+def name_attempt(handoff: FleetHandoff) -> str:
+    """Return the id of the workflow that carries out this attempt of a handoff, or this leg of it."""
+    leg = workflow.find_shape(handoff).find_leg(handoff.step)
+    return f"{handoff.id}-{handoff.attempt}-{leg}" if leg else f"{handoff.id}-{handoff.attempt}"
 
 
 OrderState = Literal["waiting", "begun", "done", "gone"]
+
+
+_ORDER_STATES: dict[str, OrderState] = {
+    "PENDING": "begun", **dict.fromkeys(WAITING_STATUSES, "waiting"),
+}  # fmt: skip
 
 
 class OrderStatus(Struct, frozen=True):
@@ -150,6 +148,7 @@ class _ShortPauses:
         time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
 
 
+@dataclass(eq=False)
 class HandoffEngine:
     """Runs handoffs, and orders of other hosts, on the queue of one host.
 
@@ -157,18 +156,14 @@ class HandoffEngine:
     `carry_out_order` takes the id, the name and the arguments of an order, and returns its result.
     """
 
-    def __init__(
-        self,
-        url: str,
-        host: str,
-        carry_out: Callable[[str, int, str], bool],
-        carry_out_order: Callable[[str, str, dict[str, Any]], dict[str, Any]] = refuse_order,
-    ) -> None:
-        self.url = normalize_url(url)
-        self.carry_out_order = carry_out_order
-        self.host = host
-        self.queue = build_queue_name(host)
-        self.carry_out = carry_out
+    url: str
+    host: str
+    carry_out: Callable[[str, int, str], bool]
+    carry_out_order: Callable[[str, str, dict[str, Any]], dict[str, Any]] = refuse_order
+
+    def __post_init__(self) -> None:
+        self.url = normalize_url(self.url)
+        self.queue = build_queue_name(self.host)
         self._live: set[str] = set()
         """The workflows that have a thread in this process."""
         self._broken: dict[str, str] = {}
@@ -198,18 +193,12 @@ class HandoffEngine:
         _require_json(self._engine)
         self._take_workflows(self._engine, former_hosts)
         config: DBOSConfig = {
-            "name": APPLICATION,
-            "system_database_url": self.url,
-            "system_database_engine": self._engine,
-            "dbos_system_schema": SCHEMA,
-            "application_version": VERSION,
-            "executor_id": self.host,
-            "max_executor_threads": THREADS,
-            "use_listen_notify": False,
-            "serializer": JSON,
-            "log_level": "CRITICAL",
-            "enable_otlp": False,
-        }
+            "name": APPLICATION, "system_database_url": self.url,
+            "system_database_engine": self._engine, "dbos_system_schema": SCHEMA,
+            "application_version": VERSION, "executor_id": self.host,
+            "max_executor_threads": THREADS, "use_listen_notify": False, "serializer": JSON,
+            "log_level": "CRITICAL", "enable_otlp": False,
+        }  # fmt: skip
         DBOS(config=config)
         self._workflow, self._order = self._register_workflow(), self._register_order()
         # Not the queues of other hosts.
@@ -218,13 +207,14 @@ class HandoffEngine:
             DBOS.launch()
             _require_json(self._engine)
             seconds = POLL_SECONDS if self.url.startswith("sqlite") else SHARED_POLL_SECONDS
-            DBOS.register_queue(
-                self.queue, polling_interval_sec=seconds, on_conflict="always_update"
-            )
-            DBOS.register_queue(
-                build_lost_queue_name(self.host), worker_concurrency=LOST_AT_ONCE,
-                polling_interval_sec=LOST_POLL_SECONDS, on_conflict="always_update",
-            )  # fmt: skip
+            lost = build_lost_queue_name(self.host)
+            for queue, pause, most in (
+                (self.queue, seconds, None),
+                (lost, LOST_POLL_SECONDS, LOST_AT_ONCE),
+            ):
+                DBOS.register_queue(
+                    queue, worker_concurrency=most, polling_interval_sec=pause, on_conflict="always_update",
+                )  # fmt: skip
         except Exception:
             self.close()
             raise
@@ -247,15 +237,13 @@ class HandoffEngine:
             fork: bool = False,
             move: MoveKind = "",
         ) -> None:
-            shape = workflow.HandoffShape(from_thread, fork, move)
-            name = HandoffStart(id, attempt, first, self.queue, shape).name
+            shape, name = workflow.HandoffShape(from_thread, fork, move), str(DBOS.workflow_id)
             self._live.add(name)
             try:
                 workflow.run_steps(partial(self.carry_out, id, attempt), first, shape)
             except Exception as error:
-                self._broken[name] = Redactor().redact_line(
-                    str(getattr(error, "orig", None) or error), 300
-                )
+                why = str(getattr(error, "orig", None) or error)
+                self._broken[name] = Redactor().redact_line(why, 300)
                 raise
             finally:
                 self._live.discard(name)
@@ -279,29 +267,26 @@ class HandoffEngine:
         if not former_hosts or not sa.inspect(engine).has_table(table.name, table.schema):
             return
         with engine.begin() as connection:
-            for former in former_hosts:
-                for old, new in (
-                    (build_queue_name(former), self.queue),
-                    (build_lost_queue_name(former), build_lost_queue_name(self.host)),
-                ):
-                    mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
-                    values = {"executor_id": self.host, "queue_name": new}
-                    connection.execute(sa.update(table).where(mine).values(values))
+            for former, name in product(former_hosts, (build_queue_name, build_lost_queue_name)):
+                mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == name(former))
+                values = {"executor_id": self.host, "queue_name": name(self.host)}
+                connection.execute(sa.update(table).where(mine).values(values))
 
     def _build_workflow_table(self) -> sa.TableClause:
         assert self._engine
         schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
         return sa.table("workflow_status", *map(sa.column, WORKFLOW_COLUMNS), schema=schema)
 
-    def begin_handoff(self, start: HandoffStart) -> None:
-        """Start a handoff, or an attempt of it; do nothing where that was started before."""
+    def begin_handoff(self, handoff: FleetHandoff) -> None:
+        """Start this attempt of a handoff with its step; do nothing where that was started before."""
         assert self._workflow
-        shape = start.shape
-        move = [shape.move] if shape.move else []  # an older tasuki does not know the word
-        words: tuple[Any, ...] = (start.id, start.attempt, start.first, shape.from_thread)
-        words = (*words, shape.fork, *move)
-        with self._lock, SetWorkflowID(start.name):
-            DBOS.enqueue_workflow(start.queue, self._workflow, *words)
+        words: list[Any] = [
+            handoff.id, handoff.attempt, handoff.step, handoff.from_thread, handoff.fork,
+        ]  # fmt: skip
+        if handoff.move:  # an older tasuki does not know the word
+            words.append(handoff.move.kind)
+        with self._lock, SetWorkflowID(name_attempt(handoff)):
+            DBOS.enqueue_workflow(handoff.queue, self._workflow, *words)
 
     def give_order(
         self, host: str, id: str, name: str, arguments: dict[str, Any], alone: str
@@ -311,10 +296,8 @@ class HandoffEngine:
         That is another one where the host has an open order with the same words in `alone`.
         """
         assert self._order
-        options = SetEnqueueOptions(
-            deduplication_id=alone or None,
-            duplication_policy="return-existing" if alone else None,
-        )
+        policy: Any = "return-existing" if alone else None
+        options = SetEnqueueOptions(deduplication_id=alone or None, duplication_policy=policy)
         with self._lock, SetWorkflowID(id), options:
             handle = DBOS.enqueue_workflow(build_queue_name(host), self._order, name, arguments)
         return str(handle.workflow_id)
@@ -322,15 +305,9 @@ class HandoffEngine:
     def read_order(self, id: str) -> OrderStatus:
         """Read how far an order has come."""
         status: Any = DBOS.get_workflow_status(id)
-        if status is None or status.status == "CANCELLED":
-            return OrderStatus("gone")
-        if status.status in WAITING_STATUSES:
-            return OrderStatus("waiting")
-        if status.status == "PENDING":
-            return OrderStatus("begun")
-        if status.status == "SUCCESS":
+        if status is not None and status.status == "SUCCESS":
             return OrderStatus("done", status.output)
-        return OrderStatus("gone")
+        return OrderStatus(_ORDER_STATES.get(status.status if status else "", "gone"))
 
     def withdraw_order(self, id: str) -> bool:
         """Take an order back that no host has begun; return whether that was still possible."""
@@ -346,28 +323,26 @@ class HandoffEngine:
         DBOS.delete_workflow(id)
 
     def reconcile(
-        self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]
+        self, handoffs: Iterable[FleetHandoff], give_up: Callable[[FleetHandoff, str], None]
     ) -> list[str] | None:
         """Bring the engine in line with the handoffs that should be under way.
 
         Those that it no longer carries out are given up, with the reason; those that it lacks
         are started. Return the ids of those; None where its database is not usable now.
         """
-        wanted: dict[str, HandoffStart] = {}
-        for start in starts:
-            if why := self._explain_broken(start.name):
-                give_up(start.id, why)
-            else:
-                wanted[start.name] = start
+        wanted = {name_attempt(handoff): handoff for handoff in handoffs}
+        for name in list(wanted):
+            if why := self._explain_broken(name):
+                give_up(wanted.pop(name), why)
         for name in set(self._broken) - set(wanted):
             self._broken.pop(name, None)
         if not self.is_usable():
             return None
         self._queue_lost_again()
         missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
-        for start in missing:
-            self.begin_handoff(start)
-        return [start.id for start in missing]
+        for handoff in missing:
+            self.begin_handoff(handoff)
+        return [handoff.id for handoff in missing]
 
     def _explain_broken(self, name: str) -> str:
         """Return why an attempt is no longer carried out; empty while it is, or is not known."""
@@ -379,10 +354,7 @@ class HandoffEngine:
         return self._broken.get(name) or "The engine gave this attempt up."
 
     def _queue_lost_again(self) -> None:
-        """Queue again what has no thread here although this host took it from the queue.
-
-        The database's answer to that was lost, or an end could not be recorded.
-        """
+        """Queue again what this host took and no thread has: an answer, or an end, was lost."""
         assert self._engine
         now, table = time.monotonic(), self._build_workflow_table()
         taken = (table.c.status == "PENDING") & (table.c.executor_id == self.host)

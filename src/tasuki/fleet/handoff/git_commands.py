@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -9,47 +10,31 @@ from threading import Timer
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
+from tasuki.patterns import compile_pattern
 
 READ_SECONDS = 60.0
 """How long git may take to read the state of a repository."""
 WRITE_SECONDS = 600.0
 """How long git may take to write files or objects."""
-_KEPT = frozenset(
-    {
-        "GIT_CONFIG_GLOBAL",
-        "GIT_CONFIG_SYSTEM",
-        "GIT_CONFIG_NOSYSTEM",
-        "GIT_CEILING_DIRECTORIES",
-        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-        "GIT_SSH",
-        "GIT_SSH_COMMAND",
-        "GIT_SSL_CAINFO",
-        "GIT_SSL_CAPATH",
-    }
-)
+_KEPT = frozenset({
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+})  # fmt: skip
 """Variables of git that say who the user is, not which repository is meant."""
 _VARIABLES = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "true",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "LC_ALL": "C",
-}
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true",
+    "SSH_ASKPASS_REQUIRE": "never", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C",
+}  # fmt: skip
 _SETTINGS = (
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.alternateRefsCommand", ""),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("submodule.recurse", "false"),
-)
+    ("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("core.alternateRefsCommand", ""),
+    ("gc.auto", "0"), ("maintenance.auto", "false"), ("submodule.recurse", "false"),
+)  # fmt: skip
 """Each overrides one with which a repository could name a program to run."""
 NETWORK = "file:git:http:https:ssh"
 """Transports with which commits may be fetched; a repository could name others, which are programs."""
+_ESCAPED = compile_pattern(rb"\\([0-7]{3}|.)", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}  # fmt: skip
 _FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 
 
@@ -83,12 +68,9 @@ class Git:
     def change(self, *settings: tuple[str, str], **variables: str) -> "Git":
         """Return one with more settings and variables of the environment."""
         return Git(
-            self.cwd,
-            settings=(*self.settings, *settings),
-            inherited=self.inherited,
-            seconds=self.seconds,
-            **{**self.variables, **variables},
-        )
+            self.cwd, settings=(*self.settings, *settings), inherited=self.inherited,
+            seconds=self.seconds, **{**self.variables, **variables},
+        )  # fmt: skip
 
     def run(
         self, *arguments: str, input: bytes = b"", seconds: float = 0.0, most: int = -1
@@ -101,13 +83,10 @@ class Git:
         try:
             process = subprocess.Popen(
                 ("git", "-C", self.cwd, *arguments),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if most < 0 else subprocess.DEVNULL,
-                env=self._build_environment(),
-                start_new_session=True,
-                pass_fds=self.inherited,
-            )
+                env=self._build_environment(), start_new_session=True, pass_fds=self.inherited,
+            )  # fmt: skip
         except (OSError, ValueError) as error:
             raise GitFailed(f"git could not be run in {self.cwd}: {error}") from error
         try:
@@ -124,7 +103,9 @@ class Git:
         finally:
             if process.poll() is None:
                 _end_group(process)
-            _close_pipes(process)
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                with contextlib.suppress(OSError):
+                    pipe.close()  # still open where git took too long
         if process.returncode:
             said = Redactor().redact_line(words.decode("utf-8", "replace"), 400)
             raise GitFailed(f"git {arguments[0]} failed in {self.cwd}: {said}")
@@ -136,10 +117,9 @@ class Git:
 
     def read_or_empty(self, *arguments: str) -> str:
         """Return the standard output as text, empty if git fails."""
-        try:
+        with contextlib.suppress(GitFailed):
             return self.read(*arguments)
-        except GitFailed:
-            return ""
+        return ""
 
     def succeeds(self, *arguments: str) -> bool:
         """Return whether git ends without an error."""
@@ -153,11 +133,28 @@ class Git:
         environment = {
             k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT
         }
-        settings = (*_SETTINGS, *self.settings)
-        numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
-        for number, (key, value) in enumerate(settings):
-            numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        return {**environment, **_VARIABLES, **numbered, **self.variables}
+        settings = number_settings((*_SETTINGS, *self.settings))
+        return {**environment, **_VARIABLES, **settings, **self.variables}
+
+
+def number_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the variables by which git takes settings from its environment."""
+    numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return numbered
+
+
+def unquote_path(path: bytes) -> bytes:
+    """Return a path as it is that git quotes like a string of C."""
+    if not (path.startswith(b'"') and path.endswith(b'"') and len(path) > 1):
+        return path
+    return _ESCAPED.sub(_unescape, path[1:-1])
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    return bytes([int(code, 8) & 255]) if len(code) == 3 else _LETTERS.get(code, code)
 
 
 def _read_beginning(process: subprocess.Popen[bytes], most: int, seconds: float) -> bytes:
@@ -174,14 +171,6 @@ def _read_beginning(process: subprocess.Popen[bytes], most: int, seconds: float)
     timer.cancel()
     process.stdout.close()
     return output
-
-
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    """Close what is still open of a git that took too long."""
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        with contextlib.suppress(OSError):
-            if pipe:
-                pipe.close()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -206,10 +195,5 @@ def mute_filters(git: Git) -> Git:
             own.add(key.rpartition(".")[0])
         elif scope in ("global", "system"):
             trusted[key] = value
-    return git.change(
-        *(
-            (f"{name}.{key}", trusted.get(f"{name}.{key}", default))
-            for name in sorted(own)
-            for key, default in _FILTER_KEYS.items()
-        )
-    )
+    pairs = ((f"{name}.{key}", x) for name in sorted(own) for key, x in _FILTER_KEYS.items())
+    return git.change(*((key, trusted.get(key, default)) for key, default in pairs))

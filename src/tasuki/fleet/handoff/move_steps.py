@@ -17,7 +17,8 @@ from tasuki.fleet import prompts
 from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.exchange.host_list import read_labels
-from tasuki.fleet.handoff import bundles, documents
+from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.bundles import arrivals, packs, places, repositories, work_secrets
 from tasuki.fleet.handoff.moves import list_taken_folders
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
@@ -38,9 +39,9 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
     _pack_record(context, handoff)
     if not plan.checkout:
         return "the thread; there is no repository"
-    if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd).found):
+    if not plan.with_secrets and (found := work_secrets.find_secrets_in_work(agent.cwd).found):
         raise StepFailed("work_not_packed", f"{found[0]}. It would travel with the work.")
-    packed = bundles.pack_work(agent.cwd, handoff.id)
+    packed = packs.pack_work(agent.cwd, handoff.id)
     shared_files.store_parcel(context.database, handoff.id, BUNDLE, packed.bundle)
     _update_plan(
         context, handoff,
@@ -58,7 +59,7 @@ def forget_pack(context: StepContext, handoff: FleetHandoff) -> None:
     agent = context.load_agent(handoff.agent_id)
     if handoff.move and handoff.move.checkout:
         with suppress(TasukiError, OSError):  # it costs some room in the repository, no more
-            bundles.remove_pack(agent.cwd, handoff.id)
+            packs.remove_pack(agent.cwd, handoff.id)
 
 
 def restore_thread(context: StepContext, handoff: FleetHandoff) -> str:
@@ -80,27 +81,22 @@ def unpack_work(context: StepContext, handoff: FleetHandoff) -> str:
         return " · ".join([*notes, plan.folder])
     plan, place = _choose_place(context, handoff, plan)
     bundle = shared_files.load_parcel(context.database, handoff.id, BUNDLE)
-    packed = bundles.PackedWork(
-        plan.commit, plan.branch, plan.index_commit, plan.work_commit, bundle
-    )
-    notes.append(bundles.unpack_work(plan.checkout, place, packed, handoff.id))
+    packed = packs.PackedWork(plan.commit, plan.branch, plan.index_commit, plan.work_commit, bundle)
+    notes.append(arrivals.unpack_work(plan.checkout, place, packed, handoff.id))
     return " · ".join(notes)
 
 
 def _choose_place(
     context: StepContext, handoff: FleetHandoff, plan: MovePlan
-) -> tuple[MovePlan, bundles.WorkPlace]:
-    """Choose the place now that the work arrives; after a crash it is the same.
-
-    Meanwhile others may have begun to work in the one that was foreseen.
-    """
+) -> tuple[MovePlan, places.WorkPlace]:
+    """Choose the place now: others may work in the foreseen one. After a crash it is the same."""
     if not plan.commit:  # the old host is gone: what the checkout has is all there is
-        state = bundles.describe_repository(plan.checkout)
+        state = repositories.describe_repository(plan.checkout)
         plan = replace(plan, commit=state.commit, branch=state.branch, origin=state.origin)
     with _CHOOSING:
         if not (plan.place and plan.is_placed):
             taken = list_taken_folders(context.database, handoff.id)
-            place = bundles.plan_place(
+            place = places.plan_place(
                 plan.checkout, plan.origin, plan.branch, plan.commit, handoff.persona, plan.wanted,
                 taken,
             )  # fmt: skip
@@ -139,7 +135,7 @@ def fetch_document(context: StepContext, handoff: FleetHandoff) -> str:
     context.update_handoff(handoff, file_path=str(path), injection_prompt=prompt)
     shared_files.delete_parcels(context.database, handoff.id)
     if plan.checkout:  # from here on nothing is undone
-        bundles.remove_arrival(plan.checkout, handoff.id)
+        arrivals.remove_arrival(plan.checkout, handoff.id)
     return " · ".join(filter(None, notes))
 
 
@@ -167,7 +163,7 @@ def undo_arrival(context: StepContext, handoff: FleetHandoff) -> str:
     done = [*_end_successor(context, handoff)]
     if plan.checkout and plan.place:
         try:
-            done.append(bundles.undo_unpack(plan.checkout, _get_place(plan), handoff.id))
+            done.append(arrivals.undo_unpack(plan.checkout, _get_place(plan), handoff.id))
         except (TasukiError, OSError) as error:
             done.append(f"{plan.place} could not be taken back: {error}")
     sentence = " ".join(f"{one.rstrip('.')}." for one in done if one) or "Nothing had been made."
@@ -189,9 +185,6 @@ def _end_successor(context: StepContext, handoff: FleetHandoff) -> list[str]:
     except (TasukiError, OSError) as error:
         return [f"Agent {agent.id} could not be ended: {error}"]
     return [f"Agent {agent.id} was ended"]
-
-
-# -- the brief of a handoff from the thread --------------------------------------------
 
 
 def _pack_record(context: StepContext, handoff: FleetHandoff) -> None:
@@ -224,16 +217,13 @@ def _unpack_record(context: StepContext, handoff: FleetHandoff) -> str:
     return f"brief {handoff.id[:8]}"
 
 
-# -- the plan --------------------------------------------------------------------------
-
-
 def _get_plan(handoff: FleetHandoff) -> MovePlan:
     assert handoff.move
     return handoff.move
 
 
-def _get_place(plan: MovePlan) -> bundles.WorkPlace:
-    return bundles.WorkPlace(plan.place, plan.place_branch, plan.in_place)
+def _get_place(plan: MovePlan) -> places.WorkPlace:
+    return places.WorkPlace(plan.place, plan.place_branch, plan.in_place)
 
 
 def _update_plan(context: StepContext, handoff: FleetHandoff, plan: MovePlan) -> None:

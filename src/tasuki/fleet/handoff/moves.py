@@ -14,11 +14,9 @@ from msgspec.structs import replace
 
 from tasuki.errors import HostAway, HostNotFound, NotPossible, Refused, TasukiError
 from tasuki.fleet.agents import limits
-from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
-from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host, find_login
 from tasuki.fleet.exchange.thread_copies import describe_unstored, load_stored
-from tasuki.fleet.handoff import bundles
-from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
+from tasuki.fleet.handoff.bundles import packs, places, repositories, work_secrets
 from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
@@ -93,32 +91,34 @@ def plan_move(
     request: NewHandoff,
     ask: Callable[[str, TargetQuestion], TargetAnswer],
 ) -> MovePreview:
-    """Plan a move of an agent of this host; `ask` asks the other one by its id.
-
-    Raises HostNotFound.
-    """
+    """Plan a move from this host; `ask` asks the other one by its id. Raises HostNotFound."""
     target = find_host(database, request.to_host)
     preview = MovePreview(target.id, target.label, MovePlan(wanted=request.worktree, with_secrets=request.with_secrets))  # fmt: skip
     if obstacle := find_host_obstacle(target, database.host):
         return replace(preview, obstacles=(obstacle,))
-    repository = bundles.describe_repository(agent.cwd)
+    repository = repositories.describe_repository(agent.cwd)
     found = list(_find_source_obstacles(agent, repository, request))
     plan = replace(
         preview.plan, origin=repository.origin, commit=repository.commit, branch=repository.branch,
         inside=repository.inside,
     )  # fmt: skip
-    question = TargetQuestion(
-        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
-        origin=repository.origin, commit=repository.commit, branch=repository.branch,
-        inside=repository.inside, cwd=request.to_cwd, worktree=request.worktree,
-    )  # fmt: skip
     try:
-        answer = ask(target.id, question)
+        answer = ask(target.id, _build_question(agent, request, repository))
     except Refused as error:
         answer = TargetAnswer(obstacles=(MoveObstacle("refused_there", str(error)),))
     except (HostAway, HostNotFound) as error:
         answer = TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
     return replace(preview, plan=_add_place(plan, answer), obstacles=(*found, *answer.obstacles))
+
+
+def _build_question(
+    agent: FleetAgent, request: NewHandoff, repository: repositories.RepositoryState
+) -> TargetQuestion:
+    return TargetQuestion(
+        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        origin=repository.origin, commit=repository.commit, branch=repository.branch,
+        inside=repository.inside, cwd=request.to_cwd, worktree=request.worktree,
+    )  # fmt: skip
 
 
 def _add_place(plan: MovePlan, answer: TargetAnswer) -> MovePlan:
@@ -135,10 +135,7 @@ def plan_rescue(
     """Plan the handoff of an agent whose host is gone, on this host; nobody else can be asked."""
     own = find_host(database, database.host)
     plan = MovePlan(kind="rescue", wanted=request.worktree)
-    question = TargetQuestion(
-        harness=request.to or agent.harness, slug=agent.persona or "", folder=agent.cwd,
-        cwd=request.to_cwd, worktree=request.worktree,
-    )  # fmt: skip
+    question = _build_question(agent, request, repositories.RepositoryState())
     answer = check_target(database, data, question)
     left = f"What agent {agent.id} had not pushed stays on its old host: {agent.cwd} there is out of reach."
     plan = replace(_add_place(plan, answer), left_out=(left,))
@@ -158,7 +155,7 @@ def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:
 
 
 def _find_source_obstacles(
-    agent: FleetAgent, repository: bundles.RepositoryState, request: NewHandoff
+    agent: FleetAgent, repository: repositories.RepositoryState, request: NewHandoff
 ) -> Iterator[MoveObstacle]:
     if agent.ended_at is not None and not request.from_thread:
         text = f"Agent {agent.id} has ended. Hand it off from its thread: --from-thread"
@@ -192,7 +189,9 @@ def _find_source_obstacles(
     if repository.dirty:
         count = len(repository.dirty)
         files = (
-            "1 file" if count == 1 else f"{count}{' or more' if count >= MOST_DIRTY else ''} files"
+            "1 file"
+            if count == 1
+            else f"{count}{' or more' if count >= repositories.MOST_DIRTY else ''} files"
         )
         text = f"Uncommitted work travels along ({files}: {', '.join(repository.dirty[:5])})."
         yield MoveObstacle("uncommitted", text, blocks=False)
@@ -204,15 +203,15 @@ def _look_into_work(agent: FleetAgent, request: NewHandoff) -> Iterator[MoveObst
     """Look for secrets in what would travel, and pack it as the move would; git forgets it again."""
     try:
         if not request.with_secrets:
-            secrets = bundles.find_secrets_in_work(agent.cwd)
+            secrets = work_secrets.find_secrets_in_work(agent.cwd)
             for sentence in secrets.found:
                 text = f"{sentence}. Remove or ignore it, or use --with-secrets."
                 yield MoveObstacle("secrets", text)
             for sentence in secrets.unread:
                 yield MoveObstacle("unread", sentence, blocks=False)
         id = f"preview-{agent.id}"
-        packed = bundles.pack_work(agent.cwd, id)
-        bundles.remove_pack(agent.cwd, id)
+        packed = packs.pack_work(agent.cwd, id)
+        packs.remove_pack(agent.cwd, id)
     except (TasukiError, OSError) as error:
         yield MoveObstacle("work_not_packed", str(error))
         return
@@ -220,15 +219,16 @@ def _look_into_work(agent: FleetAgent, request: NewHandoff) -> Iterator[MoveObst
         yield MoveObstacle("left_out", sentence, blocks=False)
 
 
-# -- on the other host -----------------------------------------------------------------
-
-
 def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) -> TargetAnswer:
     """Check what this host has for an agent that would come here."""
     found = list(_find_target_obstacles(data, question))
     taken = list_taken_folders(database)
-    if not question.origin and not question.cwd:
-        return _check_plain_folder(question, found, taken)
+    if not question.origin and not question.cwd:  # in no repository: the same folder must exist
+        if os.path.isdir(question.folder):
+            found += _warn_of_others(question.folder, taken)
+            return TargetAnswer(folder=question.folder, obstacles=tuple(found))
+        text = f"There is no folder {question.folder} there. Name one: --to-cwd"
+        return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))
     checkout = find_checkout(database, question)
     if not checkout:
         what = question.cwd or question.origin
@@ -238,12 +238,12 @@ def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) 
             else f"No checkout of {what} was found there. Clone it, or name one: --to-cwd"
         )  # fmt: skip
         return TargetAnswer(obstacles=(*found, MoveObstacle("no_checkout", text)))
-    state = bundles.describe_repository(checkout)
+    state = repositories.describe_repository(checkout)
     if not state.top:
         return TargetAnswer(folder=checkout, obstacles=tuple(found))
     known = question.origin or state.origin
     try:
-        place = bundles.plan_place(
+        place = places.plan_place(
             checkout, known, question.branch or state.branch, question.commit or state.commit,
             question.slug, question.worktree, taken,
         )  # fmt: skip
@@ -259,14 +259,8 @@ def list_taken_folders(database: FleetDatabase, handoff_id: str = "") -> list[st
     """List the folders of this host in which agents work, or into which other moves go."""
     agents = queries.list_agents(database, ended=False, host=database.host)
     moves = queries.list_handoffs(database, state="running", limit=500)
-    coming = (
-        one.move.place
-        for one in moves
-        if one.move
-        and one.target_host == database.host
-        and one.id != handoff_id
-        and one.move.is_placed
-    )
+    others = (one for one in moves if one.target_host == database.host and one.id != handoff_id)
+    coming = (one.move.place for one in others if one.move and one.move.is_placed)
     return [*(agent.cwd for agent in agents), *filter(None, coming)]
 
 
@@ -285,20 +279,9 @@ def _find_target_obstacles(data: Path, question: TargetQuestion) -> Iterator[Mov
 
 def _warn_of_others(folder: str, taken: Collection[str]) -> Iterator[MoveObstacle]:
     """Say that others work where an agent would come, who then works beside them."""
-    if bundles.is_taken(folder, taken):
+    if places.is_taken(folder, taken):
         text = f"Others work in {folder} there."
         yield MoveObstacle("folder_taken", text, blocks=False)
-
-
-def _check_plain_folder(
-    question: TargetQuestion, found: list[MoveObstacle], taken: Collection[str]
-) -> TargetAnswer:
-    """Check the folder of an agent that works in no repository: the same one must exist here."""
-    if os.path.isdir(question.folder):
-        found += _warn_of_others(question.folder, taken)
-        return TargetAnswer(folder=question.folder, obstacles=tuple(found))
-    text = f"There is no folder {question.folder} there. Name one: --to-cwd"
-    return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))
 
 
 def find_checkout(database: FleetDatabase, question: TargetQuestion) -> str:
@@ -314,7 +297,7 @@ def find_checkout(database: FleetDatabase, question: TargetQuestion) -> str:
             continue
         if not question.origin:
             return folder
-        state = bundles.describe_repository(folder)
-        if state.top and bundles.is_same_origin(state.origin, question.origin):
+        state = repositories.describe_repository(folder)
+        if state.top and repositories.is_same_origin(state.origin, question.origin):
             return state.top
     return ""

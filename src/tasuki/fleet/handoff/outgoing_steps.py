@@ -19,14 +19,14 @@ from tasuki.errors import PaneGone, TasukiError
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.limits import can_answer
 from tasuki.fleet.agents.persona_files import propose_lessons
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.exchange import shared_files, thread_copies
 from tasuki.fleet.handoff import documents, move_steps
-from tasuki.fleet.handoff.fork_steps import describe_place
+from tasuki.fleet.handoff.commands import note_handoff
+from tasuki.fleet.handoff.forks import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, WRITTEN_SECONDS, StepContext
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import StepFailed
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, TypingIntent
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.catalog import get_reader, is_readable
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
 
 def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
-    """Wait until nothing of the agent runs.
-
-    That is: no turn, no compaction, no sub-agent, no background command.
-    """
+    """Wait until no turn, compaction, sub-agent or background command of the agent runs."""
     if _has_document(handoff):
         return "the document is there"
     if context.find_intent(handoff, "instruction"):
@@ -169,25 +166,17 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
     """Record the path of the document, and the prompt of the successor."""
     if handoff.recorded_at is None:
         agent, path = context.load_agent(handoff.agent_id), Path(handoff.file_path)
-        if handoff.fork:
-            prompt = prompts.render_fork(handoff, agent, path, describe_place(handoff, agent))
-        else:
-            moved_to = ""
-            if handoff.move and handoff.move.kind == "rescue":
-                moved_to = move_steps.describe_place(context, handoff, handoff.move)
-            prompt = prompts.render_injection(handoff, agent, path, moved_to)
-        _share_document(context, handoff, path)
+        place = describe_place(handoff, agent) if handoff.fork else ""
+        if handoff.move and handoff.move.kind == "rescue":
+            place = move_steps.describe_place(context, handoff, handoff.move)
+        prompt = prompts.render_injection(handoff, agent, path, place)
+        shared_files.store_document(context.database, handoff.id, documents.read_document(path))
         context.update_handoff(
             handoff, recorded_at=context.database.read_clock(), injection_prompt=prompt
         )
         documents.release_path(path)
         _keep_thread(context, handoff, agent)
     return ""
-
-
-def _share_document(context: StepContext, handoff: FleetHandoff, path: Path) -> None:
-    """Let every host of the fleet have the document."""
-    shared_files.store_document(context.database, handoff.id, documents.read_document(path))
 
 
 def _keep_thread(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> None:
@@ -231,7 +220,7 @@ def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
         handoff = replace(handoff, notes=(*handoff.notes, *notes))
         context.update_handoff(handoff, notes=[*handoff.notes])
     if notes or handoff.move:
-        _share_document(context, handoff, path)
+        shared_files.store_document(context.database, handoff.id, documents.read_document(path))
     if handoff.move:
         _store_thread(context, agent)
         move_steps.forget_pack(context, handoff)
@@ -278,8 +267,7 @@ def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> N
     with context.database.write() as connection:
         connection.execute(sa.update(steps).where(is_open).values(note=reason))
         text = f"Handoff {handoff.id[:8]} {f'waits: {reason}' if reason else 'no longer waits'}"
-        log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
-                 data={"waits": reason})  # fmt: skip
+        note_handoff(connection, handoff, text, waits=reason)
     context.changes.notify([handoff.agent_id])
 
 

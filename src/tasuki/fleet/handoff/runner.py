@@ -20,15 +20,15 @@ from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.exchange.shared_files import delete_parcels
 from tasuki.fleet.handoff import (
     commands,
-    fork_steps,
+    forks,
     move_steps,
     outgoing_steps,
     successor_steps,
     workflow,
 )
-from tasuki.fleet.handoff.engine import HandoffStart
+from tasuki.fleet.handoff.engine import name_attempt
 from tasuki.fleet.handoff.step_context import StepContext
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import (
     REMEDIES,
@@ -51,7 +51,7 @@ STEPS: dict[str, Callable[[StepContext, FleetHandoff], str]] = {
     "instruct": outgoing_steps.instruct_agent,
     "await_turn": outgoing_steps.await_turn,
     "check": outgoing_steps.check_document,
-    "worktree": fork_steps.create_worktree,
+    "worktree": forks.create_worktree,
     "write": outgoing_steps.write_document,
     "record": outgoing_steps.record_document,
     "pack": move_steps.pack_work,
@@ -83,7 +83,7 @@ class StepRunner:
         self.context = context
         self.waiting: set[str] = set()
         """Handoffs whose step waits for the database."""
-        self.begin: Callable[[HandoffStart], None] | None = None
+        self.begin: Callable[[FleetHandoff], None] | None = None
         """Begins a leg of a handoff on another host; set once there is an engine."""
 
     def carry_out(self, handoff_id: str, attempt: int, name: str) -> bool:
@@ -151,9 +151,7 @@ class StepRunner:
 
         Where the agent's host is gone, nobody can end the agent, and its successor goes on without.
         """
-        with self.database.read() as connection:
-            gone = describe_gone(connection, host)
-        if not gone:
+        if not (gone := describe_gone(self.database, host)):
             self._pass_on(handoff, name, host)
             return False
         if not self._begin_step(handoff, name):
@@ -168,14 +166,14 @@ class StepRunner:
         with self.database.write() as connection:
             passed = commands.pass_on(connection, handoff, name, host)
             if passed is not None:
-                text = f"goes on at {name}, on another host"
-                self._note(connection, handoff, text, name)
+                text = f"Handoff {handoff.id[:8]}: goes on at {name}, on another host"
+                commands.note_handoff(connection, handoff, text, step=name)
         current = passed or queries.load_handoff(self.database, handoff.id)
         known = (handoff.attempt, "running", name, host)
         if (current.attempt, current.state, current.step, current.host) != known:
             return
         assert self.begin
-        self.begin(commands.build_start(current))
+        self.begin(current)
         self.changes.notify([handoff.agent_id])
 
     def _begin_step(self, handoff: FleetHandoff, name: str) -> bool:
@@ -191,7 +189,8 @@ class StepRunner:
                 connection.execute(
                     _INSERT_STEP, {**values, "started_at": self.database.read_clock()}
                 )
-                self._note(connection, handoff, f"{name} begins", name)
+                text = f"Handoff {handoff.id[:8]}: {name} begins"
+                commands.note_handoff(connection, handoff, text, step=name)
         self.changes.notify([handoff.agent_id])
         return True
 
@@ -199,14 +198,12 @@ class StepRunner:
         note = Redactor().redact_line(note, NOTE_CHARACTERS)
         with self.database.write() as connection:
             self._write_end(connection, handoff, name, "ok", note)
-            self._note(connection, handoff, f"{name} is done", name)
+            text = f"Handoff {handoff.id[:8]}: {name} is done"
+            commands.note_handoff(connection, handoff, text, step=name)
         self.changes.notify([handoff.agent_id])
 
     def _fail_step(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> bool:
-        """Record a failure and alert the operator; always return False.
-
-        A move that fails before the agent has ended is undone on the other host first.
-        """
+        """Record a failure, undo a move's arrival, alert the operator; always return False."""
         sentence = self._undo(handoff, name, code, sentence)
         sentence = Redactor().redact_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)
@@ -217,17 +214,16 @@ class StepRunner:
             built = msgspec.to_builtins(failure)
             if not self._settle(connection, handoff, state=state, failure=built):
                 return False
-            log.note(
-                connection, "alarm", f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}",
-                agent_id=handoff.agent_id, handoff_id=handoff.id, data={"code": code, "step": name},
-            )  # fmt: skip
+            text = f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}"
+            commands.note_handoff(connection, handoff, text, kind="alarm", code=code, step=name)
             kind = "unacknowledged" if code == "not_acknowledged" else "failed"
             alerts.raise_alert(
                 connection, kind, f"{kind}/{handoff.id}/{handoff.attempt}/{name}",
                 f"Handoff of {handoff.persona} {state}", f"{sentence} {remedy}",
                 host=handoff.host, agent_id=handoff.agent_id, handoff_id=handoff.id,
             )  # fmt: skip
-        record_failure(handoff, name, state, sentence)
+        if name in workflow.SUCCESSOR_STEPS:
+            record_event(handoff, state, reason=sentence)
         self.changes.notify([handoff.agent_id])
         return False
 
@@ -249,10 +245,7 @@ class StepRunner:
         return f"{sentence.rstrip('.')}. Undone there: {undone} {lives}"
 
     def _undo_late(self, handoff: FleetHandoff, name: str) -> bool:
-        """Undo a step that ended after its move was cancelled; return whether it was.
-
-        The order to undo it may have come too early.
-        """
+        """Undo a step that ended after the cancel, which may have been early; return whether."""
         if name not in ("pack", *workflow.MOVE_ARRIVAL):
             return False
         current = queries.load_handoff(self.database, handoff.id)
@@ -276,8 +269,7 @@ class StepRunner:
     def give_up(self, handoff: FleetHandoff, why: str) -> None:
         """Record a failure of an attempt that the engine no longer carries out."""
         current = queries.load_handoff(self.database, handoff.id)
-        known = commands.build_start(handoff)
-        if (current.host, commands.build_start(current).name) != (handoff.host, known.name):
+        if (current.host, name_attempt(current)) != (handoff.host, name_attempt(handoff)):
             return  # it was passed on meanwhile, and goes on
         code = "no_room" if "full" in why else "unexpected"
         self._fail_step(handoff, handoff.step, code, f"The engine stopped at this step: {why}")
@@ -289,8 +281,7 @@ class StepRunner:
                 if handoff.fork:
                     title = f"Fork of agent {handoff.agent_id} is done"
                 text = f"Handoff {handoff.id[:8]} of {handoff.persona} is done."
-                log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
-                         data={"state": "done"})  # fmt: skip
+                commands.note_handoff(connection, handoff, text, state="done")
                 alerts.raise_alert(
                     connection, "done", f"done/{handoff.id}", title,
                     f"Agent {handoff.successor_id} works on.", host=handoff.host, agent_id=handoff.successor_id,
@@ -311,20 +302,10 @@ class StepRunner:
         values["finished_at"] = self.database.read_clock()
         return connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount > 0
 
-    def _note(self, connection: sa.Connection, handoff: FleetHandoff, text: str, step: str) -> None:
-        log.note(
-            connection, "handoff", f"Handoff {handoff.id[:8]}: {text}", agent_id=handoff.agent_id,
-            handoff_id=handoff.id, data={"step": step},
-        )  # fmt: skip
-
-
-# -- the vault ---------------------------------------------------------------------------
-
 
 def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> None:
     """Record what a finished step means for its handoff."""
-    kind = _STEP_EVENTS.get(step)
-    if kind is None or not handoff.from_thread:
+    if (kind := _STEP_EVENTS.get(step)) is None:
         return
     detail = {}
     if kind == "started":
@@ -335,34 +316,21 @@ def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> No
             "harness": successor.harness, "where": "tmux", "successor_thread": successor.session,
             "successor_path": successor.thread,
         }  # fmt: skip
-    _append_event(handoff.id, kind, **detail)
+    record_event(handoff, kind, **detail)
 
 
-def record_failure(handoff: FleetHandoff, step: str, state: str, sentence: str) -> None:
-    """Record the failure of a step that concerns the successor."""
-    if handoff.from_thread and step in workflow.SUCCESSOR_STEPS:
-        _append_event(handoff.id, state, reason=sentence)
-
-
-def record_order(handoff: FleetHandoff) -> None:
-    """Record that the operator called a handoff done."""
-    if handoff.from_thread and handoff.state == "done":
-        _append_event(handoff.id, "delivered", by="the operator")
-
-
-def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
-    """Append an event, unless it is the last one: a repeated step adds nothing new."""
+def record_event(handoff: FleetHandoff, kind: str, **detail: str) -> None:
+    """Record an event of a handoff from a thread, unless it is the last one: a step may be repeated."""
+    if not handoff.from_thread:
+        return
     vault = Vault()
     with suppress(HandoffNotFound):  # it could not be kept, or was pruned
         try:
-            events = vault.load_events(handoff_id)
+            events = vault.load_events(handoff.id)
             if not events or events[-1].kind != kind:
-                vault.append_event(handoff_id, create_event(kind, **detail))
+                vault.append_event(handoff.id, create_event(kind, **detail))
         except StoreFailed as error:
-            logger.warning("The record of handoff %s: %s", handoff_id[:8], error)
-
-
-# -- statements ----------------------------------------------------------------------------
+            logger.warning("The record of handoff %s: %s", handoff.id[:8], error)
 
 
 def _build_key(handoff: FleetHandoff, name: str) -> dict[str, Any]:

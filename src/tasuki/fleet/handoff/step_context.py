@@ -6,6 +6,7 @@ checks what is there already, then acts; it raises StepFailed.
 
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from tasuki.config.settings import LoadedSettings
@@ -14,14 +15,13 @@ from tasuki.fleet import prompts
 from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.gate import HostGate
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing, StepFailed
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, TypingIntent
 
 T = TypeVar("T")
 READY_POLL_SECONDS = 1.0
@@ -30,31 +30,24 @@ WRITTEN_SECONDS = 5.0
 """How long a harness may take to write down an answer after its turn has ended."""
 
 
+@dataclass(eq=False)
 class StepContext:
     """What every step needs."""
 
-    def __init__(
-        self,
-        lifecycle: AgentLifecycle,
-        delivery: PromptDelivery,
-        shutdown: AgentShutdown,
-        limits: StepLimits,
-        gate: HostGate,
-        load_settings: Callable[[], LoadedSettings],
-        *,
-        has_waiting_events: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.database = lifecycle.database
-        self.changes = delivery.changes
-        self.lifecycle = lifecycle
-        self.delivery = delivery
-        self.shutdown = shutdown
-        self.limits = limits
-        self.gate = gate
-        self.load_settings = load_settings
-        """Loads the current settings: a retry works with what was fixed."""
-        self.has_waiting_events = has_waiting_events
-        """Whether events of hooks wait to be taken in: what is known of agents is then outdated."""
+    lifecycle: AgentLifecycle
+    delivery: PromptDelivery
+    shutdown: AgentShutdown
+    limits: StepLimits
+    gate: HostGate
+    load_settings: Callable[[], LoadedSettings]
+    """Loads the current settings: a retry works with what was fixed."""
+    _: KW_ONLY
+    has_waiting_events: Callable[[], bool] = lambda: False
+    """Whether events of hooks wait to be taken in: what is known of agents is then outdated."""
+
+    def __post_init__(self) -> None:
+        self.database = self.lifecycle.database
+        self.changes = self.delivery.changes
 
     def wait_for(
         self, handoff: FleetHandoff, agents: list[int], condition: Callable[[], T], seconds: float
@@ -98,7 +91,9 @@ class StepContext:
                 agent, intent, text, seconds, is_wanted=lambda: self.is_under_way(handoff)
             )
         except PaneGone as error:
-            raise self._note_lost(handoff, agent, str(error)) from error
+            code = "agent_gone" if agent.id == handoff.agent_id else "successor_died"
+            self.lifecycle.note_end(agent.id, "lost", str(error))
+            raise StepFailed(code, f"Agent {agent.id} is gone: {error}") from error
         if result.leftover:
             note = f"Unsent text in the input of agent {agent.id}: {result.leftover}"
             self.update_handoff(handoff, notes=[*handoff.notes, note])
@@ -114,17 +109,11 @@ class StepContext:
             )
         return ""
 
-    def _note_lost(self, handoff: FleetHandoff, agent: FleetAgent, why: str) -> StepFailed:
-        code = "agent_gone" if agent.id == handoff.agent_id else "successor_died"
-        self.lifecycle.note_end(agent.id, "lost", why)
-        return StepFailed(code, f"Agent {agent.id} is gone: {why}")
-
     def load_agent(self, agent_id: int) -> FleetAgent:
         return queries.load_agent(self.database, agent_id)
 
     def find_intent(self, handoff: FleetHandoff, kind: str) -> TypingIntent | None:
-        with self.database.read() as connection:
-            return outbox.load_intent(connection, f"{handoff.id}-{kind}-{handoff.attempt}")
+        return outbox.load_intent(self.database, f"{handoff.id}-{kind}-{handoff.attempt}")
 
     def update_handoff(self, handoff: FleetHandoff, **values: object) -> None:
         with self.database.write(synced=False) as connection:

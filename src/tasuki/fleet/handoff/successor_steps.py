@@ -2,27 +2,19 @@
 
 import re
 import time
+from collections.abc import Callable
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tasuki import errors
 from tasuki.draft.redact.screen import redact_screen
-from tasuki.errors import (
-    AlreadyUnderWay,
-    HarnessMissing,
-    LaunchFailed,
-    NotPossible,
-    PaneGone,
-    PersonaNotFound,
-    StoreFailed,
-    TasukiError,
-)
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied
-from tasuki.fleet.agents.questions import QuestionReader
+from tasuki.fleet.delivery.answers import find_question
 from tasuki.fleet.delivery.prompt_delivery import has_prompt_with, read_entries
 from tasuki.fleet.delivery.typed_input import get_control
-from tasuki.fleet.handoff.fork_steps import build_fork_request
+from tasuki.fleet.handoff.forks import build_fork_request
 from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
 from tasuki.fleet.orders.bodies import NewAgent
 from tasuki.fleet.store import queries, tables
@@ -32,7 +24,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 _NOT_STARTED = (
-    AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
+    errors.AlreadyUnderWay, errors.HarnessMissing, errors.LaunchFailed, errors.NotPossible, errors.PersonaNotFound, errors.StoreFailed,
 )  # fmt: skip
 ANSWER_CHARACTERS = 500
 """Characters of an answer that are looked at."""
@@ -45,18 +37,13 @@ def create_successor(context: StepContext, handoff: FleetHandoff) -> str:
         context.lifecycle.read_skill(handoff.persona)
         _note_death(context, handoff)
         id = _insert_successor(context, handoff)
-        agent = _start_agent(context, id)
+        agent = context.lifecycle.complete_start(id)
+    except AgentDied as error:
+        context.lifecycle.note_end(id, "ended", str(error))
+        raise StepFailed("successor_died", str(error)) from error
     except _NOT_STARTED as error:
         raise StepFailed("successor_not_started", str(error)) from error
     return f"agent {agent.id} in pane {agent.pane}"
-
-
-def _start_agent(context: StepContext, agent_id: int) -> FleetAgent:
-    try:
-        return context.lifecycle.complete_start(agent_id)
-    except AgentDied as error:
-        context.lifecycle.note_end(agent_id, "ended", str(error))
-        raise StepFailed("successor_died", str(error)) from error
 
 
 def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
@@ -69,16 +56,13 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     # For some harnesses the turn that reads the skill completes the registration.
     if get_control(_load_successor(context, handoff)).starts_at_prompt:
         seconds += context.limits.skill
-    agents = _list_both_agents(context, handoff)
-    if context.wait_for(handoff, agents, has_registered, seconds):
+    if _wait_for(context, handoff, has_registered, seconds):
         return ""
     agent = _load_successor(context, handoff)
-    questions = QuestionReader(context.database, context.delivery.panes, context.changes)
     # Its screen may show a question that nobody has noted yet.
-    shown = questions.find_question(agent, is_waiting=True)
-    if (shown or agent.state == "waiting") and context.wait_for(
-        handoff, agents, has_registered, context.limits.idle
-    ):
+    shown = find_question(context.database, context.delivery.panes, agent, is_waiting=True)
+    is_asked = shown or agent.state == "waiting"
+    if is_asked and _wait_for(context, handoff, has_registered, context.limits.idle):
         return "once its question was answered"
     raise StepFailed(
         "successor_silent",
@@ -98,9 +82,7 @@ def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
         is_late = get_control(agent).skill_at_start and agent.registered_at is not None
         return agent.skill_at is not None or is_late
 
-    if not context.wait_for(
-        handoff, _list_both_agents(context, handoff), has_skill, context.limits.skill
-    ):
+    if not _wait_for(context, handoff, has_skill, context.limits.skill):
         raise StepFailed("skill_missing", f"Agent {handoff.successor_id} did not get its skill.")
     agent = _load_successor(context, handoff)
     if agent.skill_at is not None:
@@ -112,8 +94,7 @@ def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
         intent = context.find_intent(handoff, "skill")
         return bool(intent and intent.ended_at is not None)
 
-    agents = _list_both_agents(context, handoff)
-    if not context.wait_for(handoff, agents, has_ended, context.limits.skill):
+    if not _wait_for(context, handoff, has_ended, context.limits.skill):
         raise StepFailed("skill_missing", f"Agent {agent.id} did not finish reading its skill.")
     context.lifecycle.note_skill(agent.id)
     return "given as a prompt"
@@ -123,13 +104,10 @@ def prompt_successor(context: StepContext, handoff: FleetHandoff) -> str:
     """Type to it once, after its skill, where the work continues."""
 
     def is_ready() -> bool:
-        return _load_successor(context, handoff).state == "idle" or bool(
-            context.find_intent(handoff, "prompt")
-        )
+        is_idle = _load_successor(context, handoff).state == "idle"
+        return is_idle or context.find_intent(handoff, "prompt") is not None
 
-    if not context.wait_for(
-        handoff, _list_both_agents(context, handoff), is_ready, context.limits.skill
-    ):
+    if not _wait_for(context, handoff, is_ready, context.limits.skill):
         agent = _load_successor(context, handoff)
         raise StepFailed("prompt_refused", f"Agent {agent.id} is {agent.state}, not idle.")
     agent = _load_successor(context, handoff)
@@ -145,9 +123,7 @@ def await_delivery(context: StepContext, handoff: FleetHandoff) -> str:
     def is_delivered() -> bool:
         return has_prompt_with(_load_successor(context, handoff), words)
 
-    if context.wait_for(
-        handoff, _list_both_agents(context, handoff), is_delivered, context.limits.deliver
-    ):
+    if _wait_for(context, handoff, is_delivered, context.limits.deliver):
         return ""
     agent = _load_successor(context, handoff)
     raise StepFailed(
@@ -170,19 +146,14 @@ def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
             raise StepFailed("not_acknowledged", f"{problem}.")
         return False
 
-    if not context.wait_for(
-        handoff, _list_both_agents(context, handoff), has_acknowledged, context.limits.acknowledge
-    ):
+    if not _wait_for(context, handoff, has_acknowledged, context.limits.acknowledge):
         minutes = context.limits.acknowledge / 60
         raise StepFailed("not_acknowledged", f"{problem} within {minutes:.0f} minutes.")
     context.update_handoff(handoff, acknowledged_at=context.database.read_clock())
-    if (
-        context.lifecycle.read_skill(handoff.persona)
-        and _load_successor(context, handoff).skill_at is None
-    ):
-        context.update_handoff(
-            handoff, notes=[*handoff.notes, "The successor's hook ended before its skill arrived."]
-        )
+    skill_at = _load_successor(context, handoff).skill_at
+    if skill_at is None and context.lifecycle.read_skill(handoff.persona):
+        note = "The successor's hook ended before its skill arrived."
+        context.update_handoff(handoff, notes=[*handoff.notes, note])
     return ""
 
 
@@ -223,7 +194,7 @@ def _note_death(context: StepContext, handoff: FleetHandoff) -> None:
     if agent.ended_at is None and agent.pane:
         try:
             context.delivery.read_screen_state(agent)
-        except PaneGone as error:
+        except errors.PaneGone as error:
             context.lifecycle.note_end(agent.id, "lost", str(error))
 
 
@@ -259,11 +230,9 @@ def _build_request(
     of another host are a wish of that host.
     """
     request = NewAgent(
-        harness=handoff.harness or old.harness,
-        persona=handoff.persona,
-        cwd=handoff.move.folder if handoff.move else old.cwd,
-        goal=handoff.goal or old.goal,
-    )
+        handoff.move.folder if handoff.move else old.cwd, persona=handoff.persona,
+        harness=handoff.harness or old.harness, goal=handoff.goal or old.goal,
+    )  # fmt: skip
     model = queries.find_last_agent(connection, handoff.persona, request.harness)
     if model is None:
         return request
@@ -281,8 +250,12 @@ def _get_successor_id(context: StepContext, handoff: FleetHandoff) -> int:
     return id
 
 
-def _list_both_agents(context: StepContext, handoff: FleetHandoff) -> list[int]:
-    return [handoff.agent_id, _get_successor_id(context, handoff)]
+def _wait_for(
+    context: StepContext, handoff: FleetHandoff, condition: Callable[[], bool], seconds: float
+) -> bool:
+    """Wait for a condition that events of both agents may change; return whether it was met."""
+    agents = [handoff.agent_id, _get_successor_id(context, handoff)]
+    return bool(context.wait_for(handoff, agents, condition, seconds))
 
 
 def _read_last_words(context: StepContext, agent: FleetAgent) -> str:
@@ -291,6 +264,6 @@ def _read_last_words(context: StepContext, agent: FleetAgent) -> str:
             clean_for_display(context.delivery.panes.capture_screen(agent.pane).text)
         )
         lines = [line for line in text.splitlines() if line.strip()]
-    except TasukiError as error:
+    except errors.TasukiError as error:
         return str(error)
     return shorten_to_line(" / ".join(lines[-6:]), 400) or "(nothing)"

@@ -7,12 +7,14 @@ process.
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
+from tasuki.fleet.delivery.outbox import IS_OPEN
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase, build_update
 from tasuki.fleet.store.models import FleetAgent
@@ -92,10 +94,7 @@ class EventCorrelator:
         self.original_rows[row["id"]] = dict(row)
 
     def list_ids(self) -> list[int]:
-        """Return the ids of agents that were known from the start.
-
-        Nothing was typed to a new one yet.
-        """
+        """Return the ids of agents known from the start: nothing was typed to a new one yet."""
         return list(self.rows)
 
     def find_agent(self, received: ReceivedEvent) -> Row | None:
@@ -147,10 +146,7 @@ class EventCorrelator:
         return None
 
     def _find_pane(self, post: HookPost) -> str:
-        """Return the pane of the fleet's tmux that a hook ran in.
-
-        Empty for none, or where it may lie.
-        """
+        """Return the pane of the fleet's tmux that a hook ran in; empty where it may lie."""
         if not post.pane or find_facts(post.harness).pane_lies:
             return ""
         is_own = not post.socket or is_same_socket(post.socket, self.socket())
@@ -199,19 +195,12 @@ class EventCorrelator:
         live = post.pid and not post.spooled
         process, began = _find_program(post.pid) if live else (None, "")
         values: dict[str, Any] = {
-            "harness": post.harness,
-            "state": "idle" if event.kind == "started" else "starting",
-            "state_at": received.at,
-            "cwd": event.cwd or os.sep,
-            "host": self.host,
-            "started_at": received.at,
-            "registered_at": now,
-            "session": event.session,
-            "thread": event.path,
-            "pane": self._find_pane(post),
-            "process": process,
+            "harness": post.harness, "state": "idle" if event.kind == "started" else "starting",
+            "state_at": received.at, "cwd": event.cwd or os.sep, "host": self.host,
+            "started_at": received.at, "registered_at": now, "session": event.session,
+            "thread": event.path, "pane": self._find_pane(post), "process": process,
             "process_began": began,
-        }
+        }  # fmt: skip
         query = sa.insert(tables.agents).values(**values).returning(tables.agents)
         row = dict(self.connection.execute(query).mappings().one())
         self._keep_row(row)
@@ -230,20 +219,14 @@ class EventCorrelator:
 
 
 def _find_program(pid: int) -> tuple[int | None, str]:
-    """Return the program that ran a hook, and when it began.
-
-    Neither is returned without the other, because process numbers are reused.
-    """
+    """Return the program that ran a hook, and when it began: numbers alone are reused."""
     process = find_program_above(pid)
     began = find_start_time(process) if process else ""
     return (process, began) if began else (None, "")
 
 
 def _may_belong_to(row: Row, post: HookPost) -> bool:
-    """Whether a hook can be of an agent: not with another token.
-
-    Without one, not of another program.
-    """
+    """Whether a hook can be of an agent: not with another token, or of another program without."""
     if not row["token_hash"] or find_facts(post.harness).pane_lies:
         return True
     if post.token:
@@ -264,9 +247,6 @@ def is_same_socket(hook_socket: str, fleet_socket: str) -> bool:
 
 
 _ODD_CHARACTERS = compile_pattern(r"[^A-Za-z0-9%/._,:@+=~-]")
-
-
-# -- callers ---------------------------------------------------------------------------
 
 
 def find_caller(
@@ -312,3 +292,84 @@ def _find_caller_by_process(
         if agent and agent.process and is_alive(agent.process, agent.process_began):
             return agent
     return None
+
+
+class BatchRows(Struct):
+    """The rows that a batch of events may need."""
+
+    seen: set[str]
+    """Ids of its events that were taken in before."""
+    agents: list[Row]
+    """Agents that the events may belong to, the oldest first."""
+    intents: list[dict[str, Any]] | None = None
+    """Texts typed to these agents that have no end yet, newest first; None where nobody looked."""
+    personas: dict[str, Any] | None = None
+    """The personas of these agents by their slugs; None where nobody looked."""
+
+
+def load_batch_rows(
+    connection: sa.Connection, events: Sequence[ReceivedEvent], host: str
+) -> BatchRows:
+    """Load the rows of a batch; on SQLite texts and personas are read when they are needed."""
+    wanted = {
+        "ids": [event.post.event_id for event in events if event.post.event_id],
+        "hashes": list({hash_token(event.post.token) for event in events} - {""}),
+        "sessions": list({event.event.session for event in events} - {""}),
+        "panes": list({event.post.pane for event in events} - {""}),
+        "host": host,
+    }
+    if connection.dialect.name == "sqlite":
+        seen = set(connection.execute(_FIND_SEEN, {"ids": wanted.pop("ids")}).scalars())
+        return BatchRows(
+            seen, [dict(row) for row in connection.execute(_FIND_AGENTS, wanted).mappings()]
+        )
+    rows: dict[str, list[Any]] = {kind: [] for kind in _FOUND}
+    for kind, row in connection.execute(_FIND_ALL, wanted):
+        rows[kind].append(row)
+    return BatchRows(
+        {row["event_id"] for row in rows["seen"]},
+        sorted(rows["agent"], key=lambda row: row["id"]),
+        sorted(rows["intent"], key=lambda row: row["created_at"], reverse=True),
+        {row["slug"]: SimpleNamespace(**row) for row in rows["persona"]},
+    )
+
+
+def _match_any(column: sa.Column[Any], name: str) -> Any:
+    return column.in_(sa.bindparam(name, expanding=True))
+
+
+_AGENTS = tables.agents.c
+_FIND_SEEN = sa.select(tables.events.c.event_id).where(_match_any(tables.events.c.event_id, "ids"))
+_FIND_AGENTS = (
+    sa.select(tables.agents)
+    .where(
+        _match_any(_AGENTS.token_hash, "hashes")
+        | _match_any(_AGENTS.session, "sessions")
+        | (_match_any(_AGENTS.pane, "panes") & (_AGENTS.session == "")),
+        _AGENTS.host == sa.bindparam("host"),
+    )
+    .order_by(_AGENTS.id)
+)
+"""Agents that events may belong to. The statement is built once: that is slower than running it."""
+_KNOWN = _FIND_AGENTS.order_by(None).cte("known")
+_FOUND: dict[str, sa.CTE | sa.Subquery] = {
+    "agent": _KNOWN,
+    "seen": _FIND_SEEN.subquery("seen"),
+    "intent": sa.select(tables.intents)
+    .where(IS_OPEN, tables.intents.c.agent_id.in_(sa.select(_KNOWN.c.id)))
+    .subquery("intent"),
+    "persona": sa.select(tables.personas)
+    .where(tables.personas.c.slug.in_(sa.select(_KNOWN.c.persona)))
+    .subquery("persona"),
+}
+
+
+def _build_rows() -> Iterator[sa.Select[str, Any]]:
+    for kind, found in _FOUND.items():
+        yield sa.select(
+            sa.literal_column(f"'{kind}'"), sa.func.row_to_json(found.table_valued())
+        ).select_from(found)
+
+
+_FIND_ALL = sa.union_all(*_build_rows())
+"""PostgreSQL: every row as its kind and its columns. JSON keeps each of their values exactly."""

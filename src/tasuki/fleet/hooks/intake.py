@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,9 +25,14 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import build_failure_alert
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
-from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
-from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
+from tasuki.fleet.figures import ContextSample, ContextSampler, build_sample
+from tasuki.fleet.hooks.correlator import (
+    BatchRows,
+    EventCorrelator,
+    HookPost,
+    ReceivedEvent,
+    load_batch_rows,
+)
 from tasuki.fleet.store import log, states
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import ServerClosing
@@ -59,6 +65,7 @@ class IntakeOverloaded(TasukiError):
     """Too many events are waiting; the hook keeps this one."""
 
 
+@dataclass(eq=False)
 class EventIntake:
     """The queue of events and the thread that empties it.
 
@@ -68,26 +75,17 @@ class EventIntake:
     all agents that something happened to. `socket` returns the path of the fleet's tmux socket.
     """
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        changes: ChangeFeed,
-        host: str,
-        *,
-        read_skill: Callable[[str], str],
-        threshold: float,
-        on_commit: Callable[[set[int], set[int], set[int]], None],
-        on_events: Callable[[set[int]], None] = lambda _ids: None,
-        socket: Callable[[], str] = str,
-    ) -> None:
-        self.database = database
-        self.changes = changes
-        self.host = host
-        self.read_skill = read_skill
-        self.threshold = threshold
-        self.on_commit = on_commit
-        self.on_events = on_events
-        self.socket = socket
+    database: FleetDatabase
+    changes: ChangeFeed
+    host: str
+    _: KW_ONLY
+    read_skill: Callable[[str], str]
+    threshold: float
+    on_commit: Callable[[set[int], set[int], set[int]], None]
+    on_events: Callable[[set[int]], None] = lambda _ids: None
+    socket: Callable[[], str] = str
+
+    def __post_init__(self) -> None:
         self.sampler = ContextSampler()
         self.taken = 0
         """Events taken in since the start."""
@@ -135,8 +133,6 @@ class EventIntake:
             raise IntakeOverloaded(
                 "Too many events are waiting; this one was not taken in."
             ) from None
-
-    # -- the writer's thread -----------------------------------------------------------
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -248,23 +244,21 @@ class _AnswerRelay:
                 answer.set_result(text)
 
 
+@dataclass(eq=False)
 class _EventBatch:
     """The events of one transaction."""
 
-    def __init__(
-        self, intake: EventIntake, connection: sa.Connection, events: Sequence[ReceivedEvent]
-    ) -> None:
-        self.intake = intake
-        self.connection = connection
-        self.events = events
-        self.rows: list[dict[str, Any]] = []
-        self.alerts: list[tuple[str, Row, float, str]] = []
-        self.touched: set[int] = set()
-        self.idle: set[int] = set()
-        self.failed: set[int] = set()
-        self.unmeasured: set[int] = set()
-        self.samples: list[ContextSample] = []
-        self.redactor = Redactor()
+    intake: EventIntake
+    connection: sa.Connection
+    events: Sequence[ReceivedEvent]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    alerts: list[tuple[str, Row, float, str]] = field(default_factory=list)
+    touched: set[int] = field(default_factory=set)
+    idle: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    unmeasured: set[int] = field(default_factory=set)
+    samples: list[ContextSample] = field(default_factory=list)
+    redactor: Redactor = field(default_factory=Redactor)
 
     def carry_out(self, known: BatchRows) -> dict[int, str]:
         """Take every event in; return the answers by the identity of the received event."""
@@ -338,7 +332,7 @@ class _EventBatch:
         if _is_worth_a_line(event, before, agent):
             self.rows.append(self._build_row(agent, received))
         if crossing := personas.detect_crossing(agent):
-            self.rows.append(_build_own_row("threshold", agent["id"], crossing))
+            self.rows.append(log.build_line("threshold", crossing, agent["id"]))
             self.alerts.append(("threshold", agent, received.at, crossing))
         if event.kind == "idle" and (failure := states.load_failure(agent["failure"])):
             self.failed.add(agent["id"])
@@ -365,11 +359,11 @@ class _EventBatch:
             if agent["skill_at"] is None:
                 agent["skill_at"] = received.at
                 note = f"The skill of {agent['persona']} was given to it at its session's start."
-                self.rows.append(_build_own_row("skill", agent["id"], note))
+                self.rows.append(log.build_line("skill", note, agent["id"]))
             return HookReply(context=text)
         compacts = event.kind == "compacting" and event.source == "auto"
         if compacts and control.can_veto and (why := personas.decide_veto(agent, received.at)):
-            self.rows.append(_build_own_row("veto", agent["id"], why))
+            self.rows.append(log.build_line("veto", why, agent["id"]))
             return HookReply(veto=why)
         return None
 
@@ -392,10 +386,7 @@ class _EventBatch:
 
 
 def _complete_first_turn(agent: Row, event: AgentEvent, happened_at: float) -> None:
-    """Complete the registration and the skill at the end of the first turn.
-
-    Where the session starts with the first prompt, that prompt is the skill.
-    """
+    """Complete registration and skill at the end of a first turn, whose prompt was the skill."""
     if event.kind == "idle" and agent["registered_at"] is None:
         agent["registered_at"] = happened_at
         if agent["persona"] and agent["skill_at"] is None and not event.interrupted:
@@ -419,11 +410,3 @@ def _is_worth_a_line(event: AgentEvent, before: tuple[str, float | None], agent:
             used is not None and abs(used - (agent["context_used"] or 0.0)) >= 1.0
         )
     return True
-
-
-def _build_own_row(kind: str, agent_id: int, text: str) -> dict[str, Any]:
-    now = time.time()
-    return {
-        "event_id": None, "at": now, "received_at": now, "kind": kind, "agent_id": agent_id,
-        "handoff_id": None, "text": text, "data": {},
-    }  # fmt: skip

@@ -37,10 +37,7 @@ def list_waiting(folder: Path) -> Iterator[Path]:
 
 
 def claim_file(path: Path) -> Path:
-    """Rename a file to a name that no hook writes to.
-
-    The newest status line replaces the one before.
-    """
+    """Rename a file to a name that no hook writes to: a newer status line replaces the last."""
     if not path.name.startswith(STATUS_PREFIX):
         return path
     claimed = path.with_name(f"0-{secrets.token_hex(8)}.json")
@@ -68,20 +65,14 @@ def read_post(path: Path) -> HookPost | None:
 
 
 def build_post(fields: dict[str, str], body: bytes, *, spooled: bool) -> HookPost | None:
-    """Build an event from the headers of its hook, with lower-case names.
-
-    None without a harness.
-    """
+    """Build an event from its hook's headers, with lower-case names; None without a harness."""
     values = {name: fields.get(header, "")[:200] for header, name in HEADER_FIELDS.items()}
     if not values["harness"]:
         return None
     return HookPost(
-        body=body,
-        at=_parse_number(fields.get("x-tasuki-time", "")),
-        pid=int(_parse_number(fields.get("x-tasuki-pid", ""))),
-        spooled=spooled,
-        **values,
-    )
+        body=body, at=_parse_number(fields.get("x-tasuki-time", "")),
+        pid=int(_parse_number(fields.get("x-tasuki-pid", ""))), spooled=spooled, **values,
+    )  # fmt: skip
 
 
 def _parse_number(text: str) -> float:
@@ -112,14 +103,10 @@ def clean_folder(folder: Path) -> None:
 
 
 def count_dropped(folder: Path) -> int:
-    """Count the events that were lost because the spool was full.
-
-    The hook script counts them in a file next to the spool.
-    """
-    try:
+    """Count the events lost because the spool was full, from the hook script's file beside it."""
+    with suppress(OSError):
         return (folder.parent / "spool-dropped").read_bytes().count(b"\n")
-    except OSError:
-        return 0
+    return 0
 
 
 def forget_dropped(folder: Path) -> None:

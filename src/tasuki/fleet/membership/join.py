@@ -14,19 +14,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from tasuki.errors import NotPossible, Refused, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file
 from tasuki.fleet.hosts import identify_host
-from tasuki.fleet.membership import URL_FILE
-from tasuki.fleet.membership.join_function import REFUSED
-from tasuki.fleet.membership.roles import build_role_name
+from tasuki.fleet.membership import URL_FILE, urls
+from tasuki.fleet.membership.roles import REFUSED, build_role_name
 from tasuki.fleet.membership.tokens import TOKEN_PREFIX, compute_verifier
-from tasuki.fleet.membership.urls import (
-    MOST_BYTES,
-    check_verified,
-    describe_place,
-    parse_url,
-    read_url,
-    render_url,
-    write_url,
-)
 from tasuki.fleet.store.connections import create_postgres_engine
 from tasuki.fleet.store.start_errors import extract_reason
 
@@ -72,28 +62,30 @@ def join_fleet(
     the token is refused, StoreFailed.
     """
     folder, text = data / "fleet", text.strip()
-    if not text.startswith("postgres") or not text.isprintable() or len(text) > MOST_BYTES:
+    if not text.startswith("postgres") or not text.isprintable() or len(text) > urls.MOST_BYTES:
         raise NotPossible(_NO_TOKEN)
-    url = parse_url(text)
+    url = urls.parse_url(text)
     if not (url.username or "").startswith(TOKEN_PREFIX) or not url.password:
         raise NotPossible(_NO_TOKEN)
-    check_verified(url, allow_unverified=allow_unverified)
+    urls.check_verified(url, allow_unverified=allow_unverified)
     if not leave_agents:
         _check_own_agents(data)
         _check_other_fleet(folder, url)
-    with _convert_os_errors(folder):
+    try:
         create_private_folder(folder)
         url = _add_certificates(url, folder, certificates)
+    except OSError as error:
+        raise StoreFailed(f"{error.filename or folder} cannot be written: {explain_error(error)}.") from error  # fmt: skip
     host = identify_host(folder)
     password = secrets.token_urlsafe(32)
     own = url.set(username=build_role_name(host.id), password=password)
     with _connect(url) as connection:
         verifier = compute_verifier(connection, own.username or "", password)
         _call_function(connection, host.id, label, verifier)
-    file = write_url(folder, render_url(own))
+    file = urls.write_url(folder, urls.render_url(own))
     with _connect(own, is_token=False) as connection:
         connection.execute(sa.text("SELECT count(*) FROM hosts")).scalar_one()
-    return JoinedHost(host.id, own.username or "", file, describe_place(own))
+    return JoinedHost(host.id, own.username or "", file, urls.describe_place(own))
 
 
 def _check_own_agents(data: Path) -> None:
@@ -104,11 +96,9 @@ def _check_own_agents(data: Path) -> None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
             (alive,) = file.execute("SELECT count(*) FROM agents WHERE ended_at IS NULL").fetchone()
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         if "no such table" in str(error):
             return
-        raise StoreFailed(f"{path} cannot be read: {error}. To leave it as it is: {LEAVE_OPTION}") from error  # fmt: skip
-    except sqlite3.Error as error:
         raise StoreFailed(f"{path} cannot be read: {error}. To leave it as it is: {LEAVE_OPTION}") from error  # fmt: skip
     if alive:
         raise Refused(
@@ -120,9 +110,9 @@ def _check_own_agents(data: Path) -> None:
 
 def _check_other_fleet(folder: Path, url: sa.URL) -> None:
     """Raise Refused where the host is in another fleet already."""
-    if not (known := read_url(folder)):
+    if not (known := urls.read_url(folder)):
         return
-    old, new = describe_place(parse_url(known)), describe_place(url)
+    old, new = urls.describe_place(urls.parse_url(known)), urls.describe_place(url)
     if old != new:
         raise Refused(
             f"This host is in the fleet of {old} already. Its agents there would have no server: stop them first, and "
@@ -170,17 +160,9 @@ def _connect(url: sa.URL, *, is_token: bool = True) -> Iterator[sa.Connection]:
         lowered = str(error).lower()
         remedy = next((remedy for words, remedy in _CAUSES if words in lowered), _AWAY)
         if is_token:
-            raise NotPossible(f"PostgreSQL at {describe_place(url)} was not reached with the token: {reason}. {remedy}") from error  # fmt: skip
+            raise NotPossible(f"PostgreSQL at {urls.describe_place(url)} was not reached with the token: {reason}. {remedy}") from error  # fmt: skip
         raise StoreFailed(
-            f"This host joined, but its own role {url.username} does not get in at {describe_place(url)}: {reason}. {remedy}"
+            f"This host joined, but its own role {url.username} does not get in at {urls.describe_place(url)}: {reason}. {remedy}"
         ) from error
     finally:
         engine.dispose()
-
-
-@contextmanager
-def _convert_os_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreFailed(f"{error.filename or folder} cannot be written: {explain_error(error)}.") from error  # fmt: skip

@@ -1,24 +1,35 @@
-"""Hosts that leave the fleet, by the operator's order."""
+"""Hosts that leave the fleet, by the operator's order: retired, or given up because they are away for good.
+
+The agents of a host that was given up count as lost, and their work can go on elsewhere.
+"""
 
 import logging
 import time
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible, ServerFailed
-from tasuki.fleet.exchange.host_list import find_host
+from tasuki.fleet.exchange.host_list import FleetHostRow, find_host, format_seconds, load_host
+from tasuki.fleet.handoff.commands import note_handoff
 from tasuki.fleet.hosts import count_alive
 from tasuki.fleet.membership.roles import build_role_name, execute, require_owner
-from tasuki.fleet.store import tables
+from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
-from tasuki.fleet.store.log import note
+from tasuki.fleet.store.models import FleetAgent, StepFailure
 
 STILL_OWNS = "2BP01"
 """The SQLSTATE of a role that is not dropped because something belongs to it."""
 
-log = logging.getLogger("tasuki.fleet")
+_IS_MEMBER = sa.text(
+    "SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member "
+    "WHERE g.rolname = :group AND r.rolname = :role"
+)
+
+logger = logging.getLogger("tasuki.fleet")
 
 
 def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, Any]:
@@ -40,7 +51,11 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
                 f"{alive} agent{'s' if alive > 1 else ''} of {label} ha{'ve' if alive > 1 else 's'} not ended. Hand them "
                 "off or stop them first; where the host is gone for good, give it up first."
             )
-        if moving := count_moving(connection, id):
+        handoffs = tables.handoffs.c
+        query = sa.select(sa.func.count()).where(
+            handoffs.state == "running", (handoffs.host == id) | (handoffs.target_host == id)
+        )
+        if moving := connection.execute(query).scalar_one():  # carried out there, or coming
             raise NotPossible(
                 f"{moving} handoff{'s' if moving > 1 else ''} under way need{'' if moving > 1 else 's'} {label}. Wait for "
                 "the end, or cancel first: tasuki handoffs --agents"
@@ -49,19 +64,9 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
             require_owner(connection)
         now = time.time()
         update_row(connection, tables.hosts, id, retired_at=now)
-        note(connection, "host", f"The host {label} was retired.", data={"host": id})
+        log.note(connection, "host", f"The host {label} was retired.", data={"host": id})
     role = "shared" if database.is_sqlite else retire_role(database, id)
     return {"id": id, "label": label, "retired_at": now, "role": role}
-
-
-def count_moving(connection: sa.Connection, host_id: str) -> int:
-    """Count the handoffs under way that a host carries out, or whose work comes to it."""
-    handoffs = tables.handoffs.c
-    query = sa.select(sa.func.count()).where(
-        handoffs.state == "running",
-        (handoffs.host == host_id) | (handoffs.target_host == host_id),
-    )
-    return int(connection.execute(query).scalar_one())
 
 
 def retire_role(database: FleetDatabase, host_id: str) -> str:
@@ -73,7 +78,8 @@ def retire_role(database: FleetDatabase, host_id: str) -> str:
     role = build_role_name(host_id)
     with database.write() as connection:
         rights = require_owner(connection)
-        if not _is_member(connection, role, rights.hosts_group):
+        member = {"group": rights.hosts_group, "role": role}
+        if not connection.execute(_IS_MEMBER, member).scalar():
             return "shared"
         execute(connection, "ALTER ROLE {} NOLOGIN", role)
         if not rights.is_super:  # to be allowed to end its connections
@@ -87,17 +93,11 @@ def retire_role(database: FleetDatabase, host_id: str) -> str:
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") != STILL_OWNS:
             raise
-        log.warning("The role %s of PostgreSQL is disabled, but not dropped: %s", role, error.orig)
+        logger.warning(
+            "The role %s of PostgreSQL is disabled, but not dropped: %s", role, error.orig
+        )
         return "disabled"
     return "dropped"
-
-
-def _is_member(connection: sa.Connection, role: str, group: str) -> bool:
-    query = sa.text(
-        "SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member "
-        "WHERE g.rolname = :group AND r.rolname = :role"
-    )
-    return bool(connection.execute(query, {"group": group, "role": role}).scalar())
 
 
 def check_retired(database: FleetDatabase, host_id: str) -> None:
@@ -112,3 +112,58 @@ def check_retired(database: FleetDatabase, host_id: str) -> None:
             f"This host was retired on {day}: its server does not start. To use it again, join again: tasuki host add, "
             "on a host of the fleet, prints how."
         )
+
+
+GAVE_UP = "its host was given up"
+
+
+class GivenUpHost(Struct, frozen=True):
+    """A host that was given up, and its lost agents, each with whether its thread is stored."""
+
+    host: FleetHostRow
+    agents: tuple[tuple[FleetAgent, bool], ...]
+
+
+def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
+    """Give a host up; what it had begun fails. Raises HostNotFound; NotPossible if it is alive."""
+    host = find_host(database, name)
+    if host.is_reachable:
+        seen = format_seconds(host.seen_seconds or 0.0)
+        raise NotPossible(
+            f"The host {host.label} is alive (seen {seen} ago). Move its agents while it is: tasuki agent handoff ID "
+            "--to-host HOST. To take it out of the fleet: tasuki host retire"
+        )
+    if host.state == "retired":
+        raise NotPossible(f"The host {host.label} was retired: it has no agents.")
+    agents, now = tables.agents, time.time()
+    with database.write(alone=True) as connection:
+        update_row(connection, tables.hosts, host.id, given_up_at=now)
+        living = sa.select(agents).where(agents.c.host == host.id, agents.c.ended_at.is_(None))
+        ids = []
+        for row in map(dict, connection.execute(living).mappings().all()):
+            states.end_agent(row, "lost", now, GAVE_UP)
+            update_row(connection, agents, row["id"], **row)
+            text = f"Agent {row['id']} lost: {GAVE_UP}"
+            log.note(connection, "agent", text, agent_id=row["id"])
+            ids.append(row["id"])
+        _fail_handoffs(connection, host, now)
+        text = f"The host {host.label} was given up. {len(ids)} agents of it are lost."
+        log.note(connection, "host", text, data={"host": host.id})
+    stored = set(database.fetch(sa.select(tables.thread_copies.c.agent_id)).scalars())
+    lost = tuple((queries.load_agent(database, id), id in stored) for id in ids)
+    return GivenUpHost(load_host(database, host.id), lost)
+
+
+def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) -> None:
+    """Fail the handoffs that the host was carrying out, so that they can be begun anew."""
+    handoffs = tables.handoffs
+    for row in queries.list_handoffs(connection, host=host.id, state="running"):
+        sentence = f"The host {host.label} was given up at this step."
+        remedy = "Cancel it, then hand the agent off to another host."
+        if row.step == "shut_down" and row.target_host:
+            remedy = "Retry it: its successor on the other host has the work, and goes on."
+        failure = StepFailure("host_given_up", row.step, sentence, remedy)
+        values = {"state": "failed", "finished_at": now, "failure": asdict(failure)}
+        update_row(connection, handoffs, row.id, **values)
+        text = f"Handoff {row.id[:8]} failed at {row.step}: {sentence} {remedy}"
+        note_handoff(connection, row, text, kind="alarm", code="host_given_up", step=row.step)

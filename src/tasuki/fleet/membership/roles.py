@@ -2,7 +2,9 @@
 
 Roles belong to the whole server, so their names hold the number of the fleet's database. A host's
 role is in the group of the hosts: it reads and writes the rows of the fleet and of the engine, and
-changes no table. A token's role is in the group of those that join: it calls one function.
+changes no table. A token's role is in the group of those that join: it calls one function, which gives
+a host its role. That runs with the rights of the tables' owner, so it trusts nothing that it is given;
+its errors are sentences for whoever joins.
 """
 
 from collections.abc import Iterator
@@ -15,7 +17,6 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible, ServerFailed
 from tasuki.fleet.handoff.engine import SCHEMA
-from tasuki.fleet.membership.join_function import build_join_function, run_statement
 from tasuki.fleet.store import schema, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.start_errors import HOST_ROLE_PREFIX
@@ -151,36 +152,30 @@ def prepare_roles(database: FleetDatabase) -> RoleRights:
 
     Raises NotPossible on SQLite, and where the server's role may not do that.
     """
+    exists = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name")
+    may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
     with database.write() as connection:
-        return _prepare_groups(connection)
-
-
-def _prepare_groups(connection: sa.Connection) -> RoleRights:
-    rights = require_owner(connection)
-    query = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name")
-    for group in (rights.hosts_group, rights.join_group):
-        if not connection.execute(query, {"name": group}).scalar():
-            execute(connection, "CREATE ROLE {} NOLOGIN", group)
-        may_connect = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
-        if not connection.execute(may_connect, {"name": group}).scalar():
-            execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
-        execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", rights.schema, group)
-    _allow_rows(connection, rights, rights.schema)
-    for name in READ_ONLY:
-        execute(connection, "REVOKE ALL ON {}.{} FROM {}", rights.schema, name, rights.hosts_group)
-        execute(connection, "GRANT SELECT ON {}.{} TO {}", rights.schema, name, rights.hosts_group)
-    if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
-        _allow_engine(connection, rights)
-    _close_schema(connection, rights)
-    build_join_function(connection, rights.schema, rights.hosts_group, rights.join_group)
+        rights = require_owner(connection)
+        schema_name, hosts_group = rights.schema, rights.hosts_group
+        for group in (hosts_group, rights.join_group):
+            if not connection.execute(exists, {"name": group}).scalar():
+                execute(connection, "CREATE ROLE {} NOLOGIN", group)
+            if not connection.execute(may_connect, {"name": group}).scalar():
+                execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
+            execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", schema_name, group)
+        _allow_rows(connection, rights, schema_name)
+        for name in READ_ONLY:
+            execute(connection, "REVOKE ALL ON {}.{} FROM {}", schema_name, name, hosts_group)
+            execute(connection, "GRANT SELECT ON {}.{} TO {}", schema_name, name, hosts_group)
+        if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
+            _allow_engine(connection, rights)
+        _close_schema(connection, rights)
+        build_join_function(connection, schema_name, hosts_group, rights.join_group)
     return rights
 
 
 def _close_schema(connection: sa.Connection, rights: RoleRights) -> None:
-    """Let nobody but the owner create anything in the fleet's schema.
-
-    Before PostgreSQL 15 everybody may in `public`, which belongs to a superuser.
-    """
+    """Let the owner alone create in the schema; before PostgreSQL 15 everybody may in `public`."""
     if rights.owns_schema or rights.is_super:
         execute(connection, "REVOKE CREATE ON SCHEMA {} FROM PUBLIC", rights.schema)
     query = sa.text("SELECT has_schema_privilege(:group, :schema, 'CREATE')")
@@ -222,9 +217,6 @@ def _allow_engine(connection: sa.Connection, rights: RoleRights) -> None:
         "ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT EXECUTE ON FUNCTIONS TO {}",
     ):
         execute(connection, statement, SCHEMA, rights.hosts_group)
-
-
-# -- at a server's start ---------------------------------------------------------------
 
 
 def record_role(database: FleetDatabase, host_id: str) -> None:
@@ -273,3 +265,93 @@ def _describe_missing_rights(database: FleetDatabase) -> str:
         f"The fleet's tables are {known}; this tasuki works with revision {schema.NEWEST}, and the role {rights.name} may "
         f"not change tables. Start the newer tasuki first {where}: its role {rights.owner} owns them."
     )
+
+
+REFUSED = "TA001"
+"""The SQLSTATE of its refusals."""
+
+_BODY = """
+CREATE OR REPLACE FUNCTION {schema}.tasuki_join(host_id text, label text, verifier text)
+RETURNS TABLE (role_name text, database_name text, group_name text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $tasuki$
+#variable_conflict use_column
+DECLARE
+  token record;
+  wanted text;
+  given text;
+BEGIN
+  SELECT t.role, t.label, t.ends_at, t.used_at INTO token
+    FROM {schema}.join_tokens t WHERE t.role = session_user FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'This role is no token of the fleet.' USING ERRCODE = 'TA001';
+  ELSIF token.used_at IS NOT NULL THEN
+    RAISE EXCEPTION 'The token was used already.' USING ERRCODE = 'TA001';
+  ELSIF token.ends_at < extract(epoch FROM clock_timestamp()) THEN
+    RAISE EXCEPTION 'The token has expired.' USING ERRCODE = 'TA001';
+  ELSIF tasuki_join.host_id IS NULL OR tasuki_join.host_id !~ '^h[0-9a-f]{{12}}$' THEN
+    RAISE EXCEPTION 'The id of the host is not one.' USING ERRCODE = 'TA001';
+  ELSIF tasuki_join.label IS NULL OR length(tasuki_join.label) > 100 OR tasuki_join.label ~ '[[:cntrl:]]' THEN
+    RAISE EXCEPTION 'The label of the host is too long, or has control characters.' USING ERRCODE = 'TA001';
+  ELSIF tasuki_join.verifier IS NULL OR tasuki_join.verifier
+      !~ '^SCRAM-SHA-256[$][0-9]{{4,6}}:[A-Za-z0-9+/=]{{16,64}}[$][A-Za-z0-9+/=]{{44}}:[A-Za-z0-9+/=]{{44}}$' THEN
+    RAISE EXCEPTION 'The password of the host is not given as a SCRAM verifier.' USING ERRCODE = 'TA001';
+  ELSIF EXISTS (
+    SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+      AND l.classid::bigint = ('x7a51' || substr(tasuki_join.host_id, 2, 4))::bit(32)::bigint
+      AND l.objid::bigint = ('x' || substr(tasuki_join.host_id, 6, 8))::bit(32)::bigint
+  ) THEN
+    RAISE EXCEPTION 'A server of this host runs on the database. End it first.' USING ERRCODE = 'TA001';
+  END IF;
+  wanted := 'tasuki_host_' || substr(tasuki_join.host_id, 2);
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = wanted) THEN
+    EXECUTE format('CREATE ROLE %I LOGIN PASSWORD %L', wanted, tasuki_join.verifier);
+    EXECUTE format('GRANT %I TO %I', {group}, wanted);
+  ELSIF NOT EXISTS (
+    SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member
+      WHERE g.rolname = {group} AND r.rolname = wanted
+  ) THEN
+    RAISE EXCEPTION 'This host is in another fleet of the same PostgreSQL. Retire it there first, or join with another data folder.'
+      USING ERRCODE = 'TA001';
+  ELSE
+    EXECUTE format('ALTER ROLE %I LOGIN PASSWORD %L', wanted, tasuki_join.verifier);
+  END IF;
+  IF {name} <> 'public' THEN
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET search_path = %I', wanted, current_database(), {name});
+  END IF;
+  given := coalesce(nullif(tasuki_join.label, ''), token.label);
+  INSERT INTO {schema}.hosts (id, label, version, started_at, given_label, role)
+    VALUES (tasuki_join.host_id, coalesce(nullif(given, ''), tasuki_join.host_id), '',
+            extract(epoch FROM clock_timestamp()), given, wanted)
+    ON CONFLICT (id) DO UPDATE SET role = excluded.role, retired_at = NULL,
+      given_label = coalesce(nullif(excluded.given_label, ''), hosts.given_label);
+  UPDATE {schema}.join_tokens t SET used_at = extract(epoch FROM clock_timestamp()), host = tasuki_join.host_id
+    WHERE t.role = token.role;
+  EXECUTE format('ALTER ROLE %I NOLOGIN', token.role);
+  RETURN QUERY SELECT wanted, current_database()::text, {group}::text;
+END
+$tasuki$
+"""
+
+
+def build_join_function(
+    connection: sa.Connection, schema_name: str, hosts_group: str, join_group: str
+) -> None:
+    """Make the function, or bring it up to date; only the tokens' group may call it."""
+    schema = sql.Identifier(schema_name)
+    body = sql.SQL(_BODY).format(
+        schema=schema, group=sql.Literal(hosts_group), name=sql.Literal(schema_name)
+    )
+    signature = sql.SQL("{}.tasuki_join(text, text, text)").format(schema)
+    for statement in (
+        body,
+        sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC").format(signature),
+        sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(signature, sql.Identifier(join_group)),
+    ):
+        run_statement(connection, statement)
+
+
+def run_statement(connection: sa.Connection, statement: sql.Composable) -> None:
+    """Run a statement that is composed of names and values."""
+    raw = connection.connection.driver_connection
+    connection.exec_driver_sql(statement.as_string(raw).replace("%", "%%"))

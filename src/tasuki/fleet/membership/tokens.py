@@ -11,8 +11,14 @@ from psycopg import sql
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.membership.join_function import run_statement
-from tasuki.fleet.membership.roles import execute, prepare_roles, read_rights, require_owner
+from tasuki.fleet.hosts import MOST_LABEL_CHARACTERS
+from tasuki.fleet.membership.roles import (
+    execute,
+    prepare_roles,
+    read_rights,
+    require_owner,
+    run_statement,
+)
 from tasuki.fleet.membership.urls import VERIFIED, is_local, is_verified, render_url, set_place
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
@@ -22,7 +28,6 @@ TOKEN_SECONDS = 15 * 60
 TOKEN_PREFIX = "tasuki_join_"  # noqa: S105 the name of a role
 KEPT_SECONDS = 30 * 86400
 """How long the record of a token stays after its end."""
-MOST_LABEL_CHARACTERS = 100
 SYSTEM_CERTIFICATES = "system"
 MOST_CERTIFICATE_BYTES = 256 << 10
 log = logging.getLogger("tasuki.fleet")
@@ -113,17 +118,13 @@ def _read_certificates(url: sa.URL) -> str:
     path = url.query.get("sslrootcert", "")
     if not isinstance(path, str) or path in ("", SYSTEM_CERTIFICATES):
         return ""
-    try:
+    with suppress(OSError):
         return Path(path).read_bytes()[:MOST_CERTIFICATE_BYTES].decode("ascii", "replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def remove_old_tokens(database: FleetDatabase) -> int:
-    """Drop the roles of tokens that were used or have expired; return how many.
-
-    Raises NotPossible as `create_token` does.
-    """
+    """Drop the roles of old tokens; return how many. Raises NotPossible as `create_token` does."""
     tokens = tables.join_tokens
     roles = sa.table("pg_roles", sa.column("rolname", sa.Text), schema="pg_catalog")
     with database.write() as connection:

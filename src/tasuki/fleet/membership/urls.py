@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -85,10 +86,9 @@ def is_local(url: sa.URL) -> bool:
 def _is_local_place(place: str) -> bool:
     if place.lower() in LOCAL_NAMES or place.startswith(("/", "@")):
         return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(place).is_loopback
-    except ValueError:
-        return False
+    return False
 
 
 def is_verified(url: sa.URL) -> bool:

@@ -6,27 +6,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, ServerEnds
-from tasuki.fleet.agents import agent_ends, lifecycle, limits, mutes
-from tasuki.fleet.agents.mutes import MuteChange
+from tasuki.fleet import alerts
+from tasuki.fleet.agents import agent_ends, lifecycle, limits
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.alerts import MuteChange
 from tasuki.fleet.changes import work
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
-from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.changes.work import find_document_time
 from tasuki.fleet.delivery import answers, messages, terminals
+from tasuki.fleet.delivery.messages import TypedKeys
 from tasuki.fleet.delivery.terminals import KnownTerminal
-from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.exchange.host_list import find_host, read_labels
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands
-from tasuki.fleet.orders.bodies import (
-    Adoption,
-    AgentMessage,
-    KeyPress,
-    NewAgent,
-    QuestionAnswer,
-    Resumption,
-)
+from tasuki.fleet.orders import bodies
 from tasuki.fleet.orders.order import order
 from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.store import queries
@@ -48,13 +42,13 @@ def find_agent_host(fleet: FleetParts, id: int, **_: Any) -> str:
     return queries.load_agent(fleet.database, id).host
 
 
-def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> str:
+def find_wanted_host(fleet: FleetParts, data: bodies.Adoption | bodies.NewAgent, **_: Any) -> str:
     """Find the host that is named; another one is given the files of the persona.
 
     Raises HostNotFound; NotPossible where an agent would start there without a folder.
     """
     host = find_host(fleet.database, data.host).id if data.host else fleet.host
-    if isinstance(data, NewAgent) and host != fleet.host:
+    if isinstance(data, bodies.NewAgent) and host != fleet.host:
         if not data.cwd:
             raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
         if data.persona:
@@ -63,7 +57,7 @@ def find_wanted_host(fleet: FleetParts, data: Adoption | NewAgent, **_: Any) -> 
 
 
 @order("start", find_wanted_host, at="/agents")
-def start_agent(fleet: FleetParts, data: NewAgent, order_id: str = "") -> FleetAgent:
+def start_agent(fleet: FleetParts, data: bodies.NewAgent, order_id: str = "") -> FleetAgent:
     """Start an agent in a tmux window, on any host; answers once its program runs.
 
     Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed,
@@ -86,7 +80,9 @@ def start_agent(fleet: FleetParts, data: NewAgent, order_id: str = "") -> FleetA
 
 
 @order("start", find_wanted_host, at="/agents/adopt")
-def adopt_agent(fleet: FleetParts, data: Adoption, brief: str = "", goal: str = "") -> FleetAgent:
+def adopt_agent(
+    fleet: FleetParts, data: bodies.Adoption, brief: str = "", goal: str = ""
+) -> FleetAgent:
     """Adopt an agent that is already running in a pane.
 
     `brief` is the id of a stored handoff with which it was started, `goal` its goal. Raises
@@ -94,17 +90,14 @@ def adopt_agent(fleet: FleetParts, data: Adoption, brief: str = "", goal: str = 
     """
     if data.persona:
         share_persona(fleet.database, fleet.root, data.persona)
-    agent = lifecycle.adopt_agent(
-        fleet.database, fleet.panes, fleet.host, pane=data.pane, harness=data.harness,
-        persona=data.persona, session=data.session, brief=brief, goal=goal,
-    )  # fmt: skip
+    agent = lifecycle.adopt_agent(fleet.database, fleet.panes, fleet.host, data, brief, goal)
     fleet.changes.notify([agent.id])
     return agent
 
 
 @order("send", find_agent_host, at="/agents/{id:int}/send")
 def send_text(
-    fleet: FleetParts, id: int, data: AgentMessage, key: str = "", order_id: str = ""
+    fleet: FleetParts, id: int, data: bodies.AgentMessage, key: str = "", order_id: str = ""
 ) -> dict[str, Any]:
     """Type a text to an agent as a prompt; return whether its turn began.
 
@@ -117,7 +110,7 @@ def send_text(
 
 @order("send", find_agent_host, at="/agents/{id:int}/resume")
 def resume_agent(
-    fleet: FleetParts, id: int, data: Resumption, key: str = "", order_id: str = ""
+    fleet: FleetParts, id: int, data: bodies.Resumption, key: str = "", order_id: str = ""
 ) -> dict[str, Any]:
     """Tell an agent to go on once its usage limit has reset; the answer is that of `send`.
 
@@ -128,7 +121,7 @@ def resume_agent(
 
 
 @order("keys", find_agent_host, at="/agents/{id:int}/keys", seconds=LOOK_SECONDS)
-def press_key(fleet: FleetParts, id: int, data: KeyPress) -> FleetAgent:
+def press_key(fleet: FleetParts, id: int, data: bodies.KeyPress) -> FleetAgent:
     """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`.
 
     Raises AgentNotFound, NotPossible, HostAway.
@@ -139,7 +132,7 @@ def press_key(fleet: FleetParts, id: int, data: KeyPress) -> FleetAgent:
 
 
 @order("keys", find_agent_host, at="/agents/{id:int}/answer", seconds=ANSWER_SECONDS)
-def answer_agent(fleet: FleetParts, id: int, data: QuestionAnswer) -> dict[str, Any]:
+def answer_agent(fleet: FleetParts, id: int, data: bodies.QuestionAnswer) -> dict[str, Any]:
     """Answer the `question` of a waiting agent: by the key of a choice, or by a text.
 
     Where it `takes_several`, `choices` are the keys of all that are chosen.
@@ -183,15 +176,9 @@ def stop_agent(fleet: FleetParts, id: int) -> FleetAgent:
     return queries.load_agent(fleet.database, id)
 
 
-# -- looking ---------------------------------------------------------------------------
-
-
 @order("look", find_agent_host, seconds=LOOK_SECONDS)
 def read_screen(fleet: FleetParts, id: int) -> str:
-    """Return what the pane of an agent shows, without secrets.
-
-    Raises AgentNotFound, NotPossible, HostAway.
-    """
+    """Return what a pane shows, without secrets. Raises AgentNotFound, NotPossible, HostAway."""
     return terminals.read_screen(fleet.panes, queries.load_agent(fleet.database, id))
 
 
@@ -233,19 +220,16 @@ def describe_other_host(fleet: FleetParts, agent: FleetAgent) -> str:
     )
 
 
-# -- of any host, carried out here -----------------------------------------------------
-
-
 def mute_agent(fleet: FleetParts, id: int, span: str) -> MuteChange:
     """Mute an agent's alerts; `span` as `parse_mute` takes it. Raises AgentNotFound, UsageError."""
-    change = mutes.mute_agent(fleet.database, queries.load_agent(fleet.database, id), span)
+    change = alerts.mute_agent(fleet.database, queries.load_agent(fleet.database, id), span)
     fleet.changes.notify([id])
     return change
 
 
 def restore_mute(fleet: FleetParts, change: MuteChange) -> None:
     """Undo a mute, or its end. Raises NotPossible where the agent was muted anew since."""
-    mutes.restore_mute(fleet.database, change)
+    alerts.restore_mute(fleet.database, change)
     fleet.changes.notify([change.agent_id])
 
 

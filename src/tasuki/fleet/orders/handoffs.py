@@ -1,6 +1,7 @@
 """Orders for handoffs: begin, move, fork, retry, cancel, finish."""
 
 import uuid
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from tasuki.fleet.handoff import commands, moves
 from tasuki.fleet.handoff.engine import build_lost_queue_name, build_queue_name
 from tasuki.fleet.handoff.forks import begin_fork, check_fork
 from tasuki.fleet.handoff.moves import MovePreview, TargetAnswer, TargetQuestion
-from tasuki.fleet.handoff.runner import record_order
+from tasuki.fleet.handoff.runner import record_event
 from tasuki.fleet.handoff.workflow import MOVE_ARRIVAL
 from tasuki.fleet.orders.agents import find_agent_host
 from tasuki.fleet.orders.bodies import AgentRights, NewFork, NewHandoff
@@ -97,10 +98,9 @@ def _choose_id(order_id: str) -> str:
 
 def _find_handoff(fleet: FleetParts, order_id: str, new_id: str) -> FleetHandoff | None:
     """Find the handoff that an order began before a crash."""
-    try:
+    with suppress(HandoffNotFound):
         return queries.load_handoff(fleet.database, new_id) if order_id else None
-    except HandoffNotFound:
-        return None
+    return None
 
 
 @order("look", find_carrier, seconds=PREVIEW_SECONDS)
@@ -121,10 +121,7 @@ def preview_move(fleet: FleetParts, id: int, data: NewHandoff) -> MovePreview:
 
 @order("move", lambda _, host, **__: host, seconds=CHECK_SECONDS)
 def check_move(
-    fleet: FleetParts,
-    host: str,
-    question: TargetQuestion,
-    data: AgentRights,
+    fleet: FleetParts, host: str, question: TargetQuestion, data: AgentRights
 ) -> TargetAnswer:
     """Check what a host has for an agent that would come there."""
     return moves.check_target(fleet.database, fleet.data, question)
@@ -156,10 +153,7 @@ def fork_agent(fleet: FleetParts, id: int, data: NewFork, order_id: str = "") ->
 def recover_lost_agents(
     fleet: FleetParts, reason: str
 ) -> list[tuple[LostAgent, FleetHandoff | None]]:
-    """Recover every lost agent of this host, a few at once; each with its handoff.
-
-    None where that was refused.
-    """
+    """Recover this host's lost agents, a few at once; each with its handoff, None if refused."""
     queue, recovered = build_lost_queue_name(fleet.host), []
     for lost in find_lost_agents(fleet.database, fleet.panes, fleet.host):
         handoff: FleetHandoff | None = None
@@ -191,8 +185,7 @@ def order_handoff(
 
 def _find_settler(fleet: FleetParts, id: str, wanted: HandoffOrder, *_: Any, **__: Any) -> str:
     handoff = queries.load_handoff(fleet.database, id)
-    with fleet.database.read() as connection:
-        is_here = wanted == "cancel" or bool(describe_gone(connection, handoff.host))
+    is_here = wanted == "cancel" or bool(describe_gone(fleet.database, handoff.host))
     return fleet.host if is_here else handoff.host
 
 
@@ -217,7 +210,8 @@ def settle_handoff(
     if order_id and handoff.state == state:
         return handoff  # by this order, before a crash
     handoff = settle(fleet.database, id)
-    record_order(handoff)
+    if handoff.state == "done":
+        record_event(handoff, "delivered", by="the operator")
     if handoff.move:
         delete_parcels(fleet.database, id)
     fleet.changes.notify(

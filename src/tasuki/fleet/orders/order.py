@@ -9,6 +9,7 @@ route of the HTTP API too, and a form of the dashboard may be sent there.
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar
 
@@ -38,26 +39,19 @@ class OrderGiver(Protocol):
 F = TypeVar("F", bound=OrderGiver)
 
 
+@dataclass(eq=False)
 class HostOrder(Generic[F, P, R]):
     """An order: a call gives it to its host and returns the result."""
 
-    def __init__(
-        self,
-        function: Callable[Concatenate[F, P], R],
-        deed: Deed,
-        choose_host: Callable[..., str],
-        at: str,
-        seconds: float,
-        *,
-        is_alone: bool,
-    ) -> None:
-        self.function = function
-        self.name = function.__name__
-        self.deed = deed
-        self.choose_host = choose_host
-        self.at = at
-        self.seconds = seconds
-        self.is_alone = is_alone
+    function: Callable[Concatenate[F, P], R]
+    deed: Deed
+    choose_host: Callable[..., str]
+    at: str
+    seconds: float
+    is_alone: bool
+
+    def __post_init__(self) -> None:
+        self.name = self.function.__name__
 
     def __call__(self, fleet: F, /, *args: P.args, **words: P.kwargs) -> R:
         """Give the order to its host; return its result. Raises HostAway, and what it raises."""
@@ -104,7 +98,7 @@ def order(
     """
 
     def register(function: Callable[Concatenate[F, P], R]) -> HostOrder[F, P, R]:
-        made = HostOrder(function, deed, choose_host, at, seconds, is_alone=is_alone)
+        made = HostOrder(function, deed, choose_host, at, seconds, is_alone)
         ORDERS[made.name] = made
         return made
 

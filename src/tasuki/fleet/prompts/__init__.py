@@ -18,55 +18,32 @@ def render(name: str, **values: object) -> str:
 def render_instruction(handoff: FleetHandoff, path: Path) -> str:
     """Render the request for the document that is typed to the outgoing agent."""
     return render(
-        "instruction",
-        reason=clean_text(handoff.reason),
-        path=path,
-        persona=handoff.persona,
+        "instruction", reason=clean_text(handoff.reason), path=path, persona=handoff.persona,
         reference=build_reference(handoff),
-    )
-
-
-def render_fork(handoff: FleetHandoff, origin: FleetAgent, path: Path, place: str) -> str:
-    """Render the prompt that a fork begins with, after its skill; `place` is where it works."""
-    return _render_beginning("fork", handoff, origin, path, place=clean_text(place))
+    )  # fmt: skip
 
 
 def render_injection(
     handoff: FleetHandoff, predecessor: FleetAgent, path: Path, place: str = ""
 ) -> str:
-    """Render the prompt that the successor begins with, after its skill.
+    """Render the prompt that the successor, or a fork, begins with, after its skill.
 
-    `place` is where it works if that is another host than its predecessor's.
+    `place` is where it works if it is a fork, or on another host than its predecessor.
     """
-    return _render_beginning("injection", handoff, predecessor, path, clean_text(place))
-
-
-def _render_beginning(
-    name: str,
-    handoff: FleetHandoff,
-    predecessor: FleetAgent,
-    path: Path,
-    moved_to: str = "",
-    **more: str,
-) -> str:
+    place = clean_text(place)
+    name, more = ("fork", {"place": place}) if handoff.fork else ("injection", {})
     about = [
-        *([f"Your folder: {moved_to}"] if moved_to else []),
+        *([f"Your folder: {place}"] if place and not handoff.fork else []),
         *([f"{GOAL_LABEL} {clean_text(predecessor.goal)}"] if predecessor.goal else []),
         *([f"{NEXT_LABEL} {clean_text(handoff.goal)}"] if handoff.goal else []),
         *([f"{OPERATOR_LABEL} {clean_text(handoff.context)}"] if handoff.context else []),
     ]
     return render(
-        name,
-        predecessor=predecessor.id,
-        persona=predecessor.persona or handoff.persona,
-        session=predecessor.session[:8] or "unknown",
-        path=path,
-        reason=clean_text(handoff.reason),
-        about="".join(f"{line}\n" for line in about),
-        short=handoff.id[:8],
-        reference=handoff.id,
+        name, predecessor=predecessor.id, persona=predecessor.persona or handoff.persona,
+        session=predecessor.session[:8] or "unknown", path=path, reason=clean_text(handoff.reason),
+        about="".join(f"{line}\n" for line in about), short=handoff.id[:8], reference=handoff.id,
         **more,
-    )
+    )  # fmt: skip
 
 
 def build_reference(handoff: FleetHandoff) -> str:

@@ -65,7 +65,9 @@ def create_postgres_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
     engine = sa.create_engine(url, connect_args=arguments, **options)
     sa.event.listen(engine, "handle_error", _mark_away)
     sa.event.listen(engine, "connect", lambda raw, _record: _execute_alone(raw, _SESSION))
-    sa.event.listen(engine, "checkin", _note_return)
+    sa.event.listen(
+        engine, "checkin", lambda _raw, record: record.info.update(returned_at=time.monotonic())
+    )
     sa.event.listen(engine, "checkout", _check_idle)
     return engine
 
@@ -92,10 +94,6 @@ def _execute_alone(connection: Any, statement: str) -> None:
     connection.autocommit = True
     connection.execute(statement)
     connection.autocommit = was_alone
-
-
-def _note_return(_connection: Any, record: Any) -> None:
-    record.info["returned_at"] = time.monotonic()
 
 
 def _check_idle(connection: Any, record: Any, _proxy: Any) -> None:

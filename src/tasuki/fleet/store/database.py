@@ -108,13 +108,18 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor.close()
 
 
+def find_file(database: sa.Engine) -> Path | None:
+    """Find the file of a SQLite database; None where there is none, and for PostgreSQL."""
+    path = Path(database.url.database or "")
+    return path if database.dialect.name == "sqlite" and path.is_file() else None
+
+
 def make_shrinkable(database: sa.Engine) -> bool:
     """Let an older tasuki's SQLite file give free pages back; return whether it now can.
 
     This copies the file in place, so a large file is left as it is.
     """
-    path = Path(database.url.database or "")
-    if database.dialect.name != "sqlite" or not path.is_file():
+    if (path := find_file(database)) is None:
         return True
     with database.connect() as connection:
         raw = connection.connection.driver_connection
@@ -177,15 +182,12 @@ def has_room(path: Path) -> bool:
     return free * room.f_frsize >= LEAST_ROOM
 
 
-def is_writable(path: Path, seconds: float = 2.0) -> bool:
-    """Whether a SQLite file can be written to.
-
-    That is: it is not locked for longer than `seconds`, and its disk has room.
-    """
+def is_writable(path: Path) -> bool:
+    """Whether a SQLite file can be written to: not locked for longer than 2 s, its disk has room."""
     if not has_room(path):
         return False
     try:
-        with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(path, timeout=2.0, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error):
@@ -194,10 +196,7 @@ def is_writable(path: Path, seconds: float = 2.0) -> bool:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Whether the same statement may succeed a little later.
-
-    It may where the database is away, full, or locked.
-    """
+    """Whether a statement may succeed a little later: the database is away, full, or locked."""
     if not isinstance(error, DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -240,6 +239,18 @@ class FleetDatabase:
                 return
             with connection.begin():
                 yield connection
+
+    def fetch(
+        self, query: sa.Executable, parameters: dict[str, Any] | None = None
+    ) -> "sa.Result[*tuple[Any, ...]]":
+        """Read all that one query finds."""
+        with self.read() as connection:
+            return connection.execute(query, parameters).freeze()()
+
+    def change(self, statement: sa.UpdateBase, *, synced: bool = True) -> int:
+        """Run one statement that writes, like `write`; return how many rows it changed."""
+        with self.write(synced=synced) as connection:
+            return connection.execute(statement).rowcount
 
     @contextmanager
     def write(self, *, synced: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
@@ -354,10 +365,7 @@ class FleetDatabase:
                 return connection
 
     def _report_state(self, *, away: bool) -> None:
-        """Log once that the database is away, and once that it is back.
-
-        Others report it at the start.
-        """
+        """Log once that the database is away, and once that it is back; others do at the start."""
         was_away = self._is_away
         if away and was_away is False:
             log.warning("The database does not answer. Events and handoffs wait for it.")
@@ -366,10 +374,7 @@ class FleetDatabase:
         self._is_away = None if away and was_away is None else away
 
     def has_room(self) -> bool:
-        """Whether the disk of SQLite's file has room.
-
-        Always True for PostgreSQL, where it is unknown.
-        """
+        """Whether the disk of SQLite's file has room; True for PostgreSQL, where it is unknown."""
         return not self.is_sqlite or has_room(Path(self.engine.url.database or ""))
 
     def checkpoint_log(self) -> None:

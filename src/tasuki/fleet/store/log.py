@@ -7,13 +7,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import sqlalchemy as sa
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetEvent
 
 _INSERT = sa.insert(tables.events).inline()  # nobody asks for the new ids
@@ -24,7 +25,7 @@ EXCERPT_CHARACTERS = 300
 
 
 def note(
-    connection: sa.Connection,
+    source: sa.Connection | FleetDatabase,
     kind: str,
     text: str,
     *,
@@ -32,12 +33,14 @@ def note(
     handoff_id: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Write one line of tasuki's own into the log, in the caller's transaction.
+    """Write one line of tasuki's own into the log, in the caller's transaction or one of its own.
 
     Secrets in it are replaced, because every reader of the log sees it. Takes some 25 µs for a
     sentence.
     """
-    write_lines(connection, [_build_line(kind, text, agent_id, handoff_id, data)])
+    lines = [build_line(kind, text, agent_id, handoff_id, data)]
+    with source.write() if isinstance(source, FleetDatabase) else nullcontext(source) as connection:
+        write_lines(connection, lines)
 
 
 def list_handoff_lines(connection: sa.Connection, handoff_id: str, most: int) -> list[FleetEvent]:
@@ -59,14 +62,19 @@ def replace_line(
     events = tables.events.c
     same = (events.agent_id == agent_id) & (events.kind == kind)
     connection.execute(sa.delete(tables.events).where(same if line is None else events.id == line))
-    values = _build_line(kind, text, agent_id, None, None)
+    values = build_line(kind, text, agent_id)
     query = sa.insert(tables.events).values(values).returning(tables.events.c.id)
     return int(connection.execute(query).scalar_one())
 
 
-def _build_line(
-    kind: str, text: str, agent_id: int | None, handoff_id: str | None, data: dict[str, Any] | None
+def build_line(
+    kind: str,
+    text: str,
+    agent_id: int | None,
+    handoff_id: str | None = None,
+    data: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
+    """Build a line of tasuki's own, without secrets."""
     redactor, now = Redactor(), time.time()
     redacted: dict[str, Any] = redactor.redact_data({"text": text, "data": data or {}})
     return {

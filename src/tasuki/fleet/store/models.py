@@ -9,20 +9,11 @@ from tasuki.harness.registry import DEFAULT
 from tasuki.model import TurnFailure
 
 AgentState = Literal[
-    "starting",
-    "idle",
-    "busy",
-    "waiting",
-    "compacting",
-    "limited",
-    "failed",
-    "stuck",
-    "ended",
-    "lost",
-]
-"""waiting: for the user. limited: its account is at a usage limit. failed: its
-last turn ended with another error. stuck: it is busy, and nothing
-of it has moved for long. lost: its pane vanished without a report."""
+    "starting", "idle", "busy", "waiting", "compacting", "limited", "failed", "stuck", "ended", "lost"
+]  # fmt: skip
+"""waiting: for the user. limited: its account is at a usage limit. failed: its last turn ended with
+another error. stuck: it is busy, and nothing of it has moved for long. lost: its pane vanished without
+a report."""
 
 
 MUTED_FOR_GOOD = 32503680000.0
@@ -243,6 +234,29 @@ class OperatorAlert(Struct, frozen=True):
         if self.handoff_id:
             return f"/handoffs/{self.handoff_id}"
         return "/alerts" if self.agent_id is None else f"/agents/{self.agent_id}"
+
+
+class TypingIntent(Struct, frozen=True):
+    """A text that is, or was, typed into a pane."""
+
+    id: str
+    agent_id: int
+    handoff_id: str | None
+    kind: str
+    """instruction, skill, prompt, exit or message."""
+    pane: str
+    proof: str
+    """Words that only this text has."""
+    created_at: float
+    state: str
+    """intended, sent, proven or uncertain."""
+    proven_at: float | None = None
+    turn: str = ""
+    turns_before: int = 0
+    """Turns that end before its own: it was queued after the user's own prompt."""
+    ended_at: float | None = None
+    end: dict[str, Any] | None = None
+    """The end of the turn that it began: `interrupted` and the last `words`."""
 
 
 class StepFailure(Struct, frozen=True):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,31 +43,19 @@ log = logging.getLogger("tasuki.fleet")
 SETTLED_STATES = ("done", "cancelled")
 
 
+@dataclass(eq=False)
 class FleetPruner(BackgroundWork):
     """Deletes old things. `read_days` returns the days for which they are kept; 0 is for ever."""
 
-    def __init__(
-        self,
-        database: FleetDatabase,
-        engine: HandoffEngine,
-        data: Path,
-        root: Path,
-        read_days: Callable[[], int],
-    ) -> None:
-        self.database = database
-        self.engine = engine
-        self.data = data
-        self.root = root
-        self.read_days = read_days
-        super().__init__("pruning")
+    database: FleetDatabase
+    engine: HandoffEngine
+    data: Path
+    root: Path
+    read_days: Callable[[], int]
+    name, pause = "pruning", FIRST_SECONDS
 
-    def _run(self) -> None:
-        pause = FIRST_SECONDS
-        while not self._stop.wait(pause):
-            pause = EVERY_SECONDS
-            self._run_safely(self._prune_and_log)
-
-    def _prune_and_log(self) -> None:
+    def _work(self) -> None:
+        self.pause = EVERY_SECONDS
         if rows := self.prune():
             log.info("%d rows older than %d days were deleted.", rows, self.read_days())
 
@@ -117,8 +106,6 @@ class FleetPruner(BackgroundWork):
     def _give_pages_back(self) -> bool:
         with self.database.write(synced=False) as connection:
             return give_back_pages(connection, PAGES_AT_ONCE)
-
-    # -- files -------------------------------------------------------------------------
 
     def _find_old_files(self, before: float) -> Iterator[Path]:
         """Find files that are no longer needed."""

@@ -3,8 +3,7 @@
 A function with a `source` reads in a transaction of the database, or in the caller's.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +18,6 @@ from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff, Pers
 from tasuki.text_safety import shorten_to_line
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 QuerySource = FleetDatabase | sa.Connection
 SHORTEST_PREFIX = 4
 """Fewest digits of a handoff's id that are looked up; fewer match none."""
@@ -42,8 +40,13 @@ class LineageChain(Struct, frozen=True):
     links: tuple[LineageLink, ...]
 
 
-def _read(source: QuerySource) -> AbstractContextManager[sa.Connection]:
-    return nullcontext(source) if isinstance(source, sa.Connection) else source.read()
+def fetch(
+    source: QuerySource, query: sa.Executable, parameters: dict[str, Any] | None = None
+) -> "sa.Result[*tuple[Any, ...]]":
+    """Return what a query finds."""
+    if isinstance(source, FleetDatabase):
+        return source.fetch(query, parameters)
+    return source.execute(query, parameters)
 
 
 # -- personas --------------------------------------------------------------------------
@@ -67,13 +70,11 @@ def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Per
 def load_persona(source: QuerySource, slug: str) -> Persona:
     """Load the persona of a slug. Raises PersonaNotFound."""
     query = sa.select(tables.personas).where(tables.personas.c.slug == _clean_text(slug))
-    with _read(source) as connection:
-        row = connection.execute(query).mappings().one_or_none()
-    if row is None:
-        raise PersonaNotFound(
-            f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
-        )
-    return _parse_row(Persona, row)
+    if rows := load_rows(Persona, source, query):
+        return rows[0]
+    raise PersonaNotFound(
+        f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
+    )
 
 
 # -- agents ----------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def list_agents(
         query = query.where(table.c.persona == _clean_text(persona))
     if host:
         query = query.where(table.c.host == host)
-    return load_rows(FleetAgent, database, _limit_query(query, limit))
+    return load_rows(FleetAgent, database, query.limit(limit or None))
 
 
 def list_recent_agents(
@@ -112,26 +113,20 @@ def list_recent_agents(
     ids: Collection[int] | None = None,
     limit: int = 0,
 ) -> list[FleetAgent]:
-    """List agents that run or ended after `since`, or those of some ids.
-
-    Those that run come first, then the newest.
-    """
+    """List agents that run or ended after `since`, or of some ids: those that run first."""
     table = tables.agents
     query = sa.select(table).order_by(table.c.ended_at.is_not(None), table.c.id.desc())
     if ids is not None:
         query = query.where(table.c.id.in_(sorted(ids)))
     else:
         query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
-    return load_rows(FleetAgent, connection, _limit_query(query, limit))
+    return load_rows(FleetAgent, connection, query.limit(limit or None))
 
 
 def list_newest_of_personas(
     database: FleetDatabase, host: str, states: Collection[str]
 ) -> list[FleetAgent]:
-    """List the newest agent on a host of each persona that is not retired, if it is in one of some states.
-
-    Oldest first.
-    """
+    """List each persona's newest agent on a host, unless retired, if it is in one of some states."""
     agents, personas = tables.agents, tables.personas.c
     retired = sa.select(personas.slug).where(personas.retired_at.is_not(None))
     newest = (
@@ -146,28 +141,35 @@ def list_newest_of_personas(
 
 def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
     """Load the agent of an id. Raises AgentNotFound."""
-    row = None
-    if 0 < agent_id <= GREATEST_ID:
-        with _read(source) as connection:
-            row = connection.execute(_FIND_AGENT, {"wanted": agent_id}).one_or_none()
-    if row is None:
-        raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
-    return _parse_columns(FleetAgent, row)
+    is_possible = 0 < agent_id <= GREATEST_ID
+    if is_possible and (rows := load_rows(FleetAgent, source, _FIND_AGENT, wanted=agent_id)):
+        return rows[0]
+    raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
 
 
 def find_last_agent(connection: sa.Connection, slug: str, harness: str) -> FleetAgent | None:
     """Find the newest agent of a persona that was started in a harness; None for none."""
     columns = tables.agents.c
     query = sa.select(tables.agents).where(columns.persona == slug, columns.harness == harness)
-    row = connection.execute(query.order_by(columns.id.desc()).limit(1)).mappings().first()
-    return _parse_row(FleetAgent, row) if row else None
+    rows = load_rows(FleetAgent, connection, query.order_by(columns.id.desc()).limit(1))
+    return rows[0] if rows else None
+
+
+def find_worker(
+    connection: sa.Connection, slug: str, except_agent: int | None = None
+) -> int | None:
+    """Find the id of the agent that works as a persona, besides one that does not count."""
+    agents = tables.agents.c
+    query = sa.select(agents.id).where(
+        agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
+    )
+    return connection.execute(query).scalars().first()
 
 
 def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
     """Find the id of the agent that was started with a token, by the token's digest."""
     query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)
-    with database.read() as connection:
-        return connection.execute(query).scalars().first()
+    return database.fetch(query).scalars().first()
 
 
 def find_ordered_agent(connection: sa.Connection, order_id: str) -> int | None:
@@ -183,10 +185,7 @@ def find_ordered_agent(connection: sa.Connection, order_id: str) -> int | None:
 def list_handoff_page(
     database: FleetDatabase, states: Collection[str], *, limit: int, skip: int
 ) -> list[FleetHandoff]:
-    """List a page of handoffs in some states, without the first `skip`.
-
-    Those that are not under way come first, then the newest.
-    """
+    """List a page of handoffs in some states: those under way last, the newest first."""
     table = tables.handoffs
     runs = sa.case((table.c.state == "running", 1), else_=0)
     query = sa.select(table).where(table.c.state.in_(sorted(states)))
@@ -198,8 +197,7 @@ def count_handoffs(database: FleetDatabase) -> dict[str, int]:
     """Count the handoffs of each state, of all that are kept."""
     table = tables.handoffs
     query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
-    with database.read() as connection:
-        return {str(row[0]): int(row[1]) for row in connection.execute(query)}
+    return {str(row[0]): int(row[1]) for row in database.fetch(query)}
 
 
 def list_handoffs(
@@ -233,7 +231,7 @@ def list_handoffs(
     for name, value in conditions.items():
         if value is not None:
             query = query.where(table.c[name] == value)
-    return load_rows(FleetHandoff, source, _limit_query(query, limit))
+    return load_rows(FleetHandoff, source, query.limit(limit or None))
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
@@ -248,16 +246,12 @@ def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandof
     """Find the handoff by which an agent came; None for one that is no successor."""
     table = tables.handoffs
     query = sa.select(table).where(table.c.successor_id == successor_id)
-    with _read(source) as connection:
-        row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
-    return _parse_row(FleetHandoff, row) if row else None
+    rows = load_rows(FleetHandoff, source, query.order_by(table.c.created_at.desc()).limit(1))
+    return rows[0] if rows else None
 
 
 def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
-    """Load the handoff whose id begins with `prefix`, of 4 digits or more.
-
-    Raises HandoffNotFound.
-    """
+    """Load the handoff whose id begins with `prefix`, 4 digits or more. Raises HandoffNotFound."""
     wanted = prefix.strip().lower()
     shown = shorten_to_line(prefix, 40)
     if not (SHORTEST_PREFIX <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
@@ -266,19 +260,15 @@ def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
             "List them: tasuki handoffs --agents"
         )
     query = _FIND_HANDOFF if len(wanted) == 32 else _FIND_HANDOFF_BY_PREFIX
-    with _read(source) as connection:
-        rows = connection.execute(query, {"wanted": wanted}).all()
+    rows = load_rows(FleetHandoff, source, query, wanted=wanted)
     if len(rows) == 1:
-        return _parse_columns(FleetHandoff, rows[0])
+        return rows[0]
     problem = "More than one handoff begins" if rows else "No handoff of an agent begins"
     raise HandoffNotFound(f"{problem} with {shown!r}. List them: tasuki handoffs --agents")
 
 
 def find_needed_handoffs(database: FleetDatabase) -> set[str]:
-    """Find the ids of handoffs that may still continue, or whose successor works.
-
-    Also those with whose brief an agent began that works.
-    """
+    """Find the ids of handoffs that may continue, or with which an agent began that works."""
     handoffs, agents = tables.handoffs, tables.agents
     works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
     query = (
@@ -287,15 +277,11 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
         .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
     )
     begun = sa.select(agents.c.brief).where(agents.c.brief != "", agents.c.ended_at.is_(None))
-    with database.read() as connection:
-        return set(connection.execute(query.union(begun)).scalars())
+    return set(database.fetch(query.union(begun)).scalars())
 
 
 def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
-    """Whether a handoff is under way that an agent leaves or comes by.
-
-    The failure of that handoff covers the agent's.
-    """
+    """Whether a handoff is under way by which an agent leaves or comes: its failure covers it."""
     table = tables.handoffs
     leaves = (table.c.agent_id == agent_id) & ~table.c.fork
     mine = leaves | (table.c.successor_id == agent_id)
@@ -305,8 +291,7 @@ def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
 
 def is_under_way(database: FleetDatabase, handoff_id: str, attempt: int) -> bool:
     """Whether this attempt of a handoff is wanted: not cancelled, and no newer attempt."""
-    with database.read() as connection:
-        attempt_row = connection.execute(_FIND_ATTEMPT, {"wanted": handoff_id}).one_or_none()
+    attempt_row = database.fetch(_FIND_ATTEMPT, {"wanted": handoff_id}).one_or_none()
     return attempt_row is not None and tuple(attempt_row) == ("running", attempt)
 
 
@@ -338,8 +323,7 @@ class LogPlace(NamedTuple):
 def find_newest_place(database: FleetDatabase) -> LogPlace:
     """Find the place of the newest line that readers may see; (0, 0) in an empty log."""
     query = _FIND_NEWEST_PLACE if database.is_sqlite else _FIND_NEWEST_SETTLED
-    with database.read() as connection:
-        row = connection.execute(query).first()
+    row = database.fetch(query).first()
     return LogPlace(*row) if row else LogPlace(0, 0)
 
 
@@ -368,9 +352,8 @@ def list_lines_after(
     parameters = {"xid": place.xid, "after": place.id, "most": limit}
     if agent_id is not None:
         query = query.where(tables.events.c.agent_id == agent_id)
-    with database.read() as connection:
-        rows = connection.execute(query, parameters).all()
-    return [(LogPlace(row[0], row[1]), _parse_columns(FleetEvent, row[1:])) for row in rows]
+    rows = database.fetch(query, parameters).all()
+    return [(LogPlace(*row[:2]), FleetEvent(*row[1:])) for row in rows]
 
 
 def list_events_after(
@@ -385,12 +368,10 @@ def list_events_after(
 
 def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list[FleetEvent]:
     """List the last lines of the log of one agent, newest first, without what it changed."""
-    query = _select_columns(FleetEvent, tables.events).where(
+    query = select_fields(FleetEvent, tables.events).where(
         tables.events.c.agent_id == agent_id, tables.events.c.kind != CHANGES
     )
-    query = query.order_by(tables.events.c.id.desc()).limit(limit)
-    with database.read() as connection:
-        return [_parse_columns(FleetEvent, row) for row in connection.execute(query)]
+    return load_rows(FleetEvent, database, query.order_by(tables.events.c.id.desc()).limit(limit))
 
 
 # -- lineage ---------------------------------------------------------------------------
@@ -432,33 +413,24 @@ def _select_handoffs(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff
 # -- shared ----------------------------------------------------------------------------
 
 
-def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
-    """Parse a row into its struct; columns that callers do not see are left out."""
-    return msgspec.convert({str(name): row[name] for name in row}, kind)
-
-
-def load_rows(kind: type[T], source: QuerySource, query: "sa.Select[Any]") -> list[T]:
+def load_rows(
+    kind: type[T], source: QuerySource, query: "sa.Select[Any]", **parameters: Any
+) -> list[T]:
     """Load all rows of a query into structs; columns that callers do not see are left out."""
-    with _read(source) as connection:
-        result = connection.execute(query)
-        names = tuple(map(str, result.keys()))
-        return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
+    result = fetch(source, query, parameters)
+    names = tuple(map(str, result.keys()))
+    return [msgspec.convert(dict(zip(names, row, strict=True)), kind) for row in result]
 
 
-def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
+def select_fields(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
     """Build a query for the columns of a table that its struct has, in the order of its fields."""
     return sa.select(*(table.c[name] for name in kind.__struct_fields__))
 
 
-def _parse_columns(kind: type[S], row: Sequence[Any]) -> S:
-    """Parse a row of such a query into its struct."""
-    return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
-
-
-_FIND_AGENT = _select_columns(FleetAgent, tables.agents).where(
+_FIND_AGENT = select_fields(FleetAgent, tables.agents).where(
     tables.agents.c.id == sa.bindparam("wanted")
 )
-_SELECT_HANDOFFS = _select_columns(FleetHandoff, tables.handoffs).limit(2)
+_SELECT_HANDOFFS = select_fields(FleetHandoff, tables.handoffs).limit(2)
 _FIND_HANDOFF = _SELECT_HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wanted"))
 _FIND_HANDOFF_BY_PREFIX = _SELECT_HANDOFFS.where(
     tables.handoffs.c.id.startswith(sa.bindparam("wanted"))
@@ -484,10 +456,6 @@ _FIND_ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).wh
     tables.handoffs.c.id == sa.bindparam("wanted")
 )
 """Statements that every step runs often are built once: that takes as long as running one."""
-
-
-def _limit_query(query: sa.Select[Any], limit: int) -> sa.Select[Any]:
-    return query.limit(limit) if limit else query
 
 
 def _clean_text(text: str) -> str:

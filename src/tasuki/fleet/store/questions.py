@@ -17,13 +17,7 @@ from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.agent_question import AgentQuestion, QuestionChoice
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness.dialogs import (
-    find_cut,
-    find_excuse,
-    is_subject,
-    join_subject,
-    strip_label,
-)
+from tasuki.harness.dialogs import find_cut, find_excuse, is_subject, join_subject, strip_label
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.questions import AskedQuestion, DialogSubject, ScreenQuestion
 from tasuki.hidden_text import is_hidden, show_hidden
@@ -194,14 +188,10 @@ def _build_from_screen(seen: ScreenQuestion, seen_at: float) -> AgentQuestion:
         )
     question = AgentQuestion(
         text=_clean_line(redact_screen(seen.text), Redactor(), MOST_TEXT_CHARACTERS) or UNKNOWN,
-        mark="",
-        asked_at=seen_at,
-        detail=detail,
-        lines=len((subject or seen.detail).split("\n")),
-        characters=len(subject or seen.detail),
-        kind="choice" if seen.choices else "free",
+        mark="", asked_at=seen_at, detail=detail, lines=len((subject or seen.detail).split("\n")),
+        characters=len(subject or seen.detail), kind="choice" if seen.choices else "free",
         is_review=bool(seen.answers),
-    )
+    )  # fmt: skip
     return _mark(question)
 
 

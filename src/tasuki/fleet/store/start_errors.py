@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import ServerFailed
 from tasuki.files import FULL, explain_error
+from tasuki.fleet.store.database import find_file
 from tasuki.text_safety import shorten_to_line
 
 HOST_ROLE_PREFIX = "tasuki_host_"
@@ -70,14 +71,9 @@ def explain_errors(url: str, kind: str = "fleet") -> Iterator[None]:
 
 
 def check_file(database: sa.Engine) -> None:
-    """Check a SQLite file; raise DatabaseError where it is damaged.
-
-    A large file is not checked: damage shows only when it is read there.
-    """
-    path = Path(database.url.database or "")
-    if database.dialect.name != "sqlite" or not path.is_file():
-        return
-    if path.stat().st_size > CHECKED_BYTES:
+    """Check a SQLite file, unless it is large; raise DatabaseError where it is damaged."""
+    path = find_file(database)
+    if path is None or path.stat().st_size > CHECKED_BYTES:
         return
     with database.connect() as connection:
         outcome = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
@@ -86,10 +82,7 @@ def check_file(database: sa.Engine) -> None:
 
 
 def check_lock(database: sa.Engine) -> None:
-    """Raise OperationalError where another program locks a SQLite file too long.
-
-    That is: longer than `LOCK_SECONDS`.
-    """
+    """Raise OperationalError where another program locks a SQLite file for `LOCK_SECONDS`."""
     if database.dialect.name != "sqlite":
         return
     path = database.url.database or ""
@@ -105,11 +98,8 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
         path = Path(make_url(url).database or "")
         message = str(origin).lower()
         cause = next((cause for words, cause in _CAUSES if words in message), "")
-        remedy = (
-            _DAMAGED_REMEDIES[kind].format(path=path)
-            if cause == "damaged"
-            else _REMEDIES.get(cause, "")
-        )
+        damaged = {"damaged": _DAMAGED_REMEDIES[kind].format(path=path)}
+        remedy = {**_REMEDIES, **damaged}.get(cause, "")
         return f"The database {path} cannot be used: {shorten_to_line(str(origin), 200)}. {remedy}".rstrip()
     address = re.sub(r"\?.*", "", make_url(url).render_as_string(hide_password=True))
     state = getattr(origin, "sqlstate", None) or ""
@@ -144,17 +134,13 @@ def is_role_gone(error: BaseException, url: str) -> bool:
 def describe_os_error(error: OSError) -> str:
     """Describe what is wrong with a file or folder of the server, and the remedy."""
     place = f" {error.filename}" if error.filename else ""
-    remedy = (
-        "Make room" if error.errno in FULL else "Fix that, or name another folder (TASUKI_DATA)"
-    )
+    is_full = error.errno in FULL
+    remedy = "Make room" if is_full else "Fix that, or name another folder (TASUKI_DATA)"
     return f"The server cannot use its data folder{place}: {explain_error(error)}. {remedy}, then start again."
 
 
 def extract_reason(text: str) -> str:
-    """Extract the line of libpq's report that gives the reason.
-
-    The report repeats itself for each address.
-    """
+    """Extract the reason from libpq's report, which repeats itself for each address."""
     lines = [line.strip(" \t") for line in text.splitlines() if line.strip()]
     first = next(iter(lines), "no reason was given").removeprefix("connection failed: ")
     first = re.sub(r"^connection to server (at|on) .*? failed: (FATAL:\s*)?", "", first)

@@ -12,17 +12,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from tasuki.fleet.store.models import (
-    FleetAgent,
-    FleetEvent,
-    FleetHandoff,
-    GoalTemplate,
-    OperatorAlert,
-    Persona,
-    PersonaLesson,
-    QueuedGoal,
-    StepRun,
-)
+from tasuki.fleet.store import models
 
 metadata = sa.MetaData()
 NEVER_REUSED = ("events", "alerts")
@@ -80,12 +70,15 @@ def _write_default(value: Any) -> Any:
 
 
 personas = build_table(
-    "personas", Persona, sa.UniqueConstraint("role", "name", "number", name="one_slug"), key="slug"
+    "personas",
+    models.Persona,
+    sa.UniqueConstraint("role", "name", "number", name="one_slug"),
+    key="slug",
 )
 
 agents = build_table(
     "agents",
-    FleetAgent,
+    models.FleetAgent,
     sa.Column("token_hash", sa.Text, nullable=False, server_default=""),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
     persona="personas.slug",
@@ -99,7 +92,7 @@ sa.Index("agents_by_persona", agents.c.persona)
 
 events = build_table(
     "events",
-    FleetEvent,
+    models.FleetEvent,
     sa.Column("event_id", sa.Text, unique=True),  # of a hook's event; None for tasuki's own
     # the transaction that wrote it: lines of several hosts are read in this order
     sa.Column("xid", sa.BigInteger, nullable=False, server_default=CurrentTransaction()),
@@ -110,12 +103,9 @@ sa.Index("events_by_agent", events.c.agent_id, events.c.id)
 sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
 
 handoffs = build_table(
-    "handoffs",
-    FleetHandoff,
-    agent_id="agents.id",
-    persona="personas.slug",
+    "handoffs", models.FleetHandoff, agent_id="agents.id", persona="personas.slug",
     successor_id="agents.id",
-)
+)  # fmt: skip
 sa.Index(
     "one_handoff_per_agent",
     handoffs.c.agent_id,
@@ -126,44 +116,25 @@ sa.Index(
 sa.Index("handoffs_by_state", handoffs.c.state)
 
 lessons = build_table(
-    "lessons",
-    PersonaLesson,
-    persona="personas.slug",
-    handoff_id="handoffs.id",
+    "lessons", models.PersonaLesson, persona="personas.slug", handoff_id="handoffs.id",
     agent_id="agents.id",
-)
+)  # fmt: skip
 sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
 
 steps = build_table(
     "steps",
-    StepRun,
+    models.StepRun,
     sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id")),
     sa.PrimaryKeyConstraint("handoff_id", "attempt", "step"),
     key="",
 )
 
-intents = sa.Table(
-    "intents",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
-    sa.Column("handoff_id", sa.Text),
-    sa.Column("kind", sa.Text, nullable=False),  # instruction, skill, prompt, exit, message
-    sa.Column("pane", sa.Text, nullable=False),
-    sa.Column("proof", sa.Text, nullable=False),  # words that only this text has
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),  # intended, sent, proven, uncertain
-    sa.Column("proven_at", sa.Double),
-    sa.Column("turn", sa.Text, nullable=False, server_default=""),
-    sa.Column(
-        "turns_before", sa.Integer, nullable=False, server_default="0"
-    ),  # turns that it waits for
-    sa.Column("ended_at", sa.Double),  # when the turn that it began had ended
-    sa.Column("end", sa.JSON(none_as_null=True)),  # what that end reported
-)
+intents = build_table("intents", models.TypingIntent, agent_id="agents.id")
 sa.Index("intents_by_agent", intents.c.agent_id)
 
-alerts = build_table("alerts", OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id")
+alerts = build_table(
+    "alerts", models.OperatorAlert, sa.UniqueConstraint("key"), agent_id="agents.id"
+)
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
 
 browser_sessions = sa.Table(
@@ -217,11 +188,11 @@ documents = sa.Table(
     sa.Column("changed_at", sa.Double, nullable=False),
 )
 
-goal_templates = build_table("goal_templates", GoalTemplate, sa.UniqueConstraint("name"))
+goal_templates = build_table("goal_templates", models.GoalTemplate, sa.UniqueConstraint("name"))
 
 queued_goals = build_table(
     "queued_goals",
-    QueuedGoal,
+    models.QueuedGoal,
     sa.Column("key", sa.Text, nullable=False, server_default=""),  # of its claim, in the outbox
     # which wrote its text, by its role of PostgreSQL; empty for one that owns the tables
     sa.Column("host", sa.Text, nullable=False, server_default=""),

@@ -9,7 +9,6 @@ import msgspec
 from litestar import delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
-from msgspec import structs
 
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
@@ -35,7 +34,6 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
-from tasuki.web.api.forms import collect_changes
 from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.views import display
 
@@ -277,7 +275,7 @@ def show_persona(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
 @post("/personas", status_code=200, sync_to_thread=True)
 def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
     """Add a persona and its folder."""
-    persona = personas.add_persona(fleet.database, fleet.root, **structs.asdict(data))
+    persona = personas.add_persona(fleet.database, fleet.root, data)
     share_persona(fleet.database, fleet.root, persona.slug)
     fleet.changes.notify()
     return persona
@@ -287,7 +285,7 @@ def add_persona(fleet: TheFleet, data: JSONBody[NewPersona]) -> Persona:
 def edit_persona(fleet: TheFleet, slug: PathWord, data: JSONBody[PersonaChange]) -> Persona:
     """Change the given settings of a persona."""
     share_persona(fleet.database, fleet.root, slug)
-    changed = personas.edit_persona(fleet.database, fleet.root, slug, **collect_changes(data))
+    changed = personas.edit_persona(fleet.database, fleet.root, slug, data)
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return changed

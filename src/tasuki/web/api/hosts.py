@@ -6,7 +6,7 @@ import msgspec
 from litestar import get, patch, post
 from litestar.params import FromQuery, JSONBody
 
-from tasuki.fleet.exchange import giving_up, host_list
+from tasuki.fleet.exchange import host_list
 from tasuki.fleet.membership import retirement, tokens
 from tasuki.fleet.orders.bodies import HostLabel, NewHostToken
 from tasuki.fleet.store import queries
@@ -53,7 +53,7 @@ def give_host_up(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     400 while it is alive. `agents` are those that were lost by it, each with whether its thread is
     in the database; hand one off with `to_host`.
     """
-    given_up = giving_up.give_host_up(fleet.database, name)
+    given_up = retirement.give_host_up(fleet.database, name)
     fleet.changes.notify(agent.id for agent, _ in given_up.agents)
     return {
         "host": msgspec.to_builtins(given_up.host),

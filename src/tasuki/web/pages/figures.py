@@ -8,9 +8,15 @@ from litestar.params import FromQuery
 from markupsafe import Markup
 from msgspec import Struct
 
-from tasuki.fleet.figures.costs import DaySpending, find_personas, sum_spending
-from tasuki.fleet.figures.samples import list_samples
-from tasuki.fleet.figures.spans import AgentTimeline, SpanState, build_timelines
+from tasuki.fleet.figures import (
+    AgentTimeline,
+    DaySpending,
+    SpanState,
+    build_timelines,
+    find_personas,
+    list_samples,
+    sum_spending,
+)
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tasuki.fleet.exchange import giving_up, host_list
+from tasuki.fleet.exchange import host_list
 from tasuki.fleet.exchange.host_list import HostHarness
 from tasuki.fleet.exchange.thread_copies import load_stored
 from tasuki.fleet.membership import retirement
@@ -113,7 +113,7 @@ def show_give_up_form(request: AnyRequest, fleet: TheFleet, id: PathWord) -> Pag
 def give_host_up(request: AnyRequest, fleet: TheFleet, id: PathWord) -> PageResponse:
     """Give a host up that is away for good; show which agents can be handed off."""
     host = host_list.load_host(fleet.database, id)
-    given_up = giving_up.give_host_up(fleet.database, host.id)
+    given_up = retirement.give_host_up(fleet.database, host.id)
     fleet.changes.notify(agent.id for agent, _ in given_up.agents)
     return templates.redirect(request, "/agents/recover" if given_up.agents else "/hosts")
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 from litestar import Response
 from litestar.params import FromQuery
 from markupsafe import Markup, escape
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
@@ -108,7 +109,7 @@ def add_persona(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageR
         "threshold": form.get("threshold", "").strip() or None,
         "on_limit": form.get("on_limit", "").strip(),
     })  # fmt: skip
-    added = personas.add_persona(fleet.database, fleet.root, **structs.asdict(body))
+    added = personas.add_persona(fleet.database, fleet.root, body)
     share_persona(fleet.database, fleet.root, added.slug)
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{added.slug}")
@@ -193,11 +194,11 @@ def edit_persona(
         "automatic": bool(form.get("automatic")), "on_limit": form.get("on_limit", "").strip(),
     })  # fmt: skip
     is_new = body.automatic != old.automatic or bool(form.get("again"))
-    personas.edit_persona(
-        fleet.database, fleet.root, slug, harness=body.harness or None, model=body.model or "",
-        threshold=body.threshold, automatic=bool(body.automatic) if is_new else None,
-        on_limit=str(body.on_limit) if body.on_limit != old.on_limit else None,
+    change = replace(
+        body, harness=body.harness or UNSET, automatic=body.automatic if is_new else UNSET,
+        on_limit=body.on_limit if body.on_limit != old.on_limit else UNSET,
     )  # fmt: skip
+    personas.edit_persona(fleet.database, fleet.root, slug, change)
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{slug}")
 
@@ -217,7 +218,7 @@ def edit_skill(
             "The skill was changed since this page showed it. Your text is below, the current one "
             "next to it. Save again to replace it with yours."
         )
-    personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
+    personas.edit_persona(fleet.database, fleet.root, slug, body)
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return templates.redirect(request, f"/personas/{slug}#skill")

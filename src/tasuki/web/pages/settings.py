@@ -19,8 +19,8 @@ from tasuki.doctor import (
 )
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.fleet.agents import personas
-from tasuki.fleet.exchange.logins import find_login
-from tasuki.fleet.orders.bodies import SettingsChange
+from tasuki.fleet.exchange.host_list import find_login
+from tasuki.fleet.orders.bodies import PersonaChange, SettingsChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
@@ -149,7 +149,7 @@ def switch_automation(
 ) -> PageResponse:
     """Switch the automatic handoffs of a persona on or off; on also resumes stopped ones."""
     is_on = form.get("automatic") == "on"
-    personas.edit_persona(fleet.database, fleet.root, slug, automatic=is_on)
+    personas.edit_persona(fleet.database, fleet.root, slug, PersonaChange(automatic=is_on))
     fleet.changes.notify()
     word = "are on" if is_on else "are off"
     notice = SettingsNotice(f"Automatic handoffs of {slug} {word}.", place=slug)

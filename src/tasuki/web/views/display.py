@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import UsageError
 from tasuki.fleet.agents.agent_ends import LostAgent
-from tasuki.fleet.agents.mutes import describe_mute
+from tasuki.fleet.alerts import describe_mute
 from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.handoff.documents import POOR_QUALITY, read_quality
 from tasuki.fleet.store.database import FleetDatabase

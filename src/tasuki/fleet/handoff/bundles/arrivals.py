@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tasuki.errors import NotPossible
 from tasuki.files import explain_error
+from tasuki.fleet.handoff.bundles import places, repositories
 from tasuki.fleet.handoff.bundles.changes import WorkChanged, WorkShape, change_shape
 from tasuki.fleet.handoff.bundles.packs import (
     MOST_BUNDLE_BYTES,
@@ -15,18 +16,6 @@ from tasuki.fleet.handoff.bundles.packs import (
     check_id,
     make_commits,
     name_pack,
-)
-from tasuki.fleet.handoff.bundles.places import (
-    WorkPlace,
-    check_in_place,
-    is_sparse,
-    lock_repository,
-)
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    open_private_folder,
-    open_repository,
-    read_status,
 )
 from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.worktrees import WorktreePlan, has_branch, make_worktree
@@ -40,8 +29,8 @@ _CODE = "work_not_unpacked"
 class _Marks:
     """The references of one arrival: `moved/ID` once it is whole, and private ones before."""
 
-    def __init__(self, repository: Repository, id: str) -> None:
-        self.git = repository.git
+    def __init__(self, repository: repositories.Repository, id: str) -> None:
+        self.git, self._read = repository.git, repository.read_ref
         self.moved = f"refs/tasuki/moved/{id}"
         self._private = f"refs/tasuki/arrivals/{id}"
 
@@ -52,9 +41,6 @@ class _Marks:
     def read_moved(self) -> str:
         """Return the last commit of the work that is whole here; empty for none."""
         return self._read(self.moved)
-
-    def _read(self, name: str) -> str:
-        return self.git.read_or_empty("rev-parse", "--verify", "--quiet", name)
 
     def set(self, name: str, commit: str) -> None:
         """Set a private reference."""
@@ -72,7 +58,7 @@ class _Marks:
         self.git.run("update-ref", "--stdin", input=lines.encode())
 
 
-def unpack_work(cwd: str, place: WorkPlace, packed: PackedWork, reference_id: str) -> str:
+def unpack_work(cwd: str, place: places.WorkPlace, packed: PackedWork, reference_id: str) -> str:
     """Lay packed work out in its place in the repository of `cwd`; return a note.
 
     Afterwards HEAD is its commit, the index its index, the files its files; what was untracked
@@ -82,17 +68,21 @@ def unpack_work(cwd: str, place: WorkPlace, packed: PackedWork, reference_id: st
     system's configuration do, where git writes a file that is unchanged.
     Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        check_id(reference_id)
-        _check_fields(packed)
-        with lock_repository(open_repository(cwd)) as repository:
-            return _unpack(repository, place, packed, reference_id)
+    with _open_arrival(cwd, reference_id, packed) as (repository, marks):
+        return _unpack(repository, place, packed, marks, reference_id)
 
 
 @contextlib.contextmanager
-def _name_failures() -> Iterator[None]:
+def _open_arrival(
+    cwd: str, id: str, packed: PackedWork | None = None
+) -> Iterator[tuple[repositories.Repository, _Marks]]:
+    """Give the repository of an arrival, locked, and its marks; what fails is StepFailed."""
     try:
-        yield
+        check_id(id)
+        if packed:
+            _check_fields(packed)
+        with places.lock_repository(repositories.open_repository(cwd)) as repository:
+            yield repository, _Marks(repository, id)
     except StepFailed as error:
         raise StepFailed(_CODE, str(error)) from error
     except (GitFailed, NotPossible) as error:
@@ -112,8 +102,13 @@ def _check_fields(packed: PackedWork) -> None:
         raise NotPossible("The bundle of the packed work is larger than any that is packed.")
 
 
-def _unpack(repository: Repository, place: WorkPlace, packed: PackedWork, id: str) -> str:
-    marks = _Marks(repository, id)
+def _unpack(
+    repository: repositories.Repository,
+    place: places.WorkPlace,
+    packed: PackedWork,
+    marks: _Marks,
+    id: str,
+) -> str:
     if moved := marks.read_moved():
         if moved != packed.last_commit:
             raise NotPossible(f"Other work of the move {id} was unpacked here. Take it back first.")
@@ -134,9 +129,11 @@ def _unpack(repository: Repository, place: WorkPlace, packed: PackedWork, id: st
     return f"{place.folder} on {place.branch} ({kind})"
 
 
-def _reopen(place: WorkPlace, repository: Repository) -> Repository:
+def _reopen(
+    place: places.WorkPlace, repository: repositories.Repository
+) -> repositories.Repository:
     """Open the work tree of a place, with the lock that is held. Raises NotPossible."""
-    target = open_repository(place.folder)
+    target = repositories.open_repository(place.folder)
     if target.common != repository.common:
         raise NotPossible(f"{place.folder} is of another repository than {repository.top}.")
     branch = target.git.read_or_empty("symbolic-ref", "--short", "--quiet", "HEAD")
@@ -154,20 +151,17 @@ def _get_shape(commit: str, last: str, git: Git) -> WorkShape:
     return WorkShape(commit, git.read("rev-parse", f"{last}^"), last)
 
 
-def _save_snapshot(target: Repository, id: str) -> str:
+def _save_snapshot(target: repositories.Repository, id: str) -> str:
     """Return the hash of a commit that holds HEAD, index and files as they are."""
-    with open_private_folder(target) as private:
-        fresh = open_repository(target.top)
+    with repositories.open_private_folder(target) as private:
+        fresh = repositories.open_repository(target.top)
         fresh.git.inherited = target.git.inherited
-        return make_commits(fresh, private, read_status(target), name_pack(id))[1]
+        return make_commits(fresh, private, repositories.read_status(target), name_pack(id))[1]
 
 
-# ---- receiving ---------------------------------------------------------------------------------
-
-
-def _receive(repository: Repository, packed: PackedWork, id: str) -> None:
+def _receive(repository: repositories.Repository, packed: PackedWork, id: str) -> None:
     """Bring the commits of packed work into the repository's objects; no branch changes."""
-    with open_private_folder(repository) as private:
+    with repositories.open_private_folder(repository) as private:
         _copy_references(repository, private)
         if packed.bundle:
             _receive_bundle(repository, private, packed, name_pack(id))
@@ -181,7 +175,7 @@ def _receive(repository: Repository, packed: PackedWork, id: str) -> None:
         _check_commits(private, packed)
 
 
-def _copy_references(repository: Repository, private: Git) -> None:
+def _copy_references(repository: repositories.Repository, private: Git) -> None:
     """Let a private git folder know what the repository has, so that no more is fetched."""
     output = repository.git.read("for-each-ref", "--format=%(objectname) %(refname)")
     lines = [f"{repository.head} refs/heads/present", *output.splitlines()]
@@ -195,7 +189,9 @@ def _has_commit(git: Git, commit: str) -> bool:
     return git.succeeds("cat-file", "-e", f"{commit}^{{commit}}")
 
 
-def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: str) -> None:
+def _receive_bundle(
+    repository: repositories.Repository, git: Git, packed: PackedWork, name: str
+) -> None:
     """Store the objects of a bundle, which must hold one reference alone and pass git's own checks."""
     path = Path(git.variables["GIT_DIR"], "bundle")
     path.write_bytes(packed.bundle)
@@ -222,7 +218,7 @@ def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: 
     git.run(*store, input=objects, seconds=WRITE_SECONDS)
 
 
-def _fetch_origin(repository: Repository, private: Git) -> None:
+def _fetch_origin(repository: repositories.Repository, private: Git) -> None:
     """Fetch the branches of the origin's address, without any other setting of the repository.
 
     The repository's remote-tracking branches stay as they are. Raises NotPossible.
@@ -250,19 +246,16 @@ def _check_commits(git: Git, packed: PackedWork) -> None:
         raise NotPossible("The bundle's commits do not rest on one another. Pack the work again.")
 
 
-# ---- the place ---------------------------------------------------------------------------------
-
-
 def _open_place(
-    repository: Repository, place: WorkPlace, packed: PackedWork, marks: _Marks
+    repository: repositories.Repository, place: places.WorkPlace, packed: PackedWork, marks: _Marks
 ) -> None:
     """Check the place at the first time and note what was there; make the worktree."""
     begun = marks.read("before")
     if place.in_place:
         if not begun:
-            target = open_repository(place.folder)
-            check_in_place(target, place, packed.commit)
-            if is_sparse(target):
+            target = repositories.open_repository(place.folder)
+            places.check_in_place(target, place, packed.commit)
+            if places.is_sparse(target):
                 raise NotPossible(
                     f"{place.folder} is a sparse checkout. Plan the move anew into a worktree."
                 )
@@ -290,16 +283,11 @@ def remove_arrival(cwd: str, reference_id: str) -> None:
 
     It cannot be taken back any more. Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        id = check_id(reference_id)
-        with lock_repository(open_repository(cwd)) as repository:
-            _Marks(repository, id).remove()
+    with _open_arrival(cwd, reference_id) as (_, marks):
+        marks.remove()
 
 
-# ---- back --------------------------------------------------------------------------------------
-
-
-def undo_unpack(cwd: str, place: WorkPlace, reference_id: str) -> str:
+def undo_unpack(cwd: str, place: places.WorkPlace, reference_id: str) -> str:
     """Take unpacked work back, where nothing was changed since; return a note on what was done.
 
     A worktree is removed with its branch; a checkout goes back to the commit before, its index
@@ -307,25 +295,24 @@ def undo_unpack(cwd: str, place: WorkPlace, reference_id: str) -> str:
     called again, also for work that was not laid out to the end.
     Raises StepFailed (`work_not_unpacked`).
     """
-    with _name_failures():
-        id = check_id(reference_id)
-        with lock_repository(open_repository(cwd)) as repository:
-            marks = _Marks(repository, id)
-            if not marks.read("before"):
-                marks.remove()
-                return "Nothing was unpacked."
-            try:
-                changed = _take_back(repository, place, marks, id)
-            except (NotPossible, WorkChanged) as error:
-                changed = str(error)
-            if changed:
-                return f"{place.folder} was left as it is: {changed}"
+    with _open_arrival(cwd, reference_id) as (repository, marks):
+        if not marks.read("before"):
             marks.remove()
-            where = "is as it was before" if place.in_place else "was removed"
-            return f"{place.folder} {where}."
+            return "Nothing was unpacked."
+        try:
+            changed = _take_back(repository, place, marks, reference_id)
+        except (NotPossible, WorkChanged) as error:
+            changed = str(error)
+        if changed:
+            return f"{place.folder} was left as it is: {changed}"
+        marks.remove()
+        where = "is as it was before" if place.in_place else "was removed"
+        return f"{place.folder} {where}."
 
 
-def _take_back(repository: Repository, place: WorkPlace, marks: _Marks, id: str) -> str:
+def _take_back(
+    repository: repositories.Repository, place: places.WorkPlace, marks: _Marks, id: str
+) -> str:
     """Take work back; return what was changed since, for which it was left; empty for nothing."""
     before = marks.read("before")
     if os.path.isdir(place.folder) and not _is_half_made(repository, place):
@@ -336,36 +323,36 @@ def _take_back(repository: Repository, place: WorkPlace, marks: _Marks, id: str)
             marks.set("undoing", before)
         shape = _get_shape(marks.read("commit"), marks.read("work"), target.git)
         change_shape(target, shape, WorkShape(before, before, before), id)
-        if not place.in_place and read_status(target):
+        if not place.in_place and repositories.read_status(target):
             return "other files are in it."
     if not place.in_place:
         _remove_worktree(repository, place, before)
     return ""
 
 
-def _describe_changed(target: Repository, place: WorkPlace, marks: _Marks, id: str) -> str:
+def _describe_changed(
+    target: repositories.Repository, place: places.WorkPlace, marks: _Marks, id: str
+) -> str:
     """Describe what was changed in a place since it was unpacked; empty for nothing."""
     placed = marks.read("placed")
     if placed and _save_snapshot(target, id) != placed:
         return "something in it was changed since."
-    if not place.in_place and _list_ignored(target):
+    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    if not place.in_place and target.git.run(*ask, most=1):
         return "ignored files were made in it since."
     return ""
 
 
-def _list_ignored(target: Repository) -> bytes:
-    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
-    return target.git.run(*ask, most=1)
-
-
-def _is_half_made(repository: Repository, place: WorkPlace) -> bool:
+def _is_half_made(repository: repositories.Repository, place: places.WorkPlace) -> bool:
     """Return whether git was killed while it made the worktree."""
     parts = repository.git.read("worktree", "list", "--porcelain").split("\n\n")
     own = (part for part in parts if f"branch refs/heads/{place.branch}" in part.splitlines())
     return any("locked initializing" in part for part in own)
 
 
-def _remove_worktree(repository: Repository, place: WorkPlace, commit: str) -> None:
+def _remove_worktree(
+    repository: repositories.Repository, place: places.WorkPlace, commit: str
+) -> None:
     git = repository.git
     known = git.read("worktree", "list", "--porcelain").splitlines()
     if f"worktree {os.path.realpath(place.folder)}" in known or f"worktree {place.folder}" in known:

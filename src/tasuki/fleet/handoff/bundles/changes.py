@@ -9,13 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from tasuki.fleet.handoff.bundles import repositories
 from tasuki.fleet.handoff.bundles.packs import INTENT, MOST_BUNDLE_BYTES, copy_index
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    open_private_folder,
-    read_status,
-    show_path,
-)
 from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import format_size
@@ -46,7 +41,9 @@ class _Change(Struct, frozen=True):
     new: bytes
 
 
-def change_shape(repository: Repository, old: WorkShape, new: WorkShape, id: str) -> None:
+def change_shape(
+    repository: repositories.Repository, old: WorkShape, new: WorkShape, id: str
+) -> None:
     """Bring a work tree from the old shape to the new one. Raises StepFailed, GitFailed, OSError.
 
     It may have been killed at any point before: each file that differs between the two must be
@@ -62,7 +59,7 @@ def change_shape(repository: Repository, old: WorkShape, new: WorkShape, id: str
     changes = list(_list_changes(repository.git, old.files, new.files))
     _check_sizes(repository.git, changes, new)
     try:
-        with open_private_folder(repository) as private:
+        with repositories.open_private_folder(repository) as private:
             trees = [repository.git.read("rev-parse", f"{x.index}^{{tree}}") for x in (old, new)]
             index = private.change(GIT_INDEX_FILE=copy_index(repository, private))
             present = index.read("write-tree")
@@ -111,7 +108,7 @@ def _check_sizes(git: Git, changes: Sequence[_Change], new: WorkShape) -> None:
 
 
 def _write_aside(
-    repository: Repository,
+    repository: repositories.Repository,
     private: Git,
     shape: WorkShape,
     changes: Sequence[_Change],
@@ -131,14 +128,15 @@ def _write_aside(
         own.run("checkout-index", f"--prefix={prefix}", "-z", "--stdin", input=chosen, seconds=WRITE_SECONDS)  # fmt: skip
 
 
-# ---- whose is a file ---------------------------------------------------------------------------
-
-
 def _check_files(
-    repository: Repository, changes: Sequence[_Change], aside: bytes, *, clean_index: bool
+    repository: repositories.Repository,
+    changes: Sequence[_Change],
+    aside: bytes,
+    *,
+    clean_index: bool,
 ) -> None:
     """Raise StepFailed if a file that is to be changed is as in neither shape."""
-    dirty = {entry.path for entry in read_status(repository) if entry.is_work}
+    dirty = {entry.path for entry in repositories.read_status(repository) if entry.is_work}
     top = os.fsencode(repository.top)
     emptied = [c.path for c in changes if c.new == _MISSING]
 
@@ -158,8 +156,8 @@ def _check_files(
         raise _refuse(repository, foreign)
 
 
-def _refuse(repository: Repository, paths: Sequence[bytes]) -> WorkChanged:
-    names = ", ".join(show_path(path) for path in paths[:MOST_FOREIGN])
+def _refuse(repository: repositories.Repository, paths: Sequence[bytes]) -> WorkChanged:
+    names = ", ".join(repositories.show_path(path) for path in paths[:MOST_FOREIGN])
     return WorkChanged(
         "work_not_unpacked",
         f"In {repository.top} somebody changed what the work would change: {names}. Nothing was overwritten.",
@@ -175,7 +173,7 @@ def _has_link_above(top: bytes, path: bytes) -> bool:
 
 def _is_same(a: bytes, b: bytes) -> bool:
     """Return whether two files have one kind, executable bit and content."""
-    try:
+    with contextlib.suppress(OSError):
         first, second = os.lstat(a), os.lstat(b)
         if stat.S_IFMT(first.st_mode) != stat.S_IFMT(second.st_mode):
             return False
@@ -183,14 +181,12 @@ def _is_same(a: bytes, b: bytes) -> bool:
             return os.readlink(a) == os.readlink(b)
         executable = (first.st_mode & stat.S_IXUSR) == (second.st_mode & stat.S_IXUSR)
         return stat.S_ISREG(first.st_mode) and executable and filecmp.cmp(a, b, shallow=False)
-    except OSError:
-        return False
+    return False
 
 
-# ---- files into their places ---------------------------------------------------------------------
-
-
-def _place_files(repository: Repository, changes: Sequence[_Change], source: bytes) -> None:
+def _place_files(
+    repository: repositories.Repository, changes: Sequence[_Change], source: bytes
+) -> None:
     """Delete what is gone in the new shape, then move the files of the new one to their places."""
     top = os.fsencode(repository.top)
     for change in changes:
@@ -225,7 +221,7 @@ def _delete_file(top: bytes, change: _Change) -> None:
         folder = os.path.dirname(folder)
 
 
-def _make_folder(repository: Repository, top: bytes, path: bytes) -> None:
+def _make_folder(repository: repositories.Repository, top: bytes, path: bytes) -> None:
     """Make a folder within a work tree, through no link. Raises StepFailed if one is in the way."""
     folder = top
     for part in path.split(b"/"):
@@ -236,7 +232,7 @@ def _make_folder(repository: Repository, top: bytes, path: bytes) -> None:
             os.mkdir(folder)
 
 
-def _mark_intents(repository: Repository, index_commit: str) -> None:
+def _mark_intents(repository: repositories.Repository, index_commit: str) -> None:
     """Mark those files as added later (`git add -N`) that were so where the work comes from."""
     content = repository.git.run("cat-file", "commit", index_commit)
     lines = content.partition(b"\n\n")[2].decode("utf-8", "replace").splitlines()

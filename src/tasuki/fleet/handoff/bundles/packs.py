@@ -9,18 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.bundles import repositories
 from tasuki.fleet.handoff.bundles.places import lock_repository
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    StatusEntry,
-    find_problem,
-    list_submodules,
-    open_private_folder,
-    open_repository,
-    read_origin,
-    read_status,
-    show_path,
-)
 from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import format_size
@@ -87,7 +77,7 @@ def pack_work(cwd: str, reference_id: str) -> PackedWork:
     Raises NotPossible where the work cannot travel, StepFailed (`work_not_packed`) where git fails.
     """
     reference = name_pack(reference_id)
-    opened = open_repository(cwd)
+    opened = repositories.open_repository(cwd)
     try:
         with lock_repository(opened) as repository:
             return _pack(repository, reference)
@@ -99,20 +89,28 @@ def remove_pack(cwd: str, reference_id: str) -> None:
     """Remove the reference of a pack, if it is there. Raises StepFailed."""
     reference = name_pack(reference_id)
     try:
-        open_repository(cwd).git.run("update-ref", "-d", reference)
+        repositories.open_repository(cwd).git.run("update-ref", "-d", reference)
     except GitFailed as error:
         raise StepFailed("work_not_packed", str(error)) from error
 
 
-def _pack(repository: Repository, reference: str) -> PackedWork:
-    _check_repository(repository)
-    entries = read_status(repository)
-    if problem := find_problem(repository, entries):
+def _pack(repository: repositories.Repository, reference: str) -> PackedWork:
+    if not repository.head:
+        raise NotPossible(
+            f"The repository {repository.top} has no commit yet. Commit and push first."
+        )
+    if not repositories.read_origin(repository):
+        raise NotPossible(
+            f"The repository {repository.top} has no remote named origin, by which another host "
+            "could know it. Add one: git remote add origin URL"
+        )
+    entries = repositories.read_status(repository)
+    if problem := repositories.find_problem(repository, entries):
         raise NotPossible(problem)
     left_out = tuple(_describe_left_out(repository, entries))
     published = repository.list_published()
     branch = repository.git.read_or_empty("symbolic-ref", "--short", "--quiet", "HEAD")
-    with open_private_folder(repository) as private:
+    with repositories.open_private_folder(repository) as private:
         _check_commits(repository, private, published)
         index, work = make_commits(repository, private, entries, reference) if entries else ("", "")
         last = work or repository.head
@@ -120,28 +118,15 @@ def _pack(repository: Repository, reference: str) -> PackedWork:
         if work or _list_unpublished(private, repository.head, published, most=1):
             bundle = _make_bundle(private, reference, last, published)
         repository.git.run("update-ref", reference, last)
-    files = tuple(show_path(e.path) for e in entries[:MOST_FILES])
+    files = tuple(repositories.show_path(e.path) for e in entries[:MOST_FILES])
     return PackedWork(repository.head, branch, index, work, bundle, files, left_out)
 
 
-def _check_repository(repository: Repository) -> None:
-    """Raise NotPossible for a repository whose work nothing can be made of elsewhere."""
-    if not repository.head:
-        raise NotPossible(
-            f"The repository {repository.top} has no commit yet. Commit and push first."
-        )
-    if not read_origin(repository):
-        raise NotPossible(
-            f"The repository {repository.top} has no remote named origin, by which another host "
-            "could know it. Add one: git remote add origin URL"
-        )
-
-
-# ---- the two commits ---------------------------------------------------------------------------
-
-
 def make_commits(
-    repository: Repository, private: Git, entries: Sequence[StatusEntry], name: str
+    repository: repositories.Repository,
+    private: Git,
+    entries: Sequence[repositories.StatusEntry],
+    name: str,
 ) -> tuple[str, str]:
     """Make the commits of index and files; return their hashes. `name` goes into their messages.
 
@@ -165,7 +150,7 @@ def make_commits(
     return index, _commit(maker, work_tree, index, f"files of {name}\n")
 
 
-def copy_index(repository: Repository, private: Git) -> str:
+def copy_index(repository: repositories.Repository, private: Git) -> str:
     """Copy the index of a repository into a private folder; return the path of the copy."""
     copy = os.path.join(private.variables["GIT_DIR"], "own-index")
     source = Path(repository.folder, "index")
@@ -186,12 +171,9 @@ def _join(paths: Sequence[bytes]) -> bytes:
 
 
 def _split_entries(
-    repository: Repository, entries: Sequence[StatusEntry]
+    repository: repositories.Repository, entries: Sequence[repositories.StatusEntry]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the changed paths that are there, and those that are deleted.
-
-    An untracked folder that is a repository of its own is in neither.
-    """
+    """Return the changed paths that are there, and the deleted; nested repositories in neither."""
     present: list[bytes] = []
     gone: list[bytes] = []
     for entry in entries:
@@ -202,14 +184,11 @@ def _split_entries(
     return present, gone
 
 
-def _join_top(repository: Repository, path: bytes) -> bytes:
+def _join_top(repository: repositories.Repository, path: bytes) -> bytes:
     return os.path.join(os.fsencode(repository.top), path)
 
 
-# ---- sizes -------------------------------------------------------------------------------------
-
-
-def _check_sizes(repository: Repository, present: Sequence[bytes]) -> None:
+def _check_sizes(repository: repositories.Repository, present: Sequence[bytes]) -> None:
     sizes = [(os.lstat(_join_top(repository, path)).st_size, path) for path in present]
     total = sum(size for size, _ in sizes)
     if total > MOST_BUNDLE_BYTES:
@@ -222,7 +201,9 @@ def _check_sizes(repository: Repository, present: Sequence[bytes]) -> None:
 
 def _name_largest(sizes: Sequence[tuple[int, bytes]]) -> str:
     largest = sorted(sizes, reverse=True)[:MOST_LARGEST]
-    return ", ".join(f"{show_path(path)} ({format_size(size)})" for size, path in largest)
+    return ", ".join(
+        f"{repositories.show_path(path)} ({format_size(size)})" for size, path in largest
+    )
 
 
 def _list_unpublished(
@@ -233,7 +214,9 @@ def _list_unpublished(
     return private.run("rev-list", *limit, *options, "--stdin", input=lines.encode())
 
 
-def _check_commits(repository: Repository, private: Git, published: Sequence[str]) -> None:
+def _check_commits(
+    repository: repositories.Repository, private: Git, published: Sequence[str]
+) -> None:
     """Raise NotPossible if the unpublished commits are too large or not whole."""
     commits = _list_unpublished(private, repository.head, published).split()
     shallow = Path(repository.common, "shallow")
@@ -278,34 +261,23 @@ def _make_bundle(private: Git, reference: str, last: str, published: Sequence[st
     return path.read_bytes()
 
 
-# ---- what stays --------------------------------------------------------------------------------
-
-
-def _describe_left_out(repository: Repository, entries: Sequence[StatusEntry]) -> Iterator[str]:
+def _describe_left_out(
+    repository: repositories.Repository, entries: Sequence[repositories.StatusEntry]
+) -> Iterator[str]:
     """Yield a sentence for each kind of thing that does not travel."""
-    if nested := [show_path(e.path) for e in entries if e.path.endswith(b"/")]:
+    if nested := [repositories.show_path(e.path) for e in entries if e.path.endswith(b"/")]:
         yield f"Repositories of their own do not travel: {', '.join(nested[:MOST_IGNORED])}"
-    if hidden := _list_hidden(repository):
+    fields = repository.git.run("ls-files", "-v", "-z").split(b"\0")
+    if hidden := [repositories.show_path(f[2:]) for f in fields if f[:1].islower()][:MOST_IGNORED]:
         yield f"Marked assume-unchanged, so a change does not travel: {', '.join(hidden)}"
-    if submodules := list_submodules(repository):
-        names = ", ".join(show_path(path) for path in submodules[:MOST_IGNORED])
+    if submodules := repositories.list_submodules(repository):
+        names = ", ".join(repositories.show_path(path) for path in submodules[:MOST_IGNORED])
         yield f"Submodules do not travel: {names}. On the target: git submodule update --init"
     settings = [key for key, _ in repository.git.settings if key.startswith("filter.")]
     if filters := sorted({key.split(".", 1)[1].rpartition(".")[0] for key in settings}):
         yield f"Filters of the repository's own configuration are not run: {', '.join(filters)}"
-    if ignored := _list_ignored(repository):
+    ask = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    fields = repository.git.run(*ask, most=65536).split(b"\0")
+    if ignored := [repositories.show_path(f) for f in fields[: MOST_IGNORED + 1] if f]:
         more = " and more" if len(ignored) > MOST_IGNORED else ""
         yield f"Ignored files do not travel: {', '.join(ignored[:MOST_IGNORED])}{more}"
-
-
-def _list_hidden(repository: Repository) -> list[str]:
-    output = repository.git.run("ls-files", "-v", "-z")
-    hidden = [f[2:] for f in output.split(b"\0") if f[:1].islower()]
-    return [show_path(path) for path in hidden[:MOST_IGNORED]]
-
-
-def _list_ignored(repository: Repository) -> list[str]:
-    output = repository.git.run(
-        "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", most=65536
-    )
-    return [show_path(f) for f in output.split(b"\0")[: MOST_IGNORED + 1] if f]

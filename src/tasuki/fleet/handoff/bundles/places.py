@@ -11,13 +11,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    describe_repository,
-    is_same_origin,
-    open_repository,
-    read_status,
-)
+from tasuki.fleet.handoff.bundles import repositories
 from tasuki.fleet.handoff.git_commands import GitFailed
 from tasuki.fleet.handoff.worktrees import find_free_branch, has_branch
 
@@ -56,9 +50,9 @@ def plan_place(
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", slug):
         raise NotPossible(f"The name of a worktree has letters, digits and - alone, not {slug!r}.")
-    repository = open_repository(cwd)
-    state = describe_repository(cwd)
-    if not is_same_origin(state.origin, origin):
+    repository = repositories.open_repository(cwd)
+    state = repositories.describe_repository(cwd)
+    if not repositories.is_same_origin(state.origin, origin):
         said = f"is {state.origin}" if state.origin else "is missing"
         raise NotPossible(
             f"{state.top} is another repository: its origin {said}, that of the work is {origin}. "
@@ -102,26 +96,26 @@ def _plan_folder(top: Path, slug: str, wanted: str, taken: Collection[str]) -> s
     )
 
 
-def is_sparse(repository: Repository) -> bool:
+def is_sparse(repository: repositories.Repository) -> bool:
     """Return whether only a part of the files is checked out."""
     return repository.git.read_or_empty("config", "--type=bool", "core.sparseCheckout") == "true"
 
 
-def is_forward(repository: Repository, commit: str) -> bool:
+def is_forward(repository: repositories.Repository, commit: str) -> bool:
     """Return whether a commit is HEAD or descends from it; false where it is not known."""
     return repository.git.succeeds("merge-base", "--is-ancestor", repository.head, commit)
 
 
-def check_in_place(repository: Repository, place: WorkPlace, commit: str) -> None:
+def check_in_place(repository: repositories.Repository, place: WorkPlace, commit: str) -> None:
     """Raise NotPossible unless work can land in place now, as planned."""
-    state = describe_repository(place.folder)
+    state = repositories.describe_repository(place.folder)
     if state.problem:
         raise NotPossible(state.problem)
     if os.path.realpath(state.top) != os.path.realpath(place.folder):
         raise NotPossible(f"{place.folder} is no checkout's top folder any more.")
     if state.branch != place.branch:
         raise NotPossible(f"{place.folder} is not on {place.branch} any more. Plan the move anew.")
-    if entries := read_status(repository):
+    if entries := repositories.read_status(repository):
         raise NotPossible(
             f"{place.folder} has {len(entries)} changed files by now, among them {state.dirty[0]}. "
             "Commit them, or plan the move anew into a worktree."
@@ -133,14 +127,20 @@ def check_in_place(repository: Repository, place: WorkPlace, commit: str) -> Non
 
 
 @contextlib.contextmanager
-def lock_repository(repository: Repository) -> Iterator[Repository]:
+def lock_repository(repository: repositories.Repository) -> Iterator[repositories.Repository]:
     """Give a repository while no other move changes it. Raises NotPossible after `LOCK_SECONDS`.
 
     Every git that is run holds the lock, too: one that outlives a killed server is waited for.
     """
     descriptor = os.open(repository.common, os.O_RDONLY | os.O_CLOEXEC)
+    until = time.monotonic() + LOCK_SECONDS
     try:
-        _wait_for_lock(descriptor, repository.top)
+        while not _is_locked(descriptor, repository.top):
+            if time.monotonic() > until:
+                raise NotPossible(
+                    f"Another move is at work in {repository.top}. Wait for it, then retry."
+                )
+            time.sleep(0.05)
         git = repository.git.change()
         git.inherited = (descriptor,)
         yield structs.replace(repository, git=git)
@@ -148,18 +148,11 @@ def lock_repository(repository: Repository) -> Iterator[Repository]:
         os.close(descriptor)
 
 
-def _wait_for_lock(descriptor: int, top: str) -> None:
-    until = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise NotPossible(
-                    f"Another move is at work in {top}. Wait for it, then retry."
-                ) from error
-            time.sleep(0.05)
-        except OSError as error:
-            raise GitFailed(f"{top} cannot be locked: {error}") from error
-        else:
-            return
+def _is_locked(descriptor: int, top: str) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise GitFailed(f"{top} cannot be locked: {error}") from error
+    return True

@@ -106,16 +106,19 @@ def describe_repository(cwd: str) -> RepositoryState:
     except GitFailed as error:
         entries, problem = [], str(error)
     inside = os.path.relpath(os.path.realpath(cwd), os.path.realpath(repository.top))
+    contains = (
+        "for-each-ref",
+        "--count=1",
+        f"--contains={repository.head}",
+        "refs/remotes/origin/",
+    )
     return RepositoryState(
-        top=repository.top,
-        inside=inside,
-        origin=read_origin(repository),
-        commit=repository.head,
+        repository.top, inside, read_origin(repository), repository.head,
         branch=git.read_or_empty("symbolic-ref", "--short", "--quiet", "HEAD"),
-        published=_is_published(repository),
+        published=bool(repository.head and git.read_or_empty(*contains)),
         dirty=tuple(show_path(e.path) for e in entries[:MOST_DIRTY]),
         problem=problem,
-    )
+    )  # fmt: skip
 
 
 def open_repository(cwd: str) -> Repository:
@@ -132,13 +135,10 @@ def open_repository(cwd: str) -> Repository:
     absolute = ("rev-parse", "--path-format=absolute")
     try:
         return Repository(
-            git,
-            top,
-            git.read("rev-parse", "--absolute-git-dir"),
-            git.read(*absolute, "--git-common-dir"),
-            git.read(*absolute, "--git-path", "objects"),
+            git, top, git.read("rev-parse", "--absolute-git-dir"),
+            git.read(*absolute, "--git-common-dir"), git.read(*absolute, "--git-path", "objects"),
             git.read_or_empty("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
-        )
+        )  # fmt: skip
     except GitFailed as error:
         raise NotPossible(f"{error} tasuki needs git 2.31 or newer.") from error
 
@@ -165,14 +165,8 @@ def read_status(repository: Repository) -> list[StatusEntry]:
 
     Submodules are asked for their commit alone: git would run what their own settings name.
     """
-    output = repository.git.run(
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--untracked-files=all",
-        "--no-renames",
-        "--ignore-submodules=dirty",
-    )
+    form = ("--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
+    output = repository.git.run("status", *form, "--ignore-submodules=dirty")
     return [e for field in output.split(b"\0") if (e := _parse_entry(field))]
 
 
@@ -226,23 +220,11 @@ def _find_changed_submodules(repository: Repository) -> list[bytes]:
     return found
 
 
-def _is_published(repository: Repository) -> bool:
-    if not repository.head:
-        return False
-    return bool(
-        repository.git.read_or_empty(
-            "for-each-ref", "--count=1", f"--contains={repository.head}", "refs/remotes/origin/"
-        )
-    )
-
-
 def show_path(path: bytes) -> str:
     """Return a path as text on one line, whatever bytes it holds."""
     text = path.decode("utf-8", "backslashreplace").replace("\n", "\\n").replace("\r", "\\r")
     return shorten_to_line(clean_for_display(text), 200)
 
-
-# ---- origins -----------------------------------------------------------------------------------
 
 _SHORT = compile_pattern(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
 
@@ -294,9 +276,6 @@ def is_same_origin(a: str, b: str) -> bool:
     return bool(first) and first == second
 
 
-# ---- a git folder of our own ---------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def open_private_folder(repository: Repository) -> Iterator[Git]:
     """Give a git folder of our own that uses the objects of a repository, and nothing else of it.
@@ -313,14 +292,10 @@ def open_private_folder(repository: Repository) -> Iterator[Git]:
         lines = repository.git.read_or_empty("config", "-z", "--get-regexp", _COPIED).split("\0")
         pairs = (line.partition("\n") for line in lines if "\n" in line)
         yield Git(
-            repository.top,
-            settings=[(key, value) for key, _, value in pairs],
-            inherited=repository.git.inherited,
-            GIT_DIR=str(folder),
-            GIT_WORK_TREE=repository.top,
-            GIT_OBJECT_DIRECTORY=repository.objects,
-            GIT_INDEX_FILE=str(folder / "work-index"),
-        )
+            repository.top, settings=[(key, value) for key, _, value in pairs],
+            inherited=repository.git.inherited, GIT_DIR=str(folder), GIT_WORK_TREE=repository.top,
+            GIT_OBJECT_DIRECTORY=repository.objects, GIT_INDEX_FILE=str(folder / "work-index"),
+        )  # fmt: skip
     finally:
         _remove_folder(folder)
 

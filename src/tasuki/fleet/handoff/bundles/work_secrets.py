@@ -11,13 +11,8 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.repositories import (
-    Repository,
-    open_repository,
-    read_status,
-    show_path,
-)
-from tasuki.fleet.handoff.git_commands import GitFailed
+from tasuki.fleet.handoff.bundles import repositories
+from tasuki.fleet.handoff.git_commands import GitFailed, unquote_path
 from tasuki.patterns import compile_pattern
 
 MOST_SECONDS = 20.0
@@ -28,20 +23,12 @@ MOST_FILE_BYTES = 1_000_000
 """How much of one file is looked through."""
 MOST_SENTENCES = 50
 _DIFF = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--no-renames",
-    "--unified=0",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-    "--ignore-submodules=dirty",
-)
+    "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--unified=0",
+    "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty",
+)  # fmt: skip
 _BINARY = "is binary and was not looked through."
 _TOO_MUCH = "and what follows was not looked through: it is too much."
 _HUNK = compile_pattern(rb"@@ -\S+ \+(\d+)")
-_ESCAPE = compile_pattern(rb"\\([0-7]{3}|.)", re.DOTALL)
-_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}  # fmt: skip
 
 
 class _Added(Struct):
@@ -66,7 +53,7 @@ def find_secrets_in_work(cwd: str) -> WorkSecrets:
     Only added lines are looked through. Binary files, large ones, and what took too long are named
     as unread. Raises NotPossible.
     """
-    repository = open_repository(cwd)
+    repository = repositories.open_repository(cwd)
     until = time.monotonic() + MOST_SECONDS
     found: dict[str, None] = {}
     unread: dict[str, None] = {}
@@ -83,7 +70,7 @@ def find_secrets_in_work(cwd: str) -> WorkSecrets:
 
 
 def _describe_unread(added: _Added) -> Iterator[str]:
-    name = redact(show_path(added.path))[0]
+    name = redact(repositories.show_path(added.path))[0]
     if added.note:
         yield f"{name} {added.note}"
     elif sum(len(line) + 1 for line in added.lines) > MOST_FILE_BYTES:
@@ -92,7 +79,7 @@ def _describe_unread(added: _Added) -> Iterator[str]:
 
 def _judge(added: _Added) -> Iterator[str]:
     """Yield a sentence for each secret in added lines."""
-    name = redact(show_path(added.path))[0]
+    name = redact(repositories.show_path(added.path))[0]
     if added.note:
         return
     text = b"\n".join(added.lines)[:MOST_FILE_BYTES].decode("utf-8", "replace")
@@ -105,9 +92,9 @@ def _judge(added: _Added) -> Iterator[str]:
         yield f"{name} line {number} holds what looks like a secret ({kind})"
 
 
-def _list_added(repository: Repository) -> Iterator[_Added]:
+def _list_added(repository: repositories.Repository) -> Iterator[_Added]:
     """Yield what was added: in index and work tree, in untracked files, in unpublished commits."""
-    entries = read_status(repository)
+    entries = repositories.read_status(repository)
     if repository.head:
         if any(e.states != "??" for e in entries):
             yield from _read_diff(repository, "diff", *_DIFF, "HEAD")
@@ -118,14 +105,16 @@ def _list_added(repository: Repository) -> Iterator[_Added]:
     yield from _read_untracked(repository, [e.path for e in entries if e.states == "??"])
 
 
-def _read_diff(repository: Repository, *arguments: str) -> Iterator[_Added]:
+def _read_diff(repository: repositories.Repository, *arguments: str) -> Iterator[_Added]:
     output = repository.git.run(*arguments, most=MOST_BYTES)
     yield from _parse_diff(output)
     if len(output) >= MOST_BYTES:
         yield _Added(f"git {arguments[0]}".encode(), [], [], _TOO_MUCH)
 
 
-def _read_untracked(repository: Repository, paths: Sequence[bytes]) -> Iterator[_Added]:
+def _read_untracked(
+    repository: repositories.Repository, paths: Sequence[bytes]
+) -> Iterator[_Added]:
     left = MOST_BYTES
     for path in paths:
         file = os.path.join(os.fsencode(repository.top), path)
@@ -162,9 +151,7 @@ def _parse_diff(output: bytes) -> Iterator[_Added]:
         elif not in_hunk and line.startswith(b"+++ "):
             added.path = _read_name(line[4:])
         elif not in_hunk and line.startswith(b"Binary files "):
-            name = (
-                line.removeprefix(b"Binary files ").removesuffix(b" differ").rpartition(b" and ")[2]
-            )
+            name = line.removesuffix(b" differ").rpartition(b" and ")[2]
             added.path = _read_name(name)
             added.note = "" if name == b"/dev/null" else _BINARY
         elif in_hunk and line.startswith(b"+"):
@@ -177,12 +164,4 @@ def _parse_diff(output: bytes) -> Iterator[_Added]:
 
 def _read_name(name: bytes) -> bytes:
     """Return the path in a diff's head: quoted where it holds bytes that are no plain ones."""
-    name = name.removesuffix(b"\t")
-    if name.startswith(b'"'):
-        name = _ESCAPE.sub(_read_escape, name[1:-1])
-    return name.removeprefix(b"b/")
-
-
-def _read_escape(found: re.Match[bytes]) -> bytes:
-    text = found[1]
-    return bytes([int(text, 8) & 255]) if len(text) == 3 else _LETTERS.get(text, text)
+    return unquote_path(name.removesuffix(b"\t")).removeprefix(b"b/")

@@ -13,7 +13,7 @@ from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.lifecycle import check_folder, check_hooks, read_folder
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.orders.agents import start_agent
-from tasuki.fleet.orders.bodies import NewAgent
+from tasuki.fleet.orders.bodies import NewAgent, NewPersona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
@@ -74,8 +74,8 @@ def start_first_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) ->
     try:
         if not wanted.persona:
             added = personas.add_persona(
-                fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""),
-                harness=form.get("harness", "") or harnesses.DEFAULT,
+                fleet.database, fleet.root, NewPersona(role=form.get("role", ""), name=form.get("name", ""),
+                harness=form.get("harness", "") or harnesses.DEFAULT),
             ).slug  # fmt: skip
         agent = start_agent(fleet, replace(wanted, persona=added or wanted.persona))
         if added:

@@ -4,7 +4,7 @@ import time
 
 from markupsafe import Markup
 
-from tasuki.fleet.agents.mutes import OFF, TOMORROW, MuteChange, parse_mute
+from tasuki.fleet.alerts import OFF, TOMORROW, MuteChange, parse_mute
 from tasuki.fleet.orders.agents import mute_agent, restore_mute
 from tasuki.fleet.orders.bodies import MuteOrder
 from tasuki.fleet.service import Fleet

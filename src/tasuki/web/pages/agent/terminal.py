@@ -7,8 +7,8 @@ from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
 
 from tasuki.errors import TasukiError, UsageError
+from tasuki.fleet.delivery.messages import TypedKeys
 from tasuki.fleet.delivery.terminals import KnownTerminal
-from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.orders import agents
 from tasuki.fleet.orders.bodies import KeyPress
 from tasuki.fleet.store import queries

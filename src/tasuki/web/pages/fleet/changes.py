@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tasuki.errors import TasukiError
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import ChangedFile, FileDiff, Since, WorkChanges
-from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.changes.work import find_document_time
 from tasuki.fleet.orders.agents import find_pull_request, read_changes
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.agents.limits import can_answer
-from tasuki.fleet.exchange.giving_up import GAVE_UP
 from tasuki.fleet.handoff.moves import MoveObstacle, MovePreview
+from tasuki.fleet.membership.retirement import GAVE_UP
 from tasuki.fleet.orders import handoffs
 from tasuki.fleet.orders.bodies import NewHandoff
 from tasuki.fleet.service import Fleet

@@ -21,7 +21,7 @@ from tasuki.errors import AlreadyUnderWay, GoalHasSecret, NotPossible, TasukiErr
 from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.orders.agents import adopt_agent
-from tasuki.fleet.orders.bodies import Adoption
+from tasuki.fleet.orders.bodies import Adoption, NewPersona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.models import FleetAgent, Persona
@@ -397,7 +397,7 @@ def _add_wanted_persona(fleet: Fleet, harness: str, form: Mapping[str, str]) -> 
     if slug != NEW:
         return slug
     added = personas.add_persona(
-        fleet.database, fleet.root, role=form.get("role", ""), name=form.get("name", ""), harness=harness
+        fleet.database, fleet.root, NewPersona(role=form.get("role", ""), name=form.get("name", ""), harness=harness)
     )  # fmt: skip
     share_persona(fleet.database, fleet.root, added.slug)
     return added.slug

@@ -1,1 +1,0 @@
-"""Figures over time: context use, tokens and cost as harnesses report them, and what agents did when."""
