@@ -100,7 +100,7 @@ def _judge_cited(sentence: Sentence, results: set[RunResult]) -> Iterator[Correc
 def _judge_named_runs(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
     """Judge how a command in code marks ended: `npm run lint` passes, `cargo build` failed."""
     text = sentence.text
-    for match in () if _EXCUSES.search(text) else _CODE.finditer(text):
+    for match in () if _EXCUSES.search(text) or _is_about_a_part(text) else _CODE.finditer(text):
         before = _CLAUSE_END.split(text[: match.start()])[-1]
         after = _CLAUSE_END.split(text[match.end() :])[0]
         beside = f"{before} {after}"
@@ -204,7 +204,9 @@ _PASSES_BEHIND = compile_pattern(
     r"(?i)[`'\"]*(?: test)? (?:now |also |still )*(?:passes|passing|pass|is (?:green|fixed)|succeeds|ist grün|läuft)\b"
 )
 MIN_TEST_NAME = 6
-_EXPLAINS = compile_pattern(r"(?i)pass|fixed|pre-existing|unrelated|flaky|because|when|if ")
+_EXPLAINS = compile_pattern(
+    r"(?i)pass|fixed|pre-existing|unrelated|flaky|because|when|if |correctly|verified|partial|environment"
+)
 """What says that not everything fails, or why."""
 _KIND_WORDS = {"test": "test run", "lint": "lint or type check", "build": "build"}
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tasuki.draft.text.markdown import read_lines
 from tasuki.draft.text.split import fold_whitespace, split_sentences, strip_emphasis
 from tasuki.patterns import compile_pattern
 
-_FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _MARKS = compile_pattern(r"^\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _TITLE = compile_pattern(
     r"^\s*(?:#{1,6}\s+(.+?)|(?:\d{1,3}[.)]\s+)?\*{0,2}([A-Z][^.!?`\"]{2,60}?)\*{0,2}:\*{0,2})\s*$"
@@ -145,12 +145,10 @@ def _blank_names(text: str) -> str:
 
 def split_summary(summary: str) -> Iterator[Sentence]:
     """Yield the sentences and list items of a summary, without code blocks."""
-    section, is_fenced = "", False
-    for raw in islice(summary[:MAX_SUMMARY].split("\n"), MOST_LINES):
-        if _FENCE.match(raw):
-            is_fenced = not is_fenced
-            continue
-        if is_fenced or not raw.strip():
+    section = ""
+    for read in read_lines(islice(summary[:MAX_SUMMARY].split("\n"), MOST_LINES)):
+        raw = read.raw
+        if read.kind in ("fence", "code", "blank"):
             continue
         if title := _TITLE.match(raw):
             section = strip_emphasis(title[1] or title[2]).strip(" *:")

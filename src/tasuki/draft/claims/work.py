@@ -28,7 +28,7 @@ _COMMITTED = compile_pattern(
     r"(?i)\bcommitt?ed\b|\bcommitt?et\b|コミット(?:済み|した|しました)|已提交"
 )
 _ALL_COMMITTED = compile_pattern(
-    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}(?<!the )(?<!a )\bcommitted\b|\bworking (?:tree|directory) (?:is )?clean\b|\bfully committed\b"
+    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b(?:(?!nothing|none)[^.;]){0,60}(?<!the )(?<!a )\bcommitted\b|\bworking (?:tree|directory) (?:is )?clean\b|\bfully committed\b"
     r"|\bno uncommitted\b|\bnothing (?:is )?(?:left )?(?:un-?committed|to commit)\b"
 )
 _NONE_COMMITTED = compile_pattern(
