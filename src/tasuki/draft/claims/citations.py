@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from tasuki.draft.claims.evidence import ThreadEvidence
-from tasuki.draft.claims.sentences import Sentence, is_open, split_clauses
+from tasuki.draft.claims.sentences import OPEN, Sentence, split_clauses
 from tasuki.draft.claims.support import (
     CITED_SHARE,
     MIN_STEMS,
@@ -136,7 +136,7 @@ class CitationCheck:
 def _find_said(pattern: re.Pattern[str], clause: str) -> re.Match[str] | None:
     """Return a match that no negation or condition precedes."""
     found = pattern.search(clause)
-    return None if found and is_open(clause[: found.start()]) else found
+    return None if found and OPEN.search(clause[: found.start()]) else found
 
 
 def _is_counted(figure: str, numbers: Collection[str]) -> bool:

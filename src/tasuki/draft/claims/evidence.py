@@ -181,12 +181,6 @@ class ThreadEvidence:
         return {ref: frozenset(list_words(text)) for ref, text in self.user_messages.items()}
 
     @cached_property
-    def raw_messages(self) -> list[str]:
-        """What the user wrote in each message, in lower case."""
-        words = (extract_user_words(entry).lower() for entry in self.thread.entries)
-        return [text for text in words if text]
-
-    @cached_property
     def user_messages(self) -> dict[int, str]:
         """What the user wrote in each message, folded, in lower case, by its ref."""
         return {

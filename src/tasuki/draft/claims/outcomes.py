@@ -4,16 +4,14 @@ A sentence that cites runs is about those. One that names a command, or a kind o
 its last run, unless it tells of the past.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from tasuki.draft.claims.evidence import ThreadEvidence
-from tasuki.draft.claims.sentences import (
-    Correction,
-    Sentence,
-    is_denied,
-    is_earlier,
-)
+from tasuki.draft.claims.sentences import DENIED, EARLIER, Correction, Sentence
 from tasuki.draft.facts.commands import (
+    CommandRun,
     build_fact,
     makes_up_for,
     normalize_command,
@@ -105,40 +103,23 @@ def _judge_named_runs(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[
         after = _CLAUSE_END.split(text[match.end() :])[0]
         beside = f"{before} {after}"
         # Another name in code marks may be what the verdict is about.
-        if "`" in beside or is_denied(before) or is_denied(after):
+        if "`" in beside or DENIED.search(before) or DENIED.search(after):
             continue
-        is_good = bool(_GOOD.search(beside))
-        if is_good != bool(_BAD.search(beside)):
-            is_past = sentence.is_past or is_earlier(beside) or bool(_ENDED.search(beside))
-            yield from _judge_runs(sentence, match[1], evidence, says_good=is_good, is_past=is_past)
-
-
-def _judge_runs(
-    sentence: Sentence, code: str, evidence: ThreadEvidence, *, says_good: bool, is_past: bool
-) -> Iterator[Correction]:
-    """Judge the runs of a command, also with more arguments; the last, or all if it tells of the past."""
-    wanted = normalize_command(fold_whitespace(code))
-    runs = [
-        run
-        for run in evidence.derived.runs
-        if run.check
-        and " " in wanted
-        and f"{normalize_command(run.command)} ".startswith(f"{wanted} ")
-    ]
-    if not runs or not runs[-1].known:
-        return
-    last, kind = runs[-1], runs[-1].check
-    judged = runs if is_past else [last]
-    others = (run for run in runs if run.known and run.ok != last.ok)
-    is_about_same = all(
-        makes_up_for(last, run, kind, surely=True)
-        or (not last.ok and makes_up_for(run, last, kind, surely=True))
-        for run in others
-    )
-    if is_about_same and all(run.known and run.ok != says_good for run in judged):
-        outcome = "passed" if last.ok else "FAILED"
-        command = shorten_check(last.command, (kind,), 100)
-        yield sentence.correct(f"the last run of `{command}` {outcome}", last.ref)
+        is_good, wanted = bool(_GOOD.search(beside)), normalize_command(fold_whitespace(match[1]))
+        runs = [
+            run
+            for run in evidence.derived.runs
+            if run.check
+            and " " in wanted  # Also with more arguments.
+            and f"{normalize_command(run.command)} ".startswith(f"{wanted} ")
+        ]
+        if is_good == bool(_BAD.search(beside)) or not runs or not runs[-1].known:
+            continue
+        is_past = sentence.is_past or EARLIER.search(beside) or _ENDED.search(beside)
+        last = build_fact(runs[-1:], runs[-1].check)
+        is_other = all(run.known and run.ok != is_good for run in (runs if is_past else runs[-1:]))
+        if is_other and _tells_of_all(last, evidence, runs):
+            yield sentence.correct(_describe_last(replace(last, error="", outcome="")), *last.refs)
 
 
 def _judge_checks(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
@@ -173,14 +154,17 @@ def _judge_passing(
     kind: str, last: CommandFact | None, sentence: Sentence, evidence: ThreadEvidence
 ) -> Iterator[Correction]:
     """Judge a sentence that says that all checks of a kind pass now."""
+    is_about_all = kind == "test" and not sentence.is_past and _ALL.search(sentence.words)
+    open_failures = _list_open_failures(evidence) if is_about_all else []
+    failed = [o for o in open_failures if not _names_other_tests(sentence.words, o, evidence)]
     if last is None:
         if not evidence.may_have_passed(kind) and evidence.has_all_work:
             yield sentence.correct(f"no {_KIND_WORDS[kind]} that passed is in the thread")
     elif not last.ok:
         if not sentence.is_past and _tells_of_all(last, evidence):
             yield sentence.correct(_describe_last(last), last.refs[-1])
-    elif kind == "test" and (failed := _find_open_failure(sentence, evidence)):
-        yield sentence.correct(_describe_last(failed), failed.refs[-1])
+    elif failed:
+        yield sentence.correct(_describe_last(failed[0]), failed[0].refs[-1])
     elif wrong := _describe_wrong_count(sentence, evidence):
         yield sentence.correct(wrong + _describe_last(last), last.refs[-1])
 
@@ -231,7 +215,7 @@ def _describe_wrong_count(sentence: Sentence, evidence: ThreadEvidence) -> str:
 def _has_wrong_failures(words: str, last: CommandFact) -> bool:
     """Return whether words give another number of failures than the last run printed."""
     match = _FAILED_COUNT.search(words)
-    is_former = is_earlier(words) or _MENDED.search(words)
+    is_former = EARLIER.search(words) or _MENDED.search(words)
     if match is None or is_former or not _SAYS_LAST.search(words):
         return False
     count = _WORDS_OF_NUMBERS.get((match[1] or match[2]).lower(), match[1] or match[2])
@@ -286,14 +270,6 @@ _NAMED_TESTS = compile_pattern(
 )
 
 
-def _find_open_failure(sentence: Sentence, evidence: ThreadEvidence) -> CommandFact | None:
-    """Return the last test run that failed and passed in no later one, where a sentence says all passed."""
-    if sentence.is_past or not _ALL.search(sentence.words):
-        return None
-    still = _list_open_failures(evidence)
-    return next((o for o in still if not _names_other_tests(sentence.words, o, evidence)), None)
-
-
 def _list_open_failures(evidence: ThreadEvidence) -> list[CommandFact]:
     """Return the test runs, which name what failed, after which none passed that may have run the same, the newest first."""
     runs = [run for run in evidence.derived.runs if "test" in run.judged or not run.judged]
@@ -310,15 +286,17 @@ def _list_open_failures(evidence: ThreadEvidence) -> list[CommandFact]:
     ]
 
 
-def _tells_of_all(check: CommandFact, evidence: ThreadEvidence) -> bool:
-    """Return whether what a sentence says of a kind of check can only be about its last run.
+def _tells_of_all(
+    check: CommandFact, evidence: ThreadEvidence, among: Sequence[CommandRun] = ()
+) -> bool:
+    """Return whether what a sentence says of a check can only be about its last run, `among` those of a command or all.
 
     Not if that passed and may have left out what failed before it, or if it failed and something
     else, or the same on other files, passed before.
     """
     runs = {run.ref: run for run in evidence.derived.runs}
     last, kind = runs[check.refs[-1]], check.check
-    judged = [run for run in runs.values() if kind in run.judged]
+    judged = [run for run in among or runs.values() if kind in run.judged]
     failed = [run for run in judged if run.judged[kind].result == "failed"]
     passed = [run for run in judged if run.judged[kind].result == "passed"]
     if check.ok:

@@ -34,18 +34,20 @@ NEGATED_ELSEWHERE = (
     r"\b(?:nicht|kein\w*|noch|bis|schl[aä]gt|fehlschl\w*|sobald)\b|失敗|まだ|ない|ません|未|没|失败"
 )
 """What denies something in other languages."""
-_DENIED = compile_pattern(
+DENIED = compile_pattern(
     r"(?i)\b(?:not|never|no longer|until|except|apart from|aside from|other than|but|only|some|most|half|should|must|would|once|when|if"
     rf"|without(?! (?:any )?(?:errors?|findings|problems|warnings)\b))\b|n't\b|{NEGATED_ELSEWHERE}"
 )
-_OPEN = compile_pattern(
+"""What denies something, or makes a condition or an exception."""
+OPEN = compile_pattern(
     r"(?i)\b(?:not|never|no longer|no|nothing|none|without|yet to|until|once|unless|if|when|should|must|would|could|will|to be"
     r"|instead of|rather than|zero|(?<![\w.,])0(?![\w.,]))\b|n't\b"
 )
-_EARLIER = compile_pattern(
+"""What says that something is not so, not yet, or not for sure."""
+_FORMER = compile_pattern(r"(?i)\b(?:had|used to)\b")
+EARLIER = compile_pattern(
     r"(?i)\b(?:initially|first|originally|earlier|before|previous\w*|at the beginning)\b"
 )
-_FORMER = compile_pattern(r"(?i)\b(?:had|used to)\b")
 _FAILURE = compile_pattern(r"(?i)\b(?:fail|abort|crash|broke|hangs?\b|timed? ?out)")
 _CLAUSES = compile_pattern(
     r"[.!?](?=\s|$)|[;:](?=\s)|,? (?:and|but|while|whereas|so|then) | [—–] |, "
@@ -101,13 +103,12 @@ class Sentence(Struct, frozen=True):
     @property
     def is_denied(self) -> bool:
         """Whether it denies something, makes an exception, or speaks of a failure."""
-        return is_denied(self.words) or bool(_FAILURE.search(self.words))
+        return bool(DENIED.search(self.words) or _FAILURE.search(self.words))
 
     @property
     def is_qualified(self) -> bool:
         """Whether it denies what it says, makes it depend on something, or speaks of the past."""
-        is_limited = is_open(self.words) or is_denied(self.words)
-        return is_limited or is_earlier(self.words) or bool(_FORMER.search(self.words))
+        return any(pattern.search(self.words) for pattern in (OPEN, DENIED, EARLIER, _FORMER))
 
     def correct(self, truth: str, *refs: int) -> Correction:
         """Return the correction of all of it."""
@@ -116,21 +117,6 @@ class Sentence(Struct, frozen=True):
     def doubt(self, truth: str) -> Correction:
         """Return what is the matter with it if the thread lacks what it says."""
         return Correction(self.text, truth, is_proven=False)
-
-
-def is_denied(words: str) -> bool:
-    """Return whether words deny something, or make a condition or an exception."""
-    return bool(_DENIED.search(words))
-
-
-def is_open(words: str) -> bool:
-    """Return whether words say that something is not so, not yet, or not for sure."""
-    return bool(_OPEN.search(words))
-
-
-def is_earlier(words: str) -> bool:
-    """Return whether words speak of what was so before."""
-    return bool(_EARLIER.search(words))
 
 
 def split_clauses(text: str) -> Iterator[str]:
@@ -184,11 +170,9 @@ def find_figures(text: str) -> Iterator[Figure]:
 
 def _normalize_unit(unit: str) -> str:
     low = unit.lower()
-    if low in ("percent", "%", "prozent", "％"):
-        return "%"
-    if low == "ms" or low.startswith("milli"):
-        return "ms"
-    for name in ("sec", "min", "hour", "day", "week", "month"):
-        if low.startswith(name):
-            return name
-    return {"s": "sec", "h": "hour"}.get(low, low.rstrip("s"))
+    names = ("milli", "sec", "min", "hour", "day", "week", "month")
+    begun = next(filter(low.startswith, names), low if low == "ms" else low.rstrip("s"))
+    return _UNITS.get(low) or _UNITS.get(begun, begun)
+
+
+_UNITS = {"percent": "%", "prozent": "%", "％": "%", "milli": "ms", "s": "sec", "h": "hour"}

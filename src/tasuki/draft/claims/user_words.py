@@ -198,6 +198,6 @@ def judge_user_act(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Cor
     if not (_BY_USER.search(clause) or (_USER.search(clause) and is_attributed_to_user(clause))):
         return
     said = strip_attribution(_BY_USER.sub(" ", clause))
-    found = [measure_mentioned(said, message) for message in evidence.raw_messages]
+    found = [measure_mentioned(said, message) for message in evidence.user_messages.values()]
     if found and found[0][1] >= MIN_STEMS and max(share for share, _ in found) < CITED_SHARE:
         yield sentence.doubt("the user wrote nothing of it")

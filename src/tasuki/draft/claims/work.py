@@ -6,13 +6,7 @@ from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.claims.lookup import contains_command, matches_shortened
 from tasuki.draft.claims.outcomes import judge_outcomes
-from tasuki.draft.claims.sentences import (
-    Correction,
-    Sentence,
-    is_denied,
-    is_earlier,
-    split_clauses,
-)
+from tasuki.draft.claims.sentences import DENIED, EARLIER, Correction, Sentence, split_clauses
 from tasuki.draft.claims.support import CITED_SHARE, MIN_STEMS, measure_mentioned
 from tasuki.draft.facts.commands import find_change_since
 from tasuki.draft.repository.lines import name_paths
@@ -93,7 +87,7 @@ def _judge_commits(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Cor
         if claim.kind == "path" and (file := evidence.find_file(claim.text))
     ]
     left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
-    if _ALL_COMMITTED.search(words) and not is_denied(_NO_UNCOMMITTED.sub("", words)):
+    if _ALL_COMMITTED.search(words) and not DENIED.search(_NO_UNCOMMITTED.sub("", words)):
         edited = {f.path: f.edits[-1] for f in evidence.facts.files if f.edits}
         open_files = [p for p in evidence.uncommitted if not until or edited.get(p, 0) <= until]
         if open_files:
@@ -181,7 +175,7 @@ def _judge_pull_requests(sentence: Sentence, evidence: ThreadEvidence) -> Iterat
         if len(numbers) != 1 or len(said) != 1 or len(states) != 1 or sentence.is_past:
             continue
         is_same = said == states or said | states == {"merged", "closed"}
-        if is_same == bool(_NOT_SO.search(clause)) and not is_earlier(clause):
+        if is_same == bool(_NOT_SO.search(clause)) and not EARLIER.search(clause):
             yield sentence.doubt(f"the thread shows it {states.pop()}")
 
 
