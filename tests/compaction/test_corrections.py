@@ -194,3 +194,27 @@ def test_an_edit_that_was_put_back_takes_its_failed_run_with_it(tmp_path: Path) 
     builder.edit("src/cart.py", "a > b", "a < b")
 
     assert block_of(read_compacted(tmp_path, builder, f"{HEAD}All tests pass.")).corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "claim"),
+    [
+        (0, "All 1,042 unit tests pass."),
+        (0, "There are no failing tests, and zero checks are currently failing."),
+        (0, "The new test is correct: it fails on the old ordering, verified."),
+        (0, "Cargo compiles dependencies for long stretches."),
+        (1, "`pytest -q` passes except for the pre-existing, unrelated network failure."),
+        (1, "`pytest -q` (all cart packages pass) and the binary runs."),
+        (1, "It compares all sessions' work against the committed tree."),
+        (1, "Everything is unstaged, and nothing has been committed."),
+    ],
+)
+def test_words_that_only_look_like_a_claim_are_left_alone(
+    code: int, claim: str, tmp_path: Path
+) -> None:
+    """A number with a comma, a denial, an excuse, a part, an adjective."""
+    output = ONE_FAILED if code else "1042 passed in 9s"
+    builder = ThreadBuilder("claude").user("Round the cart").edit("src/cart.py", "a", "b")
+    builder.shell("pytest -q", output, code)
+
+    assert block_of(read_compacted(tmp_path, builder, HEAD + claim)).corrections == ()

@@ -18,8 +18,8 @@ SENTENCE = re.compile(r"\s\S+\s")
 ALLOWED = {
     "config/settings.py": "pi's settings file may hold tasuki's settings",
     "config/validation.py": "pi's settings file may hold tasuki's settings",
-    "draft/models/known_providers.py": "names of providers and models; settings of pi and Codex that name more",
-    "draft/models/providers.py": "names of providers and models; settings of Codex that name one",
+    "draft/models/known_providers.py": "names of providers and models; settings of pi that name more",
+    "draft/models/providers.py": "names of providers and models",
     "draft/facts/files.py": "folders of programs in paths",
     "draft/rank/guides.py": "file names of guides, folders of programs in paths",
     "draft/repository/reader.py": "the words in which aider reports a commit",

@@ -11,12 +11,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from tasuki.compaction.checks.corrections import check_summary
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.summary_lines import split_summary
+from tasuki.compaction.corrections import check_summary
 from tasuki.compaction.moment import Compaction, build_coming_compaction
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item, format_refs
+from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.lookup import fold_quote
+from tasuki.draft.claims.sentences import Correction, split_summary
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.rules import UserRule, list_rules
 from tasuki.draft.facts.state import list_lessons, list_state_items
@@ -117,7 +117,9 @@ def build_block(
     said = SaidText(compaction.said)
     corrections: tuple[Correction, ...] = ()
     if compaction.summary:
-        evidence = SummaryEvidence(compaction, derived)
+        evidence = ThreadEvidence(
+            compaction.thread, derived, ends=compaction.ends, instructions=compaction.instructions
+        )
         corrections = tuple(check_summary(compaction.summary, evidence, rules))
     missing = _choose_rules(rules, said)
     sections = {

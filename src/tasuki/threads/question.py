@@ -124,9 +124,7 @@ def answer_question(
     if not passages:
         raise AuthorFailed(f"No passage of {source.label} contains a word of the question.")
     thread = source.thread
-    endpoint = providers.resolve_endpoint(
-        loaded, thread.model if thread else "", thread.harness if thread else ""
-    )
+    endpoint = providers.resolve_endpoint(loaded, thread.model if thread else "")
     client = ModelClient(endpoint, loaded.settings.author_seconds)
     try:
         return _QuestionSession(client, links, passages, cleaner).answer(question)

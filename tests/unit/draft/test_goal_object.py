@@ -26,7 +26,7 @@ def find(builder: ThreadBuilder, folder: Path, goal: str) -> list[Item]:
     thread = thread_of(builder, folder)
     task = AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), {})
     last = thread.entries[-1].text
-    return find_goal_object(thread, task.relevance, goal, last, 2_000)
+    return find_goal_object(thread, task.relevance, last, 2_000)
 
 
 def talk(said: str) -> ThreadBuilder:
@@ -86,7 +86,7 @@ def test_a_document_that_a_program_put_in_is_near_to_the_goal_too(tmp_path: Path
     thread = replace(thread, documents=(Document("AGENTS.md", text),))
     goal = "implement retention: starred articles, nightly job"
     task = AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), {})
-    (item,) = find_goal_object(thread, task.relevance, goal, "", 2_000)
+    (item,) = find_goal_object(thread, task.relevance, "", 2_000)
 
     assert item.label == "`AGENTS.md`"
 
@@ -128,8 +128,8 @@ def test_what_is_quoted_already_is_not_quoted_again(tmp_path: Path) -> None:
     thread = thread_of(builder, tmp_path)
     task = AuthorTask(thread, derive_facts(thread, None, "do option B"), Goal("do option B"), {})
 
-    assert find_goal_object(thread, task.relevance, "do option B", OPTIONS, 2_000) == []
-    assert len(find_goal_object(thread, task.relevance, "do option B", "", 2_000)) == 1
+    assert find_goal_object(thread, task.relevance, OPTIONS, 2_000) == []
+    assert len(find_goal_object(thread, task.relevance, "", 2_000)) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the user's own files of pi and of Codex say about models."""
+"""What the user's own files of pi say about models."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from keyless import SECRET, keyless_home, named, repository
 
+from tasuki.config import settings
 from tasuki.config.settings import load_with_sources
 from tasuki.draft.models.providers import resolve_endpoint
 from tasuki.errors import ModelUnavailable
@@ -129,29 +130,29 @@ def test_broken_files_of_pi_say_nothing(project: Path, home: Path, content: str)
         resolve_endpoint(load_with_sources(project), "fake/m")
 
 
-CODEX = (
-    'model = "gpt-x"\nmodel_provider = "corp"\n[model_providers.corp]\nname = "Corp"\n'
-    'base_url = "https://corp.example.com/v1"\nenv_key = "CORP_KEY"\nwire_api = "responses"\n'
-)
-
-
-def test_a_thread_of_codex_belongs_to_the_provider_of_codex(
+def test_a_thread_of_codex_belongs_to_the_provider_that_it_records(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Codex records a bare model; where it is asked stands in its `config.toml`."""
+    """Its address is in the user's own table alone, and the error says so; Codex's file is not read."""
     (home / ".codex").mkdir()
-    (home / ".codex" / "config.toml").write_text(CODEX)
+    (home / ".codex" / "config.toml").write_text(
+        '[model_providers.corp]\nbase_url = "https://corp.example.com/v1"\nenv_key = "CORP_KEY"\n'
+    )
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    with pytest.raises(ModelUnavailable, match="CORP_KEY is not set"):
-        resolve_endpoint(load_with_sources(project), "gpt-x", "codex")
     monkeypatch.setenv("CORP_KEY", SECRET)
-    endpoint = resolve_endpoint(load_with_sources(project), "gpt-x", "codex")
+    with pytest.raises(ModelUnavailable, match=r"base_url and key_env under \[providers\.corp\]"):
+        resolve_endpoint(load_with_sources(project), "corp/gpt-x")
+    own_file = settings.find_user_file()
+    assert own_file is not None
+    own_file.parent.mkdir(parents=True, exist_ok=True)
+    own_file.write_text(
+        '[providers.corp]\nbase_url = "https://corp.example.com/v1"\nkey_env = "CORP_KEY"\n'
+        'api = "responses"\n'
+    )
+    endpoint = resolve_endpoint(load_with_sources(project), "corp/gpt-x")
 
     assert (named(endpoint), endpoint.api, endpoint.key) == ("corp/gpt-x", "responses", SECRET)
     assert endpoint.base_url == "https://corp.example.com/v1"
-    assert named(resolve_endpoint(load_with_sources(project), "gpt-x", "copilot")) == "openai/gpt-x"
-    monkeypatch.setenv("CODEX_HOME", str(home / "none"))
-    assert named(resolve_endpoint(load_with_sources(project), "gpt-x", "codex")) == "openai/gpt-x"
 
 
 def test_a_name_that_is_also_an_alias_is_the_users_own(

@@ -264,7 +264,7 @@ def test_a_message_that_is_the_goal_is_not_told_twice() -> None:
     assert "Sort the branches" in quoted(thread)
     task = AuthorTask(thread, derive_facts(thread), Goal("Sort the branches by date"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.open_statements, task.relevance, 5_000, task.goal.text
+        split_turns(thread.entries), task.open_statements, task.relevance, 5_000
     )
     assert [item.text for item in items] == ['"Never touch the queue."']
 
@@ -293,7 +293,7 @@ def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
     thread = talk("Plan it.", "A: Option 1 is a cache, option 2 a queue. Which one?", "option 2", "A: Good.", "Use tabs.")  # fmt: skip
     task = AuthorTask(thread, derive_facts(thread), Goal("option 2"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.open_statements, task.relevance, 5_000, "option 2"
+        split_turns(thread.entries), task.open_statements, task.relevance, 5_000
     )
 
     assert any(item.text.startswith('"option 2"') for item in items)

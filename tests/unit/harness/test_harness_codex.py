@@ -56,7 +56,7 @@ def test_a_rollout_of_0_53_is_read() -> None:
         thread.model,
         thread.context_tokens,
         thread.context_window,
-    ) == ("gpt-5-codex", 4958, 258400)
+    ) == ("fake/gpt-5-codex", 4958, 258400)
     assert said(thread) == [(1, "typed", "Create the greeter"), (7, "typed", "Edit the greeter")]
     assert calls(thread) == [
         (3, "apply_patch", "greet.py", "ok", 0),

@@ -17,21 +17,19 @@ from tasuki.draft.authors.answer import (
     check_length,
     cut_refs,
 )
+from tasuki.draft.text.markdown import MarkdownLine, read_line
 from tasuki.patterns import compile_pattern
 
 SECTIONS = (
     "Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Critical Context", "Next Steps",
 )  # fmt: skip
 
-_HEADING = compile_pattern(r"^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$|^\s{0,3}\*\*([^*]+?):?\*\*:?\s*$")
-_BULLET = compile_pattern(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
 _NONE = compile_pattern(r"^\W*(?:none|n/?a|nothing|-)?\W*$", re.IGNORECASE)
 _DONE = compile_pattern(
     r"done|complete|finish|erledigt|fertig|hecho|terminé|完了|完成|已完成", re.IGNORECASE
 )
 _BLOCKED = compile_pattern(r"block|stuck|problem|issue|risk|question|offen", re.IGNORECASE)
 _FAILED = compile_pattern(r"fail|tried|reject|dead end|did not work|didn't work", re.IGNORECASE)
-_FENCE = compile_pattern(r"\s*(?:```|~~~)")
 _RULED = frozenset("|:- \t")
 MAX_HEADING = 200
 """Characters of a line up to which it can be a heading, or say that there is nothing."""
@@ -79,24 +77,24 @@ class _DocumentReader:
         self._open: _DocumentItem | None = None
         self._code: list[str] | None = None
 
-    def read_line(self, line: str) -> None:
+    def read_line(self, raw: str) -> None:
         """Read the next line."""
-        short = len(line) <= MAX_HEADING
-        heading = _HEADING.match(line) if short else None
-        title = (heading[2] or heading[3] or "") if heading else ""
-        if self._code is not None and not find_section(title):
-            if not _FENCE.match(line):
-                self._code.append(line.strip())
+        line = read_line(raw)
+        is_short = len(raw) <= MAX_HEADING
+        is_heading = is_short and line.kind in ("heading", "bold")
+        if self._code is not None and not (is_heading and find_section(line.text)):
+            if line.kind != "fence":
+                self._code.append(raw.strip())
                 return
             if self._open and self._code:
                 self._open.lines.append(f"`{' '.join(self._code)}`")
             self._code = None
-        elif heading:
+        elif is_heading:
             self._code, self._open = None, None
-            self._read_heading(title, len(heading[1] or "######"))
-        elif _FENCE.match(line):
+            self._read_heading(line.text, line.level if line.kind == "heading" else 6)
+        elif line.kind == "fence":
             self._code = [] if self._open else None
-        elif not (short and "---" in line and set(line) <= _RULED):
+        elif not (is_short and "---" in raw and set(raw) <= _RULED):
             self._read_text(line)
 
     def _read_heading(self, title: str, depth: int) -> None:
@@ -107,16 +105,16 @@ class _DocumentReader:
         self._section, self._under, self._level = section or title, "", depth
         self.seen |= {section} - {""}
 
-    def _read_text(self, line: str) -> None:
-        bullet = _BULLET.match(line)
-        if bullet and (len(bullet[1]) < 2 or self._open is None):
-            self._begin_item((bullet[2] or "").lower(), bullet[3])
-        elif not line.strip():
+    def _read_text(self, line: MarkdownLine) -> None:
+        is_item = line.kind == "item"
+        if is_item and (line.level < 2 or self._open is None):
+            self._begin_item(line.box, line.text)
+        elif line.kind == "blank":
             self._open = None
         elif self._open:  # A continued line, or a point below the item.
-            self._open.lines.append(bullet[3] if bullet else line.strip())
+            self._open.lines.append(line.text if is_item else line.raw.strip())
         else:
-            self._begin_item("", line)
+            self._begin_item("", line.raw)
 
     def _begin_item(self, mark: str, text: str) -> None:
         self._open = _DocumentItem(self._section, self._under, mark, [text.strip()])

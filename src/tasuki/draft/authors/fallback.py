@@ -119,7 +119,7 @@ def _create_model_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Aske
     from tasuki.draft.authors.agent_and_model import ModelAsker
     from tasuki.draft.models import providers
 
-    endpoint = providers.resolve_endpoint(loaded, task.thread.model, task.thread.harness)
+    endpoint = providers.resolve_endpoint(loaded, task.thread.model)
     return ModelAsker(task, endpoint, loaded.settings.author_seconds), list(endpoint.notes)
 
 

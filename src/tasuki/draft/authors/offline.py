@@ -308,9 +308,7 @@ class DraftComposer:
         task = self.task
         rules = list_rules(self.thread, task.derived.statements)
         left = room - self.reserved
-        items, rest = quote_rulings(
-            self.turns, task.open_statements, task.relevance, left, task.goal.text, rules
-        )
+        items, rest = quote_rulings(self.turns, task.open_statements, task.relevance, left, rules)
         quoted = {item.refs[0]: item.text for item in items if item.refs}
         for one in self.authored.asked:
             if one.text.strip('"')[:80] not in quoted.get(next(iter(one.refs), 0), ""):
@@ -328,7 +326,7 @@ class DraftComposer:
         found = fit_room(seen, room, self.left_out)
         room -= sum(map(measure_line, found))
         quoted = "\n".join(self.quoted)
-        found += find_goal_object(self.thread, self.task.relevance, goal, quoted, room)
+        found += find_goal_object(self.thread, self.task.relevance, quoted, room)
         for item in found:
             self.picker.note_text(item.text)
         return found

@@ -13,6 +13,7 @@ from typing import Literal
 from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, find_handoff_id
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues, lexicon
+from tasuki.draft.text.markdown import read_lines
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import Entry, Facts, Quote, Thread
 from tasuki.patterns import compile_pattern
@@ -75,9 +76,6 @@ _ALL_CASES = compile_pattern(
     r"|jede[rsmn]?|alles|überall|nirgends|siempre|nunca|toujours|jamais|partout)\b",
     re.IGNORECASE,
 )
-_HEADING = compile_pattern(r"\s{0,3}(#{1,6})\s+(\S.*?)[\s#]*$")
-_BULLET = compile_pattern(r"\s{0,3}(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX~-]\]\s+)?(?=\S)")
-_FENCE = compile_pattern(r"\s*(?:```|~~~)")
 _EMPTY = compile_pattern(r"\W*(?:none|n/?a|nothing|keine|-)?\W*", re.IGNORECASE)
 _NUMBERED = compile_pattern(r"^[^\S\n]*\d{1,6}(?:→|\t|\| ?|: )", re.MULTILINE)
 """The number that a tool puts before each line of a file."""
@@ -282,23 +280,21 @@ def _split_ruling(line: str) -> Iterator[str]:
 def _list_document_items(text: str) -> Iterator[str]:
     """Yield items of free Markdown: what the user ruled, what was decided, what was open."""
     kind: SectionKind = ""
-    level, fenced = 9, False
+    level = 9
     item: list[str] = []
-    for line in [*text.split("\n"), ""]:
-        heading = None if fenced else _HEADING.match(line)
-        if _FENCE.match(line):
-            fenced = not fenced
-        ends = heading or fenced or not line.strip() or _BULLET.match(line) or _FENCE.match(line)
-        if ends and item:
+    for line in read_lines([*text.split("\n"), ""]):
+        is_text = line.kind in ("text", "quote", "table", "bold")
+        is_text = is_text or (line.kind == "item" and line.level > 3)
+        if not is_text and item:
             yield from _label_item(kind, fold_whitespace(" ".join(item)))
             item = []
-        if heading:  # A section with an unknown title keeps its parent's kind.
-            titles = (kind for kind, pattern in _TITLES.items() if pattern.search(heading[2]))
-            begun = SECTIONS.get(heading[2].lower(), "") or next(titles, "")
-            if begun or len(heading[1]) <= level:
-                kind, level = begun, len(heading[1])
-        elif kind and line.strip() and not (fenced or _FENCE.match(line) or line[0] == ">"):
-            item.append(_BULLET.sub("", line, count=1))
+        if line.kind == "heading":  # A section with an unknown title keeps its parent's kind.
+            titles = (kind for kind, pattern in _TITLES.items() if pattern.search(line.text))
+            begun = SECTIONS.get(line.text.lower(), "") or next(titles, "")
+            if begun or line.level <= level:
+                kind, level = begun, line.level
+        elif kind and (is_text or line.kind == "item") and line.raw[0] != ">":
+            item.append(line.raw if is_text else line.text)
 
 
 def _label_item(kind: SectionKind, text: str) -> Iterator[str]:

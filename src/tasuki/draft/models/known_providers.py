@@ -1,10 +1,9 @@
-"""Where a provider is, and its key: from its known variables, else from the user's own files.
+"""Where a provider is, and its key: from its known variables, else from pi's files.
 
 An address and its key come from one place: a key is never sent to an address that another
-place names. The files of pi and Codex are only read. A key that a command prints is not used,
-since no command is ever run to get one; neither are the tokens of a subscription. Formats:
-pi 1.5 `models.json` and `auth.json` (its docs/models-configuration.md, docs/providers.md),
-Codex 0.169 `config.toml`. omp's `models.yml` is not read.
+place names. pi's files are only read. A key that a command prints is not used, since no command
+is ever run to get one; neither are the tokens of a subscription. Formats: pi 1.5 `models.json`
+and `auth.json` (its docs/models-configuration.md, docs/providers.md).
 """
 
 import json
@@ -84,8 +83,12 @@ def _clean_key(text: str) -> str:
 
 def read_pi(provider: str, model: str) -> ProviderPlace | None:
     """Return what the user's pi files say about a provider, None if they do not name it."""
-    folder = _find_folder("PI_CODING_AGENT_DIR", ".pi/agent")
-    if not folder:
+    name, home = "PI_CODING_AGENT_DIR", settings.find_home()
+    if configured := os.environ.get(name):
+        folder = expand_user(configured, name)
+    elif home:
+        folder = home / ".pi/agent"
+    else:
         return None
     providers = _ensure_dict(_read_json(folder / "models.json").get("providers"))
     stored = _ensure_dict(_read_json(folder / "auth.json").get(provider))
@@ -146,74 +149,18 @@ def _read_pi_value(written: str, where: str) -> tuple[str, str, str]:
     return _clean_key(written), where, f"the key in {where} cannot be sent"
 
 
-# -- Codex -----------------------------------------------------------------------------
-
-
-def read_codex_provider() -> str:
-    """Return the provider that the user's Codex asks, empty for its own default."""
-    return _get_text(_read_codex_config()[1], "model_provider")
-
-
-def read_codex(provider: str) -> ProviderPlace | None:
-    """Return what the user's Codex says about one of its `model_providers`, or None."""
-    where, document = _read_codex_config()
-    about = _ensure_dict(_ensure_dict(document.get("model_providers")).get(provider))
-    url = _get_text(about, "base_url")
-    if not url:
-        return None
-    name = _get_text(about, "env_key")
-    if not name and about.get("requires_openai_auth") is True:
-        name = "OPENAI_API_KEY"
-    key = read_key_variable(name) if name else ""
-    return ProviderPlace(
-        where,
-        api="openai" if about.get("wire_api") == "chat" else "responses",
-        key=key,
-        key_from=f"{name}, which {where} names",
-        missing=f"{where}: {explain_no_key(name)}" if name and not key else "",
-        keyless=not name,
-    ).with_usable_url(url)
-
-
-def _read_codex_config() -> tuple[str, Mapping[str, Any]]:
-    import tomllib
-
-    folder = _find_folder("CODEX_HOME", ".codex")
-    if not folder:
-        return "", {}
-    path = folder / "config.toml"
-    try:
-        return settings.format_path(path), tomllib.loads(_read_content(path).decode())
-    except (ValueError, RecursionError):
-        return settings.format_path(path), {}
-
-
 # -- files -----------------------------------------------------------------------------
 
 
-def _find_folder(name: str, below_home: str) -> Path | None:
-    if configured := os.environ.get(name):
-        return expand_user(configured, name)
-    own = settings.find_home()
-    return own / below_home if own else None
-
-
-def _read_content(path: Path) -> bytes:
-    """Return the content of a file; nothing if it cannot be read or is too long. Also nothing if the path is not a file."""
+def _read_json(path: Path) -> Mapping[str, Any]:
+    """Return the object in a file; an empty one if there is no such file, or it is too long or not JSON."""
     try:
         if not path.is_file():
-            return b""
+            return {}
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
-    except (OSError, ValueError):
-        return b""
-    return content if len(content) <= MAX_FILE else b""
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        return _ensure_dict(json.loads(_read_content(path) or b"{}"))
-    except (ValueError, RecursionError):
+        return _ensure_dict(json.loads(content)) if len(content) <= MAX_FILE else {}
+    except (OSError, ValueError, RecursionError):
         return {}
 
 
@@ -285,9 +232,7 @@ SUBSCRIPTIONS = {
 def resolve_alias(provider: str, tables: Mapping[str, Provider]) -> str:
     """Return the main name of a provider with several, unless the user has one of that name."""
     alias = ALIASES.get(provider.lower())
-    if not alias or provider in tables or read_pi(provider, "") or read_codex(provider):
-        return provider
-    return alias
+    return alias if alias and provider not in tables and not read_pi(provider, "") else provider
 
 
 def find_table(provider: str, tables: Mapping[str, Provider]) -> Provider | None:
@@ -311,8 +256,6 @@ def list_places(provider: str, model: str, table: Provider | None) -> Iterator[P
     if pi_place and (pi_place.base_url or (known and known.base_url)):
         own_url = known.base_url if known else ""
         yield pi_place if pi_place.base_url else replace(pi_place, base_url=own_url)
-    if codex_place := read_codex(provider):
-        yield codex_place
     if known and known.local:
         yield ProviderPlace(api=known.api, base_url=known.base_url, keyless=True)
 

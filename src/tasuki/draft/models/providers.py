@@ -2,8 +2,8 @@
 
 A model is named `provider/model-id`; only the first slash separates. Its provider is looked
 up in the user's `[providers.NAME]`, in the provider's known variables, and in the user's
-own files of pi and Codex, in this order (`list_places`). A repository's wishes are used
-only if the user allows it.
+files of pi, in this order (`list_places`). A repository's wishes are used only if the user
+allows it.
 """
 
 import re
@@ -22,7 +22,6 @@ from tasuki.draft.models.known_providers import (
     ProviderApi,
     find_table,
     list_places,
-    read_codex_provider,
     resolve_alias,
 )
 from tasuki.errors import ModelUnavailable
@@ -78,13 +77,13 @@ class ModelName(Struct, frozen=True):
     why: str = ""
 
 
-def resolve_endpoint(loaded: LoadedSettings, current: str, harness: str = "") -> ModelEndpoint:
+def resolve_endpoint(loaded: LoadedSettings, current: str) -> ModelEndpoint:
     """Return the model that the settings mean, ready for requests.
 
-    `current` is the thread's own model as its `harness` records it, empty if it records none.
+    `current` is the thread's own model as it is recorded, empty if none is.
     Raises ModelUnavailable, which says what was looked for and what to set.
     """
-    name, notes = choose_model(loaded, current, harness)
+    name, notes = choose_model(loaded, current)
     try:
         _check_name(name, loaded)
         found = _find_endpoint(name, loaded)
@@ -96,18 +95,13 @@ def resolve_endpoint(loaded: LoadedSettings, current: str, harness: str = "") ->
 # -- which model -----------------------------------------------------------------------
 
 
-def choose_model(
-    loaded: LoadedSettings, current: str, harness: str = ""
-) -> tuple[ModelName, tuple[str, ...]]:
+def choose_model(loaded: LoadedSettings, current: str) -> tuple[ModelName, tuple[str, ...]]:
     """The intended model, and notes on wishes that were refused. The strongest source decides.
 
     The name has no provider if that is not known, and no model if none is meant.
     """
     named = current.removesuffix("[1m]").removeprefix("models/")
     thread_model = split_model_name(named, THREAD_MODEL, loaded)
-    provider = read_codex_provider() if harness == "codex" and current else ""
-    if provider and provider != "openai":  # Codex records none: the one in its settings counts.
-        thread_model = ModelName(provider, current, THREAD_MODEL)
     settings = loaded.settings
     only = ModelChoice("settings", current=settings.use_current_model)
     if settings.model:

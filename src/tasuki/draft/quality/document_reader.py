@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tasuki.draft.authors.answer import cut_refs
 from tasuki.draft.brief import split_brief
+from tasuki.draft.text.markdown import MarkdownLine, read_lines
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.patterns import compile_pattern
 
@@ -51,7 +52,6 @@ TITLE_PATTERNS: dict[str, re.Pattern[str]] = {
 }
 """What the title of a section means; one title may mean several."""
 
-_HASHES = compile_pattern(r"^\s{0,3}(#{1,6})\s*(\S.*?)\s*#*\s*$")
 _BOLD = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?(\*\*|__)([^*_]{2,}?):?\s*\1\s*:?\s*$")
 _COLON = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?([^\W\d_][^:.!?`\"|]{2,78})[:：]\s*$")
 _CAPITALS = compile_pattern(r"^\s{0,3}([A-Z][A-Z &/'-]{2,60}):?\s*$")
@@ -61,8 +61,6 @@ _LABEL = compile_pattern(
     r"^(\*\*|__)?([^\W\d_][^:*_`\"|.!?]{2,60}?)(?::\s*\1?|\1\s*:)(?:\s+|(?<=\*\*)\s*)(?=\S)(.+)$",
     re.DOTALL,
 )
-_BULLET = compile_pattern(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
-_FENCE = compile_pattern(r"^\s*(?:```+|~~~+)")
 _RULE = compile_pattern(r"^[\s|:=+*_-]{3,}$")
 
 
@@ -102,7 +100,7 @@ def parse_handoff_document(text: str) -> HandoffDocument:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     past, goal = split_brief(text)
     reader = _HandoffReader()
-    for number, line in enumerate(past.split("\n"), 1):
+    for number, line in enumerate(read_lines(past.split("\n")), 1):
         reader.read_line(number, line)
     reader.end_section()
     lines, kinds = reader.lines, set(reader.seen)
@@ -132,26 +130,23 @@ class _HandoffReader:
         self._first_number = 0
         self._mark = ""
         self._bullet = False
-        self._fenced = False
         self._lone_todo: DocumentLine | None = None
         """A TODO that is a title if something follows, else a placeholder."""
 
-    def read_line(self, number: int, line: str) -> None:
+    def read_line(self, number: int, line: MarkdownLine) -> None:
         """Read the next line."""
-        if _FENCE.match(line):
+        if line.kind == "code":
+            self._add_line(DocumentLine(number, fold_whitespace(line.raw), self._kinds, code=True))
+        elif line.kind in ("fence", "blank"):
             self.close_paragraph()
-            self._fenced = not self._fenced
-        elif self._fenced:
-            self._add_line(DocumentLine(number, fold_whitespace(line), self._kinds, code=True))
-        elif len(line) <= MAX_TITLE + 20 and self._read_heading(number, line):
+        elif len(line.raw) <= MAX_TITLE + 20 and self._read_heading(number, line):
             return
-        elif not line.strip():
-            self.close_paragraph()
-        elif len(line) > MAX_TITLE or not _RULE.match(line):
+        elif len(line.raw) > MAX_TITLE or not _RULE.match(line.raw):
             self._read_text(number, line)
 
-    def _read_heading(self, number: int, line: str) -> bool:
+    def _read_heading(self, number: int, read: MarkdownLine) -> bool:
         """Return whether a line is a title, or underlines one; then its section begins."""
+        line = read.raw
         if _UNDERLINE.match(line) and len(self._open) == 1 and not self._bullet:
             title = self._open[0]
             if _is_short(title) and (kinds := find_section_kinds(title)):
@@ -163,8 +158,8 @@ class _HandoffReader:
             if not tag[1]:
                 self._begin_section(kinds, 6)
             return not tag[3]
-        if hashes := _HASHES.match(line):
-            self._begin_section(find_section_kinds(hashes[2]), len(hashes[1]))
+        if read.kind == "heading":
+            self._begin_section(find_section_kinds(read.text), read.level)
             return True
         named = _BOLD.match(line) or _COLON.match(line) or _CAPITALS.match(line)
         title = (named[2] if named.re is _BOLD else named[1]) if named else ""
@@ -185,17 +180,17 @@ class _HandoffReader:
         if level <= self._level or not self._parent:
             self._level = level
 
-    def _read_text(self, number: int, line: str) -> None:
-        bullet = _BULLET.match(line)
-        label = None if line[0].isspace() else _LABEL.match(line[: MAX_TITLE * 2])
+    def _read_text(self, number: int, line: MarkdownLine) -> None:
+        is_item = line.kind == "item"
+        label = None if line.raw[0].isspace() else _LABEL.match(line.raw[: MAX_TITLE * 2])
         is_title = label and _is_short(label[2]) and find_section_kinds(label[2])
-        if bullet or not self._open or is_title:  # `Status: done` behind another line.
+        text = line.text if is_item else line.raw.strip()
+        if is_item or not self._open or is_title:  # `Status: done` behind another line.
             self.close_paragraph()
-            self._first_number, self._bullet = number, bool(bullet)
-            self._mark = (bullet[1] or "").lower() if bullet else ""
-            self._open = [bullet[2] if bullet else line.strip()]
+            self._first_number, self._bullet = number, is_item
+            self._mark, self._open = line.box, [text]
         else:
-            self._open.append(line.strip())
+            self._open.append(text)
 
     def end_section(self) -> None:
         """End the open section."""

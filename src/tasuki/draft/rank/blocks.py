@@ -5,21 +5,14 @@ A block is the smallest part of a message that is quoted. A sentence taken out o
 paragraph gives only half of what was meant.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from tasuki.draft.text.markdown import MarkdownLine, read_lines
 from tasuki.draft.text.split import MAX_LINE, strip_emphasis
 from tasuki.patterns import compile_pattern
 
-_FENCE = compile_pattern(r"^\s*(```|~~~)")
-_HEADING = compile_pattern(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
-_WHOLLY_BOLD = compile_pattern(r"^\s*\*\*([^*]{1,120}?)(:?)\*\*(:?)\s*$")
-_BULLET = compile_pattern(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
-_RULE = compile_pattern(r"^\s*(?:[-*_=]\s*){3,}$")
-_TAG = compile_pattern(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
-"""What some models put around their answer; it says nothing."""
-_TABLE_ROW = compile_pattern(r"^\s*\|.*\|\s*$")
 _TABLE_LINE = compile_pattern(r"^[\s|:+-]{4,}$")
 _PADDING = compile_pattern(r"(?<=\S) {2,}(?=\S)")
 
@@ -28,6 +21,8 @@ _POINTS_BACK = compile_pattern(
 )
 """How a paragraph begins that says nothing without the one before it."""
 
+MAX_TITLE = 120
+"""Characters of a bold line that is a title."""
 LONG_ITEM = 420
 """Characters from which a list item with items below it is cut into those."""
 LONG_CODE = 14
@@ -105,90 +100,72 @@ def _cut_middle(lines: list[str], limit: int) -> list[str]:
 
 def _split_parts(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the kind and the lines of each part of a message."""
-    lines = text.split("\n")
+    lines = list(read_lines(text.split("\n")))
     index = 0
     while index < len(lines):
-        line = lines[index]
-        if match := _FENCE.match(line):
-            end = index + 1
-            while end < len(lines) and not lines[end].lstrip().startswith(match[1]):
-                end += 1
-            yield "code", lines[index : end + 1]
-            index = end + 1
-        elif not line.strip() or _RULE.match(line) or _TAG.match(line):
-            index += 1
-        elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            text = heading[1].rstrip()
-            closed = text.rstrip("#")  # `## Plan ##`, but not `## In C#`
-            text = closed.rstrip() if closed != text and closed[-1:].isspace() else text
-            bare = strip_emphasis(text[:MAX_LINE])
-            yield "lead-in" if any(heading.groups()[1:]) else "heading", [bare]
-            index += 1
-        elif _TABLE_ROW.match(line):
-            end = _find_run_end(lines, index, _TABLE_ROW.match)
-            yield "table", lines[index:end]
-            index = end
-        elif _BULLET.match(line):
+        line, end = lines[index], index + 1
+        if line.kind == "fence":
+            end = _find_run_end(lines, index, ("code",)) + 1
+            yield "code", [line.raw for line in lines[index:end]]
+        elif line.kind == "heading" or _is_title(line):
+            is_lead = line.kind == "bold" and line.level
+            yield "lead-in" if is_lead else "heading", [strip_emphasis(line.text[:MAX_LINE])]
+        elif line.kind == "table":
+            end = _find_run_end(lines, index, ("table",))
+            yield "table", [line.raw for line in lines[index:end]]
+        elif line.kind == "item":
             end = _find_item_end(lines, index)
             yield from (("item", part) for part in _split_item(lines[index:end]))
-            index = end
-        else:
-            end = _find_run_end(lines, index, _is_continuation)
-            yield "paragraph", lines[index:end]
-            index = end
+        elif line.kind not in ("blank", "rule"):
+            end = _find_run_end(lines, index, _PROSE)
+            yield "paragraph", [line.raw for line in lines[index:end]]
+        index = end
 
 
-def _find_run_end(lines: list[str], start: int, goes_on: Callable[[str], object]) -> int:
+_PROSE = ("text", "quote", "bold")
+
+
+def _is_title(line: MarkdownLine) -> bool:
+    return line.kind == "bold" and len(line.text) <= MAX_TITLE
+
+
+def _find_run_end(lines: list[MarkdownLine], start: int, kinds: Sequence[str]) -> int:
     end = start + 1
-    while end < len(lines) and goes_on(lines[end]):
+    while end < len(lines) and lines[end].kind in kinds and not _is_title(lines[end]):
         end += 1
     return end
 
 
-def _is_continuation(line: str) -> bool:
-    """Return whether a line continues the paragraph above it."""
-    begins = (_FENCE, _HEADING, _WHOLLY_BOLD, _BULLET, _TABLE_ROW, _RULE, _TAG)
-    return bool(line.strip()) and not any(pattern.match(line) for pattern in begins)
-
-
-def _find_item_end(lines: list[str], start: int) -> int:
+def _find_item_end(lines: list[MarkdownLine], start: int) -> int:
     """Return the end of a list item, including everything indented below it."""
 
-    def measure_indent(line: str) -> int:
-        return len(line) - len(line.lstrip())
+    def is_below(line: MarkdownLine) -> bool:
+        return len(line.raw) - len(line.raw.lstrip()) > lines[start].level
 
-    base = measure_indent(lines[start])
     end, fenced = start + 1, False
     while end < len(lines):
         line = lines[end]
-        if _FENCE.match(line) and (fenced or measure_indent(line) > base):
+        if line.kind == "fence" and (fenced or is_below(line)):
             fenced = not fenced
-        elif fenced:
-            pass
-        elif not line.strip():
-            after = next((n for n in range(end, len(lines)) if lines[n].strip()), len(lines))
-            if after == len(lines) or measure_indent(lines[after]) <= base:
+        elif line.kind == "blank":
+            after = next((n for n in range(end, len(lines)) if lines[n].kind != "blank"), -1)
+            if after < 0 or not is_below(lines[after]):
                 break
             end = after
             continue
-        elif measure_indent(line) <= base and (_BULLET.match(line) or not _is_continuation(line)):
+        elif not is_below(line) and not fenced and (line.kind not in _PROSE or _is_title(line)):
             break
         end += 1
     return end
 
 
-def _split_item(lines: list[str]) -> Iterator[list[str]]:
+def _split_item(lines: list[MarkdownLine]) -> Iterator[list[str]]:
     """Yield a list item whole, or, if it is long, its head and the items below it separately."""
-    if sum(map(len, lines)) <= LONG_ITEM:
-        yield lines
-        return
-    part = lines[:1]
-    fenced = False
-    for line in lines[1:]:
-        if _FENCE.match(line):
-            fenced = not fenced
-        if not fenced and _BULLET.match(line) and part:
+    is_long = sum(len(line.raw) for line in lines) > LONG_ITEM
+    part: list[str] = []
+    for line in lines:
+        if is_long and line.kind == "item" and part:
             yield part
             part = []
-        part.append(line)
+        part.append(line.raw)
     yield part

@@ -59,9 +59,7 @@ class Passage(NamedTuple):
     worth: float
 
 
-def find_goal_object(
-    thread: Thread, relevance: Relevance, goal: str, quoted: str, room: int
-) -> list[Item]:
+def find_goal_object(thread: Thread, relevance: Relevance, quoted: str, room: int) -> list[Item]:
     """Return the passages that the goal speaks of, those with a label first, in `room` characters.
 
     `quoted` is what the brief quotes already: that needs no passage of its own.
@@ -69,7 +67,7 @@ def find_goal_object(
     texts = list(islice(_list_texts(thread), MAX_TEXTS))
     told = _fold(quoted)
     items: list[Item] = []
-    for passage in (*_find_named(goal, texts), *_find_nearest(texts, relevance, quoted)):
+    for passage in (*_find_named(relevance.goal, texts), *_find_nearest(texts, relevance, quoted)):
         text = cut_passage(passage.text, min(MAX_PASSAGE, room))
         is_told = any(text[:200] in item.text or item.text[:200] in text for item in items)
         is_told |= _fold(text)[:TOLD_KEY] in told

@@ -63,7 +63,6 @@ def quote_rulings(
     stated: Sequence[Statement],
     relevance: Relevance,
     room: int,
-    goal: str = "",
     rules: Sequence[UserRule] = (),
 ) -> tuple[list[Item], list[Item]]:
     """Return the user's words as items in the order of time, and what was left out.
@@ -74,8 +73,8 @@ def quote_rulings(
     """
     by_ref = {turn.prompt.ref: turn for turn in turns if turn.prompt}
     newest = by_ref.get(max(by_ref, default=0))
-    asked = newest.prompt if newest and goal else None
-    if asked and fold_whitespace(asked.text) == fold_whitespace(goal):
+    asked = newest.prompt if newest and relevance.goal else None
+    if asked and fold_whitespace(asked.text) == fold_whitespace(relevance.goal):
         del by_ref[asked.ref]
     late = set(list(by_ref)[-LAST_WHOLE:])
     first = next(iter(by_ref), 0)

@@ -10,6 +10,7 @@ from itertools import chain
 from operator import itemgetter
 
 from tasuki.draft.text import lexicon
+from tasuki.draft.text.markdown import read_lines
 from tasuki.patterns import compile_pattern
 
 MAX_QUOTE = 320
@@ -23,14 +24,11 @@ _REMEMBERED = 2_000
 MAX_LINE = 3_000
 """Characters of a line that are quoted."""
 
-_BULLET = compile_pattern(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
 _SENTENCE_END = compile_pattern(
     r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
 )
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BEFORE_NUMBER = (*_ABBREVIATIONS, " No.", " Nr.", "Fig.", "Sec.", " p.", " pp.")
-_BULLET_STARTS = frozenset("-*+•#>0123456789")
-_TABLE = compile_pattern(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = compile_pattern(r"(?<![*\w/])\*\*(?=[^\s*/])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w/])")
 """Not the `**` of two patterns of paths, `src/**/a` and `lib/**/b`."""
 _WHOLLY_BOLD = compile_pattern(r"^\s*\*\*[^*]+\*\*:?\s*$")
@@ -124,30 +122,20 @@ def split_sentences(text: str, *, whole: bool = False) -> list[str]:
     """
     sentences: list[str] = []
     paragraph: list[str] = []
-    fenced = False
-    for line in text.split("\n"):
-        bare = line.lstrip()
-        first = bare[:1]
-        if first in "`~" and bare.startswith(("```", "~~~")):
-            fenced = not fenced
-            sentences += _split_paragraph(paragraph, whole) if whole else ()
-            paragraph = [] if whole else paragraph
-        elif fenced:
-            paragraph += [line] if whole else []
-        elif not bare or (not whole and first in "|:+=-" and _TABLE.match(line)):
+    skipped = () if whole else ("fence", "code")
+    continuing = ("text", "code", "table", "rule") if whole else ("text",)
+    for line in read_lines(text.split("\n")):
+        kind = line.kind
+        if kind in continuing:
+            paragraph.append(line.raw)
+        elif kind not in skipped:
             sentences += _split_paragraph(paragraph, whole)
             paragraph = []
-        elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
-            sentences += _split_paragraph(paragraph, whole)
-            paragraph = [line[mark.end() :]]
-            if first == "#" or _WHOLLY_BOLD.match(paragraph[0]):
+            if kind in ("item", "quote", "heading", "bold"):
+                paragraph = [line.raw if kind == "bold" else line.text]
+            if kind in ("heading", "bold") or (paragraph and _WHOLLY_BOLD.match(paragraph[0])):
                 sentences += _split_paragraph(paragraph, whole)
                 paragraph = []
-        elif first == "*" and _WHOLLY_BOLD.match(line):
-            sentences += [*_split_paragraph(paragraph, whole), *_split_paragraph([line], whole)]
-            paragraph = []
-        else:
-            paragraph.append(line)
     sentences += _split_paragraph(paragraph, whole)
     return sentences
 

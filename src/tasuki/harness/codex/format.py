@@ -159,8 +159,14 @@ class CodexMeta(Struct):
     source: Raw = Raw(b'""')
     thread_source: str | None = ""
     parent_thread_id: str | None = ""
+    model_provider: str | None = ""
     git: CodexGit | None = None
     history_base: CodexHistoryBase | None = None
+
+    def build_model_name(self, model: str) -> str:
+        """Return a model with its provider, `corp/gpt-x`, or its bare name if that is OpenAI."""
+        provider = self.model_provider
+        return f"{provider}/{model}" if model and provider not in (None, "", "openai") else model
 
     @property
     def is_child(self) -> bool:

@@ -391,7 +391,7 @@ class CodexReader(ThreadReader):
             cwd=meta.cwd,
             git_branch=git.branch or ("HEAD" if meta.git else ""),  # It is in a repository.
             git_head=git.commit_hash or "",
-            model=context.model if context else "",
+            model=meta.build_model_name(context.model) if context else "",
             thinking=record.find_thinking(context) if context else "",
             version=meta.cli_version,
             parent=original or meta.find_parent(),

@@ -113,7 +113,7 @@ def _explain_no_model(thread: Thread, loaded: LoadedSettings) -> str:
     from tasuki.draft.models import providers
 
     try:
-        providers.resolve_endpoint(loaded, thread.model, thread.harness)
+        providers.resolve_endpoint(loaded, thread.model)
     except ModelUnavailable as error:
         reason = str(error).removeprefix(f"{providers.NO_MODEL} ").partition(_HINT)[0]
         return f"not possible: {redact(reason)[0]}"

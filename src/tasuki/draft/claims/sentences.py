@@ -1,4 +1,4 @@
-"""The summary of a compaction, line by line, with what each line is about."""
+"""A sentence that claims something of a thread, what it is about, and what is wrong with it."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tasuki.draft.text.markdown import read_lines
 from tasuki.draft.text.split import fold_whitespace, split_sentences, strip_emphasis
 from tasuki.patterns import compile_pattern
 
-_FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _MARKS = compile_pattern(r"^\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _TITLE = compile_pattern(
     r"^\s*(?:#{1,6}\s+(.+?)|(?:\d{1,3}[.)]\s+)?\*{0,2}([A-Z][^.!?`\"]{2,60}?)\*{0,2}:\*{0,2})\s*$"
@@ -26,9 +26,31 @@ _USER_TITLE = compile_pattern(
 )
 _PLANS = compile_pattern(
     r"(?i)^\W*(?:next|then|after that|afterwards|later)(?: up)?\s*[:,]|\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
-    r"remains? to|still to|let me|let's|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"
+    r"remains? to|still to|let me|let's|(?:I|we)['’]ll|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"
     r"expect\w*|before|so that|in order to|recommend\w*|suggest\w*|propos\w+|optional\w*|pending|todo|not yet|try(?:ing)? to|attempt\w*|"
     r"muss|müssen|soll(?:te|ten|en)?|sobald|wenn|damit|als nächstes|noch zu)\b|必要|べき|予定|たら|次に|需要|下一步"
+)
+NEGATED_ELSEWHERE = (
+    r"\b(?:nicht|kein\w*|noch|bis|schl[aä]gt|fehlschl\w*|sobald)\b|失敗|まだ|ない|ません|未|没|失败"
+)
+"""What denies something in other languages."""
+DENIED = compile_pattern(
+    r"(?i)\b(?:not|never|no longer|until|except|apart from|aside from|other than|but|only|some|most|half|should|must|would|once|when|if"
+    rf"|without(?! (?:any )?(?:errors?|findings|problems|warnings)\b))\b|n't\b|{NEGATED_ELSEWHERE}"
+)
+"""What denies something, or makes a condition or an exception."""
+OPEN = compile_pattern(
+    r"(?i)\b(?:not|never|no longer|no|nothing|none|without|yet to|until|once|unless|if|when|should|must|would|could|will|to be"
+    r"|instead of|rather than|zero|(?<![\w.,])0(?![\w.,]))\b|n't\b"
+)
+"""What says that something is not so, not yet, or not for sure."""
+_FORMER = compile_pattern(r"(?i)\b(?:had|used to)\b")
+EARLIER = compile_pattern(
+    r"(?i)\b(?:initially|first|originally|earlier|before|previous\w*|at the beginning)\b"
+)
+_FAILURE = compile_pattern(r"(?i)\b(?:fail|abort|crash|broke|hangs?\b|timed? ?out)")
+_CLAUSES = compile_pattern(
+    r"[.!?](?=\s|$)|[;:](?=\s)|,? (?:and|but|while|whereas|so|then) | [—–] |, "
 )
 _NAMES = compile_pattern(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w.@+-])[\w.@+-]*(?:/[\w.@+-]+)+|(?<![\w-])[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
@@ -39,12 +61,24 @@ MAX_LINE, MAX_SUMMARY, MOST_LINES = 1_500, 400_000, 8_000
 """Characters of one line and of a summary that are read, and lines."""
 
 
-class SummaryLine(Struct, frozen=True):
-    """One sentence or list item of a summary."""
+class Correction(Struct, frozen=True):
+    """One thing that a sentence gets wrong: its words, and what the thread shows instead."""
+
+    claim: str
+    truth: str
+    refs: tuple[int, ...] = ()
+    is_proven: bool = True
+    """Else the thread only does not show it: a draft drops that, a summary keeps it."""
+
+
+class Sentence(Struct, frozen=True):
+    """One sentence or list item."""
 
     text: str
     section: str = ""
     """The heading above it."""
+    refs: tuple[int, ...] = ()
+    """The entries that it cites."""
 
     @property
     def words(self) -> str:
@@ -66,20 +100,41 @@ class SummaryLine(Struct, frozen=True):
         """Whether its section holds what the user said and wants."""
         return bool(_USER_TITLE.search(self.section))
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether it denies something, makes an exception, or speaks of a failure."""
+        return bool(DENIED.search(self.words) or _FAILURE.search(self.words))
+
+    @property
+    def is_qualified(self) -> bool:
+        """Whether it denies what it says, makes it depend on something, or speaks of the past."""
+        return any(pattern.search(self.words) for pattern in (OPEN, DENIED, EARLIER, _FORMER))
+
+    def correct(self, truth: str, *refs: int) -> Correction:
+        """Return the correction of all of it."""
+        return Correction(self.text, truth, refs)
+
+    def doubt(self, truth: str) -> Correction:
+        """Return what is the matter with it if the thread lacks what it says."""
+        return Correction(self.text, truth, is_proven=False)
+
+
+def split_clauses(text: str) -> Iterator[str]:
+    """Yield the clauses of a sentence."""
+    return filter(None, map(str.strip, _CLAUSES.split(text)))
+
 
 @lru_cache(maxsize=4_096)
 def _blank_names(text: str) -> str:
     return _NAMES.sub("‹›", text)
 
 
-def split_summary(summary: str) -> Iterator[SummaryLine]:
+def split_summary(summary: str) -> Iterator[Sentence]:
     """Yield the sentences and list items of a summary, without code blocks."""
-    section, is_fenced = "", False
-    for raw in islice(summary[:MAX_SUMMARY].split("\n"), MOST_LINES):
-        if _FENCE.match(raw):
-            is_fenced = not is_fenced
-            continue
-        if is_fenced or not raw.strip():
+    section = ""
+    for read in read_lines(islice(summary[:MAX_SUMMARY].split("\n"), MOST_LINES)):
+        raw = read.raw
+        if read.kind in ("fence", "code", "blank"):
             continue
         if title := _TITLE.match(raw):
             section = strip_emphasis(title[1] or title[2]).strip(" *:")
@@ -87,7 +142,7 @@ def split_summary(summary: str) -> Iterator[SummaryLine]:
         line = fold_whitespace(strip_emphasis(_MARKS.sub("", raw)))[:MAX_LINE]
         sentences = split_sentences(line) if len(line) > SHORT_LINE else [line]
         for sentence in sentences or [line]:
-            yield SummaryLine(sentence, section)
+            yield Sentence(sentence, section)
 
 
 _FIGURE = compile_pattern(
@@ -115,11 +170,9 @@ def find_figures(text: str) -> Iterator[Figure]:
 
 def _normalize_unit(unit: str) -> str:
     low = unit.lower()
-    if low in ("percent", "%", "prozent", "％"):
-        return "%"
-    if low == "ms" or low.startswith("milli"):
-        return "ms"
-    for name in ("sec", "min", "hour", "day", "week", "month"):
-        if low.startswith(name):
-            return name
-    return {"s": "sec", "h": "hour"}.get(low, low.rstrip("s"))
+    names = ("milli", "sec", "min", "hour", "day", "week", "month")
+    begun = next(filter(low.startswith, names), low if low == "ms" else low.rstrip("s"))
+    return _UNITS.get(low) or _UNITS.get(begun, begun)
+
+
+_UNITS = {"percent": "%", "prozent": "%", "％": "%", "milli": "ms", "s": "sec", "h": "hour"}

@@ -1,12 +1,17 @@
-"""What a summary puts into the user's mouth: quotes, wishes turned round, other figures."""
+"""What a sentence puts into the user's mouth: quotes, wishes turned round, other figures, acts."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.summary_lines import SummaryLine, find_figures
-from tasuki.draft.claims.literals import extract_claims, is_attributed_to_user
+from tasuki.draft.claims.evidence import ThreadEvidence
+from tasuki.draft.claims.literals import (
+    extract_claims,
+    is_attributed_to_user,
+    strip_attribution,
+)
 from tasuki.draft.claims.lookup import fold_quote
+from tasuki.draft.claims.sentences import Correction, Sentence, find_figures
+from tasuki.draft.claims.support import CITED_SHARE, MIN_STEMS, measure_mentioned
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.text.polarity import (
     denies,
@@ -32,20 +37,22 @@ MIN_SHARED_FIGURE = 2
 """Telling words that a line shares with a rule whose figure it gives otherwise."""
 
 
-def check_user_words(
-    line: SummaryLine, evidence: SummaryEvidence, rules: list[UserRule]
+def judge_user_words(
+    sentence: Sentence, evidence: ThreadEvidence, rules: Sequence[UserRule]
 ) -> Iterator[Correction]:
-    """Yield what a line says wrongly of the user's words."""
-    quotes = list(_list_quotes(line))
-    is_said = bool(quotes) and (is_attributed_to_user(line.text) or _MESSAGES.search(line.section))
-    found = list(_check_quotes(quotes, evidence)) if is_said else []
+    """Yield what a sentence says wrongly of the user's words."""
+    quotes = list(_list_quotes(sentence))
+    is_said = bool(quotes) and (
+        is_attributed_to_user(sentence.text) or _MESSAGES.search(sentence.section)
+    )
+    found = list(_judge_quotes(quotes, evidence)) if is_said else []
     yield from found
     if not found and not any(evidence.lookup.is_user_quote(quote) for quote, _ in quotes):
-        yield from _check_reversed(line, evidence, rules)
+        yield from _judge_reversed(sentence, evidence, rules)
 
 
-def _check_quotes(
-    quotes: Iterable[tuple[str, list[str]]], evidence: SummaryEvidence
+def _judge_quotes(
+    quotes: Iterable[tuple[str, list[str]]], evidence: ThreadEvidence
 ) -> Iterator[Correction]:
     for quote, words in quotes:
         if evidence.lookup.is_user_quote(quote):
@@ -58,14 +65,14 @@ def _check_quotes(
             yield Correction(f'"{quote}"', "the user did not say that")
 
 
-def _list_quotes(line: SummaryLine) -> Iterator[tuple[str, list[str]]]:
-    for claim in extract_claims(line.text):
+def _list_quotes(sentence: Sentence) -> Iterator[tuple[str, list[str]]]:
+    for claim in extract_claims(sentence.text):
         words = list_words(claim.text)
         if claim.kind == "quote" and len(words) >= MIN_QUOTE_WORDS and claim.text[0] != "[":
             yield claim.text, words
 
 
-def _is_in_thread(quote: str, evidence: SummaryEvidence) -> bool:
+def _is_in_thread(quote: str, evidence: ThreadEvidence) -> bool:
     """Return whether a quote is somebody else's, or what the user gave to a command."""
     folded = fold_quote(quote)
     if folded in evidence.lookup.lower or folded in fold_quote(evidence.instructions):
@@ -78,7 +85,7 @@ def get_first_words(quote: str) -> str:
     return " ".join(quote.split()[: MIN_QUOTE_WORDS + 2])
 
 
-def _find_closest_message(words: list[str], evidence: SummaryEvidence) -> tuple[float, int]:
+def _find_closest_message(words: list[str], evidence: ThreadEvidence) -> tuple[float, int]:
     """Return the greatest share of some words that one message of the user holds, and its ref."""
     wanted = set(words)
     shares = ((len(wanted & said) / len(wanted), ref) for ref, said in evidence.user_words.items())
@@ -103,33 +110,35 @@ def _is_turned_round(quote: str, message: str) -> bool:
 _PART_END = compile_pattern(r"[,;.!?]\s")
 
 
-def _check_reversed(
-    line: SummaryLine, evidence: SummaryEvidence, rules: list[UserRule]
+def _judge_reversed(
+    sentence: Sentence, evidence: ThreadEvidence, rules: Sequence[UserRule]
 ) -> Iterator[Correction]:
     """Check a line against the rules of the user that it speaks of: turned round, or other figures."""
     about_user = (
-        line.is_about_user or is_attributed_to_user(line.text) or bool(_OF_USER.search(line.text))
+        sentence.is_about_user
+        or is_attributed_to_user(sentence.text)
+        or bool(_OF_USER.search(sentence.text))
     )
-    telling = extract_telling_words(line.text)
+    telling = extract_telling_words(sentence.text)
     for rule in rules:
         shared = len(telling & extract_telling_words(rule.text))
         if not shared:
             continue
-        wrong = _find_other_figure(line.text, rule.text, shared, evidence)
-        is_opposite = (about_user and says_opposite(line.text, rule.text)) or (
-            not line.is_past and swaps_preference(line.text, rule.text)
+        wrong = _find_other_figure(sentence.text, rule.text, shared, evidence)
+        is_opposite = (about_user and says_opposite(sentence.text, rule.text)) or (
+            not sentence.is_past and swaps_preference(sentence.text, rule.text)
         )
-        is_other_bound = shared >= MIN_SHARED_FIGURE and _has_other_bound(line.text, rule.text)
+        is_other_bound = shared >= MIN_SHARED_FIGURE and _has_other_bound(sentence.text, rule.text)
         if (
             wrong
             or is_other_bound
-            or (is_opposite and not _is_allowed_later(line.text, rule, evidence))
+            or (is_opposite and not _is_allowed_later(sentence.text, rule, evidence))
         ):
-            yield Correction(line.text, f'the user said: "{rule.text}"', (rule.ref,))
+            yield sentence.correct(f'the user said: "{rule.text}"', rule.ref)
             return
 
 
-def _is_allowed_later(text: str, rule: UserRule, evidence: SummaryEvidence) -> bool:
+def _is_allowed_later(text: str, rule: UserRule, evidence: ThreadEvidence) -> bool:
     """Return whether a later message of the user may take a rule back: it speaks of the same."""
     shared = extract_telling_words(text) & extract_telling_words(rule.text)
     return any(
@@ -138,7 +147,7 @@ def _is_allowed_later(text: str, rule: UserRule, evidence: SummaryEvidence) -> b
     )
 
 
-def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvidence) -> str:
+def _find_other_figure(text: str, rule: str, shared: int, evidence: ThreadEvidence) -> str:
     """Return a figure of a line that is nowhere in the thread, where a rule has another one."""
     figures = find_figures(rule) if shared >= MIN_SHARED_FIGURE else ()
     own = {(figure.number, figure.unit) for figure in figures}
@@ -175,3 +184,20 @@ _NUMBER = compile_pattern(r"(?<![\w.,])\d[\d.,]*(?<![.,])")
 _BOUND = compile_pattern(
     r"(?i)\b(?:(at most|no more than|maximum of|max\.?|up to|höchstens|maximal)|(?:at least|no less than|minimum of|min\.?|mindestens))\s"
 )
+
+
+_USER = compile_pattern(r"(?i)\b(?:user|owner|operator|maintainer|developer)s?\b")
+"""In other languages no verb tells whether something is called the user's."""
+_BY_USER = compile_pattern(r"(?i)\bby the (?:user|owner|operator)\b")
+_PRONOUN = compile_pattern(r"(?i)\b(?:they|he|she)\b")
+
+
+def judge_user_act(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
+    """Yield a doubt where something is called the user's of which they wrote nothing."""
+    clause = _PRONOUN.sub(" ", sentence.text)  # Who they are it does not tell.
+    if not (_BY_USER.search(clause) or (_USER.search(clause) and is_attributed_to_user(clause))):
+        return
+    said = strip_attribution(_BY_USER.sub(" ", clause))
+    found = [measure_mentioned(said, message) for message in evidence.user_messages.values()]
+    if found and found[0][1] >= MIN_STEMS and max(share for share, _ in found) < CITED_SHARE:
+        yield sentence.doubt("the user wrote nothing of it")

@@ -5,12 +5,11 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.name_checks import check_names
-from tasuki.compaction.checks.summary_lines import SummaryLine, split_summary
-from tasuki.compaction.checks.user_checks import check_user_words, get_first_words
-from tasuki.compaction.checks.work_checks import check_work
+from tasuki.draft.claims.evidence import ThreadEvidence
+from tasuki.draft.claims.judge import judge_sentence
 from tasuki.draft.claims.literals import extract_claims
+from tasuki.draft.claims.sentences import Correction, Sentence, split_summary
+from tasuki.draft.claims.user_words import get_first_words
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import shorten
@@ -24,7 +23,7 @@ MOST_LINES, MAX_CHECKED = 1_500, 200_000
 
 
 def check_summary(
-    summary: str, evidence: SummaryEvidence, rules: list[UserRule]
+    summary: str, evidence: ThreadEvidence, rules: list[UserRule]
 ) -> list[Correction]:
     """Return what a summary gets wrong first, each once, in the summary's order."""
     found: dict[tuple[str, str], Correction] = {}
@@ -37,7 +36,7 @@ def check_summary(
 
 
 def _check_lines(
-    summary: str, evidence: SummaryEvidence, rules: list[UserRule]
+    summary: str, evidence: ThreadEvidence, rules: list[UserRule]
 ) -> Iterator[Correction]:
     lines = list(islice(split_summary(summary[:MAX_CHECKED]), MOST_LINES))
     for start in range(0, len(lines), PART):
@@ -45,12 +44,10 @@ def _check_lines(
         # Together, since what is not in the entries is looked for in whole files.
         evidence.lookup.look_up_claims([(claim,) for line in part for claim in _list_claims(line)])
         for line in part:
-            yield from check_user_words(line, evidence, rules)
-            yield from check_work(line, evidence)
-            yield from check_names(line, evidence)
+            yield from judge_sentence(line, evidence, rules)
 
 
-def _list_claims(line: SummaryLine) -> Iterator[TextClaim]:
+def _list_claims(line: Sentence) -> Iterator[TextClaim]:
     """Yield what of a line may have to be looked for in the thread's files."""
     for claim in extract_claims(line.text):
         if claim.kind == "quote":

@@ -1,11 +1,11 @@
-"""Names in a summary that the thread does not hold: commits, branches, files, identifiers."""
+"""Names in a sentence that the thread does not hold: commits, branches, files, identifiers."""
 
 from collections.abc import Iterator
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
-from tasuki.compaction.checks.summary_lines import SummaryLine
+from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.claims.lookup import fold_quote
+from tasuki.draft.claims.sentences import Correction, Sentence
 from tasuki.draft.repository.commits import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim
 from tasuki.draft.text.polarity import list_words
@@ -33,51 +33,51 @@ _TELLING = compile_pattern(r"[a-z][A-Z]|_|\(\)$|\.[a-z]{1,5}$|[A-Z][a-z]+[A-Z]")
 MIN_NAME = 6
 
 
-def check_names(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    """Yield the names of a line that are wrong."""
-    yield from _check_hashes(line, evidence)
-    yield from _check_branch(line, evidence)
-    yield from _check_subject(line, evidence)
-    for claim in extract_claims(line.text) if evidence.is_whole else ():
+def judge_names(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
+    """Yield the names in a sentence that are wrong."""
+    yield from _judge_hashes(sentence, evidence)
+    yield from _judge_branch(sentence, evidence)
+    yield from _judge_subject(sentence, evidence)
+    for claim in extract_claims(sentence.text) if evidence.is_whole else ():
         if claim.kind == "path":
-            yield from _check_path(claim, line, evidence)
-        elif claim.kind == "value" and f"`{claim.text}`" in line.text:
-            yield from _check_identifier(claim, evidence)
+            yield from _judge_path(claim, sentence, evidence)
+        elif claim.kind == "value" and f"`{claim.text}`" in sentence.text:
+            yield from _judge_identifier(claim, evidence)
 
 
-def _check_hashes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    found = list(dict.fromkeys(_HASH.findall(line.text)))
+def _judge_hashes(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
+    found = list(dict.fromkeys(_HASH.findall(sentence.text)))
     for hash in found:
         if evidence.is_whole and hash[:7] not in evidence.lookup.folded:
             yield Correction(f"`{hash}`", "no commit or id of that name is in the thread")
     state = evidence.facts.repository
     commits = [c for c in state.commits if c.hash]
     live = [c for c in commits if not c.gone and c.branch == state.branch]
-    if not live or len(found) != 1 or not _IS_NEWEST.search(line.text) or line.is_past:
+    if not live or len(found) != 1 or not _IS_NEWEST.search(sentence.text) or sentence.is_past:
         return
     newest = live[-1].hash
     is_older = any(is_same_hash(found[0], c.hash) for c in commits)
     if is_older and not is_same_hash(found[0], newest):
         ref = next(c.ref for c in commits if c.hash == newest)
-        yield Correction(line.text, f"the newest commit of the thread is `{newest}`", (ref,))
+        yield sentence.correct(f"the newest commit of the thread is `{newest}`", ref)
 
 
-def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    match = _BRANCH.search(line.text)
-    if match is None or line.is_past or line.is_plan:
+def _judge_branch(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
+    match = _BRANCH.search(sentence.text)
+    if match is None or sentence.is_past or sentence.is_plan:
         return
     named, branch = match[match.lastindex or 1], evidence.facts.repository.branch
     if named.lower() in _NO_BRANCH or named == branch:
         return
     ref = evidence.facts.repository.branch_ref
     if branch and not branch.endswith(f"/{named}"):
-        yield Correction(line.text, f"the branch is `{branch}`", (ref,) if ref else ())
+        yield Correction(sentence.text, f"the branch is `{branch}`", (ref,) if ref else ())
     elif not branch and evidence.is_whole and not contains_verbatim(named, evidence.lookup.folded):
-        yield Correction(line.text, f"no branch `{named}` is in the thread")
+        yield sentence.correct(f"no branch `{named}` is in the thread")
 
 
-def _check_subject(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
-    match = _SUBJECT.search(line.text)
+def _judge_subject(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
+    match = _SUBJECT.search(sentence.text)
     if match is None:
         return
     commits = [c for c in evidence.facts.repository.commits if c.hash and c.subject]
@@ -87,7 +87,7 @@ def _check_subject(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     words, known = (set(list_words(text)) for text in (match[2], commit.subject))
     if len(words & known) * 2 < len(words):
         truth = f'the subject of that commit is "{commit.subject}"'
-        yield Correction(line.text, truth, (commit.ref,))
+        yield sentence.correct(truth, commit.ref)
 
 
 _SUBJECT = compile_pattern(
@@ -95,8 +95,8 @@ _SUBJECT = compile_pattern(
 )
 
 
-def _check_path(
-    claim: TextClaim, line: SummaryLine, evidence: SummaryEvidence
+def _judge_path(
+    claim: TextClaim, sentence: Sentence, evidence: ThreadEvidence
 ) -> Iterator[Correction]:
     path = make_relative(claim.text, evidence.thread.cwd)
     name = path.rpartition("/")[2]
@@ -106,7 +106,7 @@ def _check_path(
         return
     known = evidence.known_paths.get(name, [])
     if not known and name not in evidence.lookup.folded:
-        if not line.is_plan and not _ABSENT.search(line.words):
+        if not sentence.is_plan and not _ABSENT.search(sentence.words):
             yield Correction(f"`{claim.text}`", "no file of that name is in the thread")
     elif len(known) == 1 and "/" in path:
         parts = iter(known[0].split("/"))
@@ -123,7 +123,7 @@ _ABSENT = compile_pattern(
 """What says that a file is not there, or not wanted."""
 
 
-def _check_identifier(claim: TextClaim, evidence: SummaryEvidence) -> Iterator[Correction]:
+def _judge_identifier(claim: TextClaim, evidence: ThreadEvidence) -> Iterator[Correction]:
     """Check a name of code in code marks."""
     text = claim.text
     bare = text.removesuffix("()")

@@ -1,1 +1,0 @@
-"""Checks of what the summary of a compaction claims."""
