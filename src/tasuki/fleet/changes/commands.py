@@ -5,7 +5,7 @@ import time
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.launch.process_tree import TICKS_PER_SECOND, ProcessTree, read_command
+from tasuki.launch.processes import TICKS_PER_SECOND, ProcessTree, read_command
 
 COMMAND_CHARACTERS = 160
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh"})

@@ -19,7 +19,7 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, WorkSummary
-from tasuki.launch.process_tree import ProcessTree, read_process_tree
+from tasuki.launch.processes import ProcessTree, read_process_tree
 
 LEAST_SECONDS = 10.0
 """Between two readings of one agent."""
