@@ -103,7 +103,7 @@ def cut_middle(text: str, first: int, last: int, *, most_lines: int = 0) -> str:
     return f"{beginning}\n⟨{len(text) - len(beginning) - len(end):,} characters more⟩\n{end}"
 
 
-def shorten_to_line(text: str, width: int) -> str:
+def shorten_to_line(text: str, width: int = 200) -> str:
     """Return the first words of a text on one line of at most `width` characters, for a list."""
     words = " ".join(clean_for_display(text[: width * 8]).split())
     return words if len(words) <= width else words[: width - 1].rstrip() + "…"

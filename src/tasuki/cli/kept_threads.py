@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasuki.cli.output import format_age, make_visible, print_json, shorten_folder
+from tasuki.cli.output import (
+    format_age,
+    make_visible,
+    print_json,
+    print_problems,
+    print_result,
+    shorten_folder,
+)
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.text_safety import format_plural, format_size
@@ -22,8 +29,7 @@ def list_copies(harness: str | None, limit: int, *, as_json: bool) -> int:
     with collect_unreadable() as problems:
         copies = list(KeptStore().read_copies())[::-1]
     copies = [c for c in copies if c.record and harness in (None, c.record.harness)]
-    for problem in problems:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    print_problems(problems)
     if as_json:
         print_json({"copies": [_describe(copy) for copy in copies[:limit]]})
         return 1 if problems and not copies else 0
@@ -73,14 +79,10 @@ def forget_copies(name: str, *, as_json: bool) -> int:
 
     with collect_unreadable():
         forgotten = KeptStore().forget(name)
-    if as_json:
-        print_json({"forgotten": [str(copy.file) for copy in forgotten]})
-        return 0
     if len(forgotten) == 1 and (record := forgotten[0].record):
-        click.echo(
-            f"The kept copy of {make_visible(record.path)} is deleted. No other file was touched."
-        )
+        what = f"The kept copy of {make_visible(record.path)} is"
     else:
-        count = format_plural(len(forgotten), "copy is", "copies are")
-        click.echo(f"{count} deleted. No other file was touched.")
+        what = format_plural(len(forgotten), "copy is", "copies are")
+    document = {"forgotten": [str(copy.file) for copy in forgotten]}
+    print_result(as_json, document, f"{what} deleted. No other file was touched.")
     return 0

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
@@ -37,6 +37,25 @@ def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
 def print_json(document: Mapping[str, object]) -> None:
     """Print one JSON document on standard output, with the version of its layout in front."""
     click.echo(format_json(document), nl=False)
+
+
+def print_result(
+    as_json: bool, document: Mapping[str, object], lines: str | Iterable[str], note: str = ""
+) -> None:
+    """Print what a command did: the document as JSON, else lines, and a note on standard error."""
+    if as_json:
+        print_json(document)
+        return
+    for line in [lines] if isinstance(lines, str) else lines:
+        click.echo(line)
+    if note:
+        click.echo(note, err=True)
+
+
+def print_problems(problems: Iterable[str]) -> None:
+    """Print sentences on standard error, each on one line without control characters."""
+    for problem in problems:
+        click.echo(f"tasuki: {make_visible(problem)}", err=True)
 
 
 def get_width(fallback: int) -> int:

@@ -1,5 +1,6 @@
 """`tasuki read`: a thread, the entries that a brief refers to, or the answer to a question."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,16 +139,10 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
         head += " (as stored with the handoff)"
     words = cleaner.clean_text(reading.text)
     if entry.kind == "tool":
-        longest = max((len(run) for run in _find_backtick_runs(words)), default=0)
+        longest = max(map(len, re.findall("`+", words)), default=0)
         fence = "`" * max(3, longest + 1)
         words = f"{fence}\n{words}\n{fence}"
     return f"{head}\n\n{words}\n"
-
-
-def _find_backtick_runs(text: str) -> list[str]:
-    import re
-
-    return re.findall("`+", text)
 
 
 def _print_json(

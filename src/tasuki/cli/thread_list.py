@@ -15,6 +15,7 @@ from tasuki.cli.output import (
     get_width,
     make_visible,
     print_json,
+    print_problems,
     shorten_folder,
 )
 from tasuki.harness import registry as harnesses
@@ -198,10 +199,14 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
         hits = search.search_threads(index, query, limit)
         labels = [index.build_label(hit.thread) for hit in hits]
     if as_json:
-        _print_json(hits, labels, problems)
+        fields = ("thread", "lines", "problem", "note")
+        rows = [
+            {"label": label, "score": round(hit.score, 3)} | {f: getattr(hit, f) for f in fields}
+            for label, hit in zip(labels, hits, strict=True)
+        ]
+        print_json({"threads": rows, "problems": problems})
         return int(not hits)
-    for problem in problems[:3]:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    print_problems(problems[:3])
     if len(problems) > 3:
         click.echo(f"tasuki: {len(problems) - 3} more threads cannot be read.", err=True)
     if not hits:
@@ -212,13 +217,13 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
     width = get_width(160) if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
     for label, hit in zip(labels, hits, strict=True):
         click.echo(_format_hit(label, hit, width))
-    click.echo(f"Open one: tasuki read {_format_example(labels, hits)}", err=True)
+    example = f"{labels[0]}{format_ref(hits[0].lines[0].ref)}" if hits[0].lines else labels[0]
+    click.echo(f"Open one: tasuki read {example}", err=True)
     return 0
 
 
 def _refresh_index(index: "ThreadIndex") -> list[str]:
     """Bring the index up to date, with a progress bar where that takes a while."""
-    from tasuki.harness.reading.jsonl import collect_unreadable
     from tasuki.threads import catalog, search
 
     if index.rebuilt:
@@ -263,23 +268,3 @@ def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
     if hit.problem:
         lines.append(f"    {make_visible(hit.problem)}")
     return "\n".join(lines)
-
-
-def _format_example(labels: list[str], hits: "list[ThreadSearchResult]") -> str:
-    first = hits[0]
-    return f"{labels[0]}{format_ref(first.lines[0].ref)}" if first.lines else labels[0]
-
-
-def _print_json(hits: "list[ThreadSearchResult]", labels: list[str], problems: list[str]) -> None:
-    rows = [
-        {
-            "label": label,
-            "score": round(hit.score, 3),
-            "thread": hit.thread,
-            "lines": hit.lines,
-            "problem": hit.problem,
-            "note": hit.note,
-        }
-        for label, hit in zip(labels, hits, strict=True)
-    ]
-    print_json({"threads": rows, "problems": problems})

@@ -124,9 +124,8 @@ class FleetClient:
         key: str = "",
     ) -> JsonObject:
         resource = "/".join(quote(str(part), safe="") for part in ("api", *path))
-        connection, answer = self._open_answer(
-            method, f"/{resource}?{query}".rstrip("?"), body, key=key
-        )
+        target = f"/{resource}?{query}".rstrip("?")
+        connection, answer = self._open_answer(method, target, body, key=key)
         try:
             document = json.loads(answer.read())
         except (OSError, HTTPException, ValueError) as error:
@@ -148,9 +147,7 @@ class FleetClient:
         """Open a connection with an answer that is no error."""
         address_file = self._read_file("address")
         address = address_file.partition("\n")[0]
-        if is_stale(
-            address_file
-        ):  # another program may have its port now: it must not get the token
+        if is_stale(address_file):  # Another program may have its port now, and not the token.
             raise ServerAway(f"The server at http://{address} is gone. Start one: tasuki serve")
         headers = {"Authorization": f"Bearer {self._read_file('token')}"}
         if key:
@@ -190,10 +187,9 @@ class FleetClient:
             raise ServerAway(
                 f"No server of the fleet runs (there is no {path}). Start one: tasuki serve"
             ) from None
-        except OSError as error:
-            raise ServerAway(f"{path} cannot be read: {error.strerror}.") from error
-        except ValueError as error:
-            raise ServerAway(f"{path} cannot be read: {error}.") from error
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ServerAway(f"{path} cannot be read: {why}.") from error
         if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
             raise ServerAway(f"{path} holds no address. Restart the server: tasuki serve")
         return text
@@ -227,7 +223,6 @@ def find_own_agent(sessions: Sequence[str] = ()) -> dict[str, Any] | None:
     `sessions` are ids or paths of the calling thread, where the harness gives them. Raises
     ServerAway where an agent of the fleet started the caller, and no server answers.
     """
-    # XXX
     from tasuki.launch.processes import list_ancestors
 
     token = os.environ.get(TOKEN, "")
@@ -260,8 +255,6 @@ def hand_off_own(agent: dict[str, Any], goal: str, *, by_model: bool = False) ->
     A goal that the model proposes is no order of the user: it is passed as the reason. Raises
     TasukiError.
     """
-    # XXX
-
     id = agent["id"]
     proposal = {
         "reason": f"{REQUEST_REASON}, which proposes as next: {goal}"[:MOST_REASON_CHARACTERS]

@@ -96,13 +96,6 @@ def _run_editor(command: list[str]) -> int:
 DecisionAction = Literal["start", "save", "cancel"]
 
 
-class ReviewDecision(Struct, frozen=True):
-    """What the user decided, and the brief as they left it."""
-
-    action: DecisionAction
-    text: str
-
-
 def review_brief(
     text: str,
     thread: Thread,
@@ -111,8 +104,11 @@ def review_brief(
     *,
     in_editor: bool,
     budget: int,
-) -> ReviewDecision:
-    """Show a brief for review. An editor that leaves an empty file, or fails, cancels."""
+) -> tuple[DecisionAction, str]:
+    """Show a brief for review; return what the user decided, and the brief as they left it.
+
+    An editor that leaves an empty file, or fails, cancels.
+    """
     if not in_editor and os.environ.get("TERM", "dumb") != "dumb":
         try:
             from tasuki.cli.handoff.review_screen import show_review
@@ -120,24 +116,19 @@ def review_brief(
             pass
         else:
             result = show_review(text, thread, handoff.draft.left_out, warnings, budget)
-            return ReviewDecision(action=result.action, text=result.text)
-    return _review_in_editor(text)
-
-
-def _review_in_editor(text: str) -> ReviewDecision:
+            return result.action, result.text
     edited = edit_in_editor(text)
     if edited is None:
-        return ReviewDecision(action="cancel", text=text)
+        return "cancel", text
     answer = click.prompt(
         "Start the successor, save only, or cancel?",
         type=click.Choice(["start", "save", "cancel"]),
         default="start",
         err=True,
     )
-    return ReviewDecision(action=cast(DecisionAction, answer), text=edited)
+    return cast(DecisionAction, answer), edited
 
 
-NOTHING_STARTED = "Nothing was started."
 CANCELLED_CODE = 130
 """Exit code of a review that was cancelled."""
 
@@ -149,7 +140,7 @@ class StartOptions(Struct, frozen=True):
     editor: bool = False
     send: bool = False
     tmux: bool = False
-    model: str = ""
+    model: str | None = None
     force: bool = False
     budget: int = 0
     arguments: tuple[str, ...] = ()
@@ -172,7 +163,7 @@ class StartOptions(Struct, frozen=True):
             where="tmux" if self.tmux or os.environ.get("TMUX") else "here",
             tell=print_message,
             send=self.send,
-            model=self.model,
+            model=self.model or "",
             arguments=self.arguments,
         )
         _print_started(prepared, launched)
@@ -180,7 +171,7 @@ class StartOptions(Struct, frozen=True):
 
     def _review_brief(self, prepared: handoffs.PreparedHandoff) -> int | None:
         """Review the brief; return the exit code if nothing should be started, else None."""
-        result = review_brief(
+        action, text = review_brief(
             prepared.brief,
             prepared.thread,
             prepared.handoff,
@@ -188,16 +179,16 @@ class StartOptions(Struct, frozen=True):
             in_editor=self.editor,
             budget=self.budget,
         )
-        if result.action != "cancel" and result.text != prepared.brief:
-            revise(prepared, result.text, force=self.force, can_ask=True)
+        if action != "cancel" and text != prepared.brief:
+            revise(prepared, text, force=self.force, can_ask=True)
         short = prepared.handoff.id[:8]
-        if result.action == "start":
+        if action == "start":
             return None
-        if result.action == "save":
+        if action == "save":
             click.echo(f"Saved as handoff {short}. Start it: tasuki start {short}", err=True)
             return 0
         click.echo(
-            f"Cancelled. {NOTHING_STARTED} The draft is kept: tasuki show {short}, "
+            f"Cancelled. Nothing was started. The draft is kept: tasuki show {short}, "
             f"tasuki start {short}",
             err=True,
         )

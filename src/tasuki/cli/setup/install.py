@@ -18,7 +18,7 @@ from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.install.files import remove_empty_folders
 from tasuki.install.hook_script import get_script_path, remove_hook_script, write_hook_script
-from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
+from tasuki.install.installer import Installer, InstallPlan, find_own_command
 from tasuki.text_safety import clean_for_display, wrap_text
 
 FLEET_PART, KEEP_PART = "fleet", "keep"
@@ -28,10 +28,17 @@ WIDTH_COLUMNS = 70
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!", "by_hand": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
           "foreign": "you have your own, which stays", "by_hand": "for you to do"}  # fmt: skip
+NAMES_ARGUMENT = click.argument(
+    "names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program
+)
+YES_OPTION = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+DRY_OPTION = click.option(
+    "--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing."
+)
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
+@NAMES_ARGUMENT
 @click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
 @click.option(
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
@@ -41,8 +48,8 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
     is_flag=True,
     help="Also the hooks by which compactions keep your rules and the state.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+@YES_OPTION
+@DRY_OPTION
 def install(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
@@ -69,12 +76,12 @@ def install(
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
+@NAMES_ARGUMENT
 @click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--keep", is_flag=True, help="Only the hooks at compactions.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+@YES_OPTION
+@DRY_OPTION
 def uninstall(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
@@ -85,11 +92,7 @@ def uninstall(
     """
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
-    adapters = (
-        _check_names(names)
-        if names
-        else [h for h in map(harnesses.get_harness, harnesses.list_names()) if _has_additions(h)]
-    )
+    adapters = _check_names(names) if names else [h for h in _list_all() if _has_additions(h)]
     if not adapters:
         click.echo("tasuki is not installed in any harness.")
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
@@ -112,22 +115,19 @@ def uninstall(
 
 def _list_installable() -> list[Harness]:
     """List the harnesses that something can be added to."""
-    return [
-        h
-        for h in map(harnesses.get_harness, harnesses.list_names())
-        if harnesses.get_integration(h)
-    ]
+    return [h for h in _list_all() if harnesses.get_integration(h)]
+
+
+def _list_all() -> list[Harness]:
+    return list(map(harnesses.get_harness, harnesses.list_names()))
 
 
 def _has_additions(harness: Harness) -> bool:
     """Whether there is something to remove, or a file that cannot be checked."""
     try:
-        return any(
-            Installer(require_text_path()).plan_removal(record, additions).has_work
-            for record, additions in (
-                _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
-            )
-        )
+        installer = Installer(require_text_path())
+        parts = (_build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART))
+        return any(installer.plan_removal(*part).has_work for part in parts)
     except TasukiError:
         return True
 
@@ -135,8 +135,8 @@ def _has_additions(harness: Harness) -> bool:
 def _has_fleet_hooks(harness: Harness) -> bool:
     """Whether the hooks of the fleet are installed, or cannot be checked."""
     try:
-        states = Installer(require_text_path()).list_states(*_build_part(harness, FLEET_PART))
-        return any(one.state in ("there", "replace") for one in states)
+        parts = Installer(require_text_path()).list_parts(*_build_part(harness, FLEET_PART))
+        return any(part.state in ("there", "replace") for part in parts)
     except TasukiError:
         return True
 
@@ -189,11 +189,9 @@ def _choose_harnesses(names: tuple[str, ...], *, every: bool, dry: bool) -> list
     if dry or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("Name one or more, or use --all.")
     answer = click.prompt("Which (names, or all)", default="all")
-    return (
-        installed
-        if answer.strip() == "all"
-        else _check_names(tuple(answer.replace(",", " ").split()))
-    )
+    if answer.strip() == "all":
+        return installed
+    return _check_names(tuple(answer.replace(",", " ").split()))
 
 
 # -- what ------------------------------------------------------------------------------
@@ -286,19 +284,15 @@ def _process_part(
     if not plan.has_changes or dry:
         return plan
     if not yes:
-        _confirm(harness, remove=remove)
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise click.UsageError(
+                "There is no terminal to ask in: add --yes, or check with --dry-run."
+            )
+        question = "Remove this" if remove else "Add this"
+        if not click.confirm(f"  {question}?", default=not remove):
+            raise click.Abort
     installer.apply_plan(record, additions, plan, remove=remove)
     return plan
-
-
-def _confirm(harness: Harness, *, remove: bool) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError(
-            "There is no terminal to ask in: add --yes, or check with --dry-run."
-        )
-    question = "Remove this" if remove else "Add this"
-    if not click.confirm(f"  {question}?", default=not remove):
-        raise click.Abort
 
 
 def _format_plan(
@@ -315,8 +309,10 @@ def _format_plan(
         if whole and step.text:
             sign = "-" if step.action == "remove" else "+"
             yield from (f"      {sign} {line}" for line in step.text.strip("\r\n,").splitlines())
-        if step.action == "foreign":
-            yield from (f"      {line}" for line in _format_alternative(step, additions))
+        if step.action == "foreign":  # What the user can do about an entry of theirs.
+            own = [a for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
+            texts = " ".join(addition.otherwise for addition in own)
+            yield from (f"      {line}" for line in wrap_text(texts, WIDTH_COLUMNS))
 
 
 def _describe_file(plan: InstallPlan, path: str) -> str:
@@ -326,12 +322,6 @@ def _describe_file(plan: InstallPlan, path: str) -> str:
     if plan.files[path] is None:
         return " (will be removed)"
     return " (new)" if plan.before[path] is None else ""
-
-
-def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> list[str]:
-    """Format what the user can do about an entry of theirs in tasuki's place."""
-    texts = [a.otherwise for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
-    return wrap_text(" ".join(texts), WIDTH_COLUMNS)
 
 
 def _print_sentence(text: str, first: str = "  ", rest: str = "  ") -> None:

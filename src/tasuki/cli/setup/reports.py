@@ -28,14 +28,13 @@ from tasuki.doctor import (
     DoctorReport,
     HarnessReport,
     build_install_line,
-    has_any_part,
     inspect_harnesses,
+    list_present,
 )
 from tasuki.draft.models import providers
 from tasuki.errors import ModelUnavailable, TasukiError
 from tasuki.files import get_data_folder
 from tasuki.text_safety import clean_for_display, format_plural, format_size, wrap_text
-from tasuki.threads.kept.summary import KeptSummary
 
 DEFAULT_SETTINGS = Settings()
 FALLBACK_COLUMNS = 120
@@ -65,7 +64,9 @@ def config(as_json: bool) -> None:
         document = {"settings": settings, "problems": [*configuration.problems, *notes]}
         print_json(msgspec.to_builtins({**document, "files": configuration.files, "model": model}))
     else:
-        for line in (*_format_table(configuration), "", *_format_files(configuration), "", model):
+        files = [f"  {f.path}{'' if f.exists else ' (not there)'}" for f in configuration.files]
+        head = (*_format_table(configuration), "", "Files, the weakest first:")
+        for line in (*head, *files, "", model):
             click.echo(clean_for_display(line))
     sys.stdout.flush()
     for problem in (*configuration.problems, *notes):
@@ -80,20 +81,17 @@ def _format_table(configuration: LoadedSettings) -> Iterator[str]:
 
     In a narrow terminal the source is below.
     """
+    settings = configuration.settings
     rows = [
-        (
-            name,
-            value,
-            configuration.sources[name],
-            getattr(configuration.settings, name) != getattr(DEFAULT_SETTINGS, name),
-        )
+        (name, value, getattr(settings, name) != getattr(DEFAULT_SETTINGS, name))
         for name in Settings.__struct_fields__
-        for value in _format_values(_mask_value(name, getattr(configuration.settings, name)))
+        for value in _format_values(_mask_value(name, getattr(settings, name)))
     ]
     names = max(len(name) for name, *_ in rows)
     values = max(len(value) for _, value, *_ in rows if len(value) <= WIDE_VALUE)
     columns = shutil.get_terminal_size((FALLBACK_COLUMNS, 24)).columns
-    for name, value, source, is_set in rows:
+    for name, value, is_set in rows:
+        source = configuration.sources[name]
         begin = f"{'*' if is_set else ' '} {name.ljust(names)}  "
         for cell in (value.ljust(values), value):
             if len(begin) + len(cell) + 2 + len(source) <= columns:
@@ -128,12 +126,6 @@ def _describe_provider(table: Provider) -> str:
         if (value := getattr(table, name)) != getattr(default, name)
     ]
     return ", ".join(parts) or "nothing set"
-
-
-def _format_files(configuration: LoadedSettings) -> Iterator[str]:
-    yield "Files, the weakest first:"
-    for file in configuration.files:
-        yield f"  {file.path}{'' if file.exists else ' (not there)'}"
 
 
 # -- the model -------------------------------------------------------------------------
@@ -216,23 +208,23 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     )
     extras = [name for name, there in report.extras.items() if there]
     missing = [name for name, there in report.extras.items() if not there]
-    text = f"{', '.join(extras) or 'none'}"
-    yield from _format_row(
-        "extras", text + (f"; not installed: {', '.join(missing)}. All of them:" if missing else "")
-    )
+    more = f"; not installed: {', '.join(missing)}. All of them:" if missing else ""
+    yield from _format_row("extras", f"{', '.join(extras) or 'none'}{more}")
     if missing:
         from tasuki.config.installation import build_install_line as build_extra_line
 
         yield f"{' ' * (LABEL_COLUMNS + 2)}{build_extra_line('all')}"
     if report.fleet:
-        waiting = (
-            f"; {format_plural(report.fleet.waiting, 'event waits', 'events wait')} for it: tasuki serve"
-            if report.fleet.waiting
-            else ""
-        )
-        yield from _format_row("fleet", f"the hooks' script is {report.fleet.script}{waiting}")
+        text = f"the hooks' script is {report.fleet.script}"
+        if number := report.fleet.waiting:
+            events = format_plural(number, "event waits", "events wait")
+            text += f"; {events} for it: tasuki serve"
+        yield from _format_row("fleet", text)
     if report.kept and (report.kept.count or report.kept.setting != "off"):
-        yield from _format_row("copies", _describe_copies(report.kept))
+        kept = report.kept
+        count = f"{format_plural(kept.count, 'thread')} kept, {format_size(kept.bytes)}"
+        setting = f"(keep_threads: {kept.setting}). List: tasuki threads --kept"
+        yield from _format_row("copies", f"{count} {setting}")
     yield from _format_problems(report.problems)
     shown_harnesses = [h for h in report.harnesses if show_all or h.is_present]
     for harness in shown_harnesses:
@@ -268,7 +260,7 @@ def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
 
 
 def _describe_keeping(harness: HarnessReport) -> str:
-    if not has_any_part(harness.keeping):
+    if not list_present(harness.keeping):
         return f"left to {harness.title}. To keep rules and state: tasuki install {harness.name} --keep"
     last = harness.compaction
     if last is None or last.problem:
@@ -279,11 +271,6 @@ def _describe_keeping(harness: HarnessReport) -> str:
     rules = format_plural(last.rules, "rule")
     wrong = format_plural(last.corrections, "claim")
     return f"rules and state are kept; the last block ({when}, {last.tokens:,} tokens) restored {rules} and corrected {wrong}"
-
-
-def _describe_copies(kept: KeptSummary) -> str:
-    count = format_plural(kept.count, "thread")
-    return f"{count} kept, {format_size(kept.bytes)} (keep_threads: {kept.setting}). List: tasuki threads --kept"
 
 
 def _describe_program(harness: HarnessReport) -> str:
@@ -309,14 +296,14 @@ def _describe_parts(harness: HarnessReport) -> str:
         return "unknown: one of its files cannot be read"
     if not harness.is_installed:
         return f"nothing yet. To hand off inside it: tasuki install {harness.name}"
-    present = [part for part in harness.parts if part.state in ("there", "replace")]
+    present = list_present(harness.parts)
     foreign = [part for part in harness.parts if part.state == "foreign"]
     more = f"; yours: {', '.join(part.what for part in foreign)}" if foreign else ""
     return f"{harness.command} ({len(present)} of {len(harness.parts)} parts{more})"
 
 
 def _describe_agents(harness: HarnessReport) -> str:
-    present_count = sum(part.state in ("there", "replace") for part in harness.fleet)
+    present_count = len(list_present(harness.fleet))
     if not present_count:
         return f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
     return f"its agents are seen ({present_count} of {len(harness.fleet)} parts)"
