@@ -1,9 +1,11 @@
 """The folders of the user, and files and folders that only the user can read, written whole or not at all."""
 
 import errno
+import fcntl
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 from tasuki.errors import HomeUnknown, StoreFailed, UsageError
@@ -182,6 +184,23 @@ def read_regular_file(path: str | Path, most: int = -1) -> bytes:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
         return file.read(most)
+
+
+def await_lock(number: int, seconds: float = 0.0) -> bool:
+    """Wait for the lock of an opened file; False where another process keeps it for so long.
+
+    Raises OSError where the file system takes no locks.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        else:
+            return True
 
 
 def create_private_folder(path: Path) -> None:

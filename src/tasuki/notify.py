@@ -31,12 +31,10 @@ def list_kinds(targets: str) -> list[str]:
 
     Anything that is neither an address nor `desktop` is hidden: it may be a key.
     """
-    return [place if place == DESKTOP else _hide_address(place) for place in list_places(targets)]
-
-
-def _hide_address(address: str) -> str:
-    match = _KIND.match(address)
-    return f"{match[0]}://…" if match else "…"
+    kinds = ((place, _KIND.match(place)) for place in list_places(targets))
+    return [
+        place if place == DESKTOP else f"{kind[0]}://…" if kind else "…" for place, kind in kinds
+    ]
 
 
 def send_notification(targets: str, title: str, body: str, link: str = "") -> list[str]:

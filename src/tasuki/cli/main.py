@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,9 +148,7 @@ class LazyGroup(click.Group):
             near = [usual] if usual else difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"Did you mean: tasuki {near[0]}?" if near else "Commands: tasuki --help"
             if not near:
-                words = " ".join(
-                    [args[0], *(word for word in args[1:2] if word[:1] not in ("", "-"))]
-                )
+                words = " ".join([args[0], *(w for w in args[1:2] if w[:1] not in ("", "-"))])
                 hint = f'A goal has several words, in quotes: tasuki "{words} …". {hint}'
             raise click.UsageError(f"No command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -349,18 +346,13 @@ def _describe_os_error(error: OSError) -> str:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: does the current folder still exist?"
-    if _is_output_error(error):
-        return f"The output could not be written: {reason}."
-    return f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder(error)}"
-
-
-def _is_output_error(error: OSError) -> bool:
-    """Whether an error was raised by printing, and not by writing a file."""
     import traceback
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
-    return any(name.startswith(_PRINTING_MODULES) for name in modules)
+    if any(name.startswith(_PRINTING_MODULES) for name in modules):
+        return f"The output could not be written: {reason}."
+    return f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder(error)}"
 
 
 _PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
@@ -433,11 +425,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
     for order in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(order) == signal.SIG_DFL:
-            signal.signal(order, _exit_on_signal)
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+            signal.signal(order, lambda number, _: sys.exit(128 + number))
 
 
 def _silence_stdout() -> None:

@@ -15,7 +15,6 @@ from tasuki.text_safety import shorten_to_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tasuki.model import Thread
     from tasuki.threads.passages import EntryCleaner, Passage
     from tasuki.threads.references import EntryReading, OpenedThread
 
@@ -74,24 +73,13 @@ def read(
     if refs is not None and question is not None:
         raise click.UsageError("Name entries or ask a question, not both.")
     opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
-    if opened_thread.problem:
-        click.echo(
-            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what was stored with the handoff.",
-            err=True,
-        )
-    if opened_thread.note:
-        click.echo(f"({cleaner.clean_text(opened_thread.note.rstrip('.'))})", err=True)
-    if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
-        click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
+    _print_notes(opened_thread, cleaner)
     if question is not None:
         question = question.encode("utf-8", "replace").decode()  # JSON has no other bytes
-        if _print_model_answer(
-            opened_thread, question, cleaner, author, author_model, as_json=as_json
-        ):
+        about = (opened_thread, question, cleaner)
+        if _print_model_answer(*about, author, author_model, as_json=as_json):
             return 0
-        return _print_passages(
-            opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown
-        )
+        return _print_passages(*about, limit, as_json=as_json, markdown=markdown)
     readings = list(references.read_entries(opened_thread, refs))
     shown = () if refs is None else (reading.entry for reading in readings)
     cleaner.learn_entries(shown, opened_thread.entries)
@@ -105,26 +93,32 @@ def read(
         return 0
     for text in texts:
         click.echo(text)
-    for line in _list_documents(opened_thread) if refs is None and not markdown else ():
-        click.echo(cleaner.clean_text(line))
+    if refs is None and not markdown:
+        _list_documents(opened_thread, cleaner)
     return 0
 
 
-def _list_documents(opened_thread: "OpenedThread") -> "Iterable[str]":
-    """Yield a line for each document of a thread, with the ref that opens it."""
-    for number, document in enumerate(
-        opened_thread.thread.documents if opened_thread.thread else (), 1
-    ):
-        yield f"── #d{number} document {document.path} ({len(document.text):,} characters)"
-
-
-def _describe_damage(thread: "Thread") -> str:
-    """Describe what of a thread could not be read, as one sentence."""
+def _print_notes(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> None:
+    """Print what is to be known of how a thread could be read."""
     from tasuki.threads.references import describe_broken_lines
 
-    return describe_broken_lines(thread) or (
-        "" if thread.entries else f"{thread.path} holds no entries."
-    )
+    if problem := cleaner.clean_text(opened_thread.problem):
+        note = f"{problem} Reading what was stored with the handoff."
+        click.echo(f"tasuki: {note}", err=True)
+    if opened_thread.note:
+        click.echo(f"({cleaner.clean_text(opened_thread.note.rstrip('.'))})", err=True)
+    if (thread := opened_thread.thread) is not None:
+        empty = "" if thread.entries else f"{thread.path} holds no entries."
+        if note := describe_broken_lines(thread) or empty:
+            click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
+
+
+def _list_documents(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> None:
+    """Print a line for each document of a thread, with the ref that opens it."""
+    documents = opened_thread.thread.documents if opened_thread.thread else ()
+    for number, document in enumerate(documents, 1):
+        line = f"── #d{number} document {document.path} ({len(document.text):,} characters)"
+        click.echo(cleaner.clean_text(line))
 
 
 # -- entries ---------------------------------------------------------------------------

@@ -68,10 +68,9 @@ def list_extras() -> list[str]:
 
 def _is_there(name: str) -> bool:
     try:
-        metadata.version(name)
+        return bool(metadata.version(name))
     except metadata.PackageNotFoundError:
         return False
-    return True
 
 
 def _read_origin() -> dict[str, Any]:

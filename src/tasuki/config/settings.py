@@ -268,15 +268,29 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
     files: list[SettingsFile] = []
     for source in _list_sources(cwd, flags or {}, files, problems):
         source_values = _select_values(source, problems)
-        choice = _read_model_choice(source, source_values)
-        if choice:
-            choices.insert(0, choice)
+        model, current = (
+            (source_values.get("model") or "").strip(),
+            source_values.get("use_current_model"),
+        )
+        if model or current is not None:
+            origin = source.describe_origin("model" if model else "use_current_model")
+            own = not source.repository
+            choices.insert(0, ModelChoice(origin, own=own, model=model, current=current))
         for name, value in source_values.items():
             if not (source.repository and name in NAMES_ONLY):
                 values[name], sources[name] = value, source.describe_origin(name)
     settings = _validate(_apply_own_model(Settings(**values), choices, sources), sources)
-    problems += _find_open_addresses(settings, sources)
-    problems += _find_outside_problems(settings)
+    problems += [
+        f"{sources['providers']}: providers.{name} sends the key and the thread unencrypted to "
+        f"{provider.base_url}. Use https://."
+        for name, provider in settings.providers.items()
+        if provider.key_env and validation.is_open_http(provider.base_url)
+    ]
+    given = (settings.proxy, settings.proxy_user_header, settings.proxy_users)
+    if any(given):
+        from tasuki.config.outside import find_problems
+
+        problems += find_problems(settings.public_url, *given)
     return LoadedSettings(settings, sources, tuple(problems), tuple(choices), tuple(files))
 
 
@@ -305,20 +319,14 @@ def _select_values(source: SettingsSource, problems: list[str]) -> dict[str, Any
         else:
             accepted[name] = convert_value(source.describe_origin(name), key, _KINDS[name], value)
     for name, provider in accepted.get("providers", {}).items():
-        _check_provider(source.name, f"providers.{name}", provider)
+        key = f"providers.{name}"
+        validation.check_variable(source.name, f"{key}.key_env", provider.key_env)
+        validation.check_url(source.name, f"{key}.base_url", provider.base_url)
+        if provider.window < 0:
+            raise ConfigInvalid(
+                f"{source.name}: {key}.window must not be negative; it is {provider.window}."
+            )
     return accepted
-
-
-def _read_model_choice(source: SettingsSource, values: Mapping[str, Any]) -> ModelChoice | None:
-    model, current = (values.get("model") or "").strip(), values.get("use_current_model")
-    if not model and current is None:
-        return None
-    return ModelChoice(
-        source.describe_origin("model" if model else "use_current_model"),
-        own=not source.repository,
-        model=model,
-        current=current,
-    )
 
 
 def _apply_own_model(
@@ -352,18 +360,12 @@ def _list_sources(
     else:
         yield SettingsSource(format_path(own), validation.read_toml(own, format_path(own)))
     if pi := _find_nearest(cwd, PI_FILE, files):
-        yield SettingsSource(
-            f'{format_path(pi)} ("handoff")',
-            validation.read_pi_settings(pi, format_path(pi)),
-            repository=True,
-            lenient=True,
-        )
+        name = format_path(pi)
+        values = validation.read_pi_settings(pi, name)
+        yield SettingsSource(f'{name} ("handoff")', values, repository=True, lenient=True)
     if project := _find_nearest(cwd, PROJECT_FILE, files):
-        yield SettingsSource(
-            format_path(project),
-            validation.read_toml(project, format_path(project)),
-            repository=True,
-        )
+        name = format_path(project)
+        yield SettingsSource(name, validation.read_toml(project, name), repository=True)
     yield SettingsSource("environment", dict(_read_environment(problems)))
     yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
 
@@ -420,40 +422,26 @@ def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
             f"{sources['notify_about']}: notify_about knows no {validation.format_value(other[0])}. "
             f"Words: {' '.join((ALL, *ALERTS))}."
         )
-    _check_outside(settings, sources)
+    if settings.public_url or settings.proxy or settings.proxy_user_header:
+        from tasuki.config.outside import CHECKS
+
+        for name, find_problem in CHECKS.items():
+            if problem := find_problem(getattr(settings, name)):
+                raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
     for name, kind in _KINDS.items():
         if kind is not int:
             continue
         value = getattr(settings, name)
         least, most, unit = BOUNDS.get(name, (0, None, ""))
+        bound = ""
         if value < least:
             bound = f"be at least {least} {unit}" if unit else "not be negative"
-            raise ConfigInvalid(
-                f"{_format_setting(sources[name], name)} must {bound}; it is {value}."
-            )
-        if most is not None and value > most:
-            raise ConfigInvalid(
-                f"{_format_setting(sources[name], name)} must be at most {most} {unit}; it is {value}."
-            )
+        elif most is not None and value > most:
+            bound = f"be at most {most} {unit}"
+        if bound:
+            setting = _format_setting(sources[name], name)
+            raise ConfigInvalid(f"{setting} must {bound}; it is {value}.")
     return settings
-
-
-def _check_outside(settings: Settings, sources: Mapping[str, str]) -> None:
-    if not (settings.public_url or settings.proxy or settings.proxy_user_header):
-        return
-    from tasuki.config.outside import CHECKS
-
-    for name, find_problem in CHECKS.items():
-        if problem := find_problem(getattr(settings, name)):
-            raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
-
-
-def _find_outside_problems(settings: Settings) -> Iterator[str]:
-    given = (settings.proxy, settings.proxy_user_header, settings.proxy_users)
-    if any(given):
-        from tasuki.config.outside import find_problems
-
-        yield from find_problems(settings.public_url, *given)
 
 
 def _format_setting(source: str, name: str) -> str:
@@ -462,20 +450,6 @@ def _format_setting(source: str, name: str) -> str:
         return f"--{'author-model' if name == 'model' else name.replace('_', '-')}"
     variable = f"TASUKI_{name.upper()}"
     return variable if source.endswith(variable) else f"{source}: {name}"
-
-
-def _check_provider(where: str, key: str, provider: Provider) -> None:
-    validation.check_variable(where, f"{key}.key_env", provider.key_env)
-    validation.check_url(where, f"{key}.base_url", provider.base_url)
-    if provider.window < 0:
-        raise ConfigInvalid(f"{where}: {key}.window must not be negative; it is {provider.window}.")
-
-
-def _find_open_addresses(settings: Settings, sources: Mapping[str, str]) -> Iterator[str]:
-    for name, provider in settings.providers.items():
-        if provider.key_env and validation.is_open_http(provider.base_url):
-            yield (f"{sources['providers']}: providers.{name} sends the key and the thread "
-                   f"unencrypted to {provider.base_url}. Use https://.")  # fmt: skip
 
 
 def _format_user_file() -> str:

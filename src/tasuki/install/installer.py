@@ -220,18 +220,17 @@ class _InstallWork:
         self.damaged = ""
         self.to_remove: dict[str, str] = {}
         self.to_add: dict[str, str] = {}
-        self.record = self._load_record()
-        self.puts = list(self.record.harnesses.get(harness, ()))
-
-    def _load_record(self) -> InstallRecord:
         content = self.before[self.record_path] = read_content(self.record_path)
         try:
-            return msgspec.json.decode(b"{}" if content is None else content, type=InstallRecord)
+            self.record = msgspec.json.decode(
+                b"{}" if content is None else content, type=InstallRecord
+            )
         except UNDECODABLE:
             base = f"{self.record_path}.damaged"
             names = (f"{base}-{number}" if number else base for number in itertools.count())
             self.damaged = next(name for name in names if not os.path.lexists(name))
-            return InstallRecord()  # the marks tell what is ours
+            self.record = InstallRecord()  # the marks tell what is ours
+        self.puts = list(self.record.harnesses.get(harness, ()))
 
     def read_text(self, path: str) -> str | None:
         """Return what a file shall hold, as far as it is worked out; None for no file."""

@@ -26,8 +26,12 @@ def copy_text(text: str) -> str:
     for command in _list_programs():
         if _run_program(command, data):
             return command[0]
-    if os.environ.get("TMUX") and _copy_by_tmux(text):
-        return "tmux"
+    if os.environ.get("TMUX"):
+        from tasuki.launch.tmux.server import Tmux
+
+        with suppress(LaunchFailed):
+            Tmux().copy_text(text)
+            return "tmux"
     if _copy_by_terminal(data):
         return "the terminal (OSC 52)"
     raise LaunchFailed(
@@ -65,15 +69,6 @@ def _run_program(command: tuple[str, ...], data: bytes) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-def _copy_by_tmux(text: str) -> bool:
-    from tasuki.launch.tmux.server import Tmux
-
-    with suppress(LaunchFailed):
-        Tmux().copy_text(text)
-        return True
-    return False
 
 
 def _copy_by_terminal(data: bytes) -> bool:

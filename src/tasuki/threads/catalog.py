@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -10,11 +11,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.files import (
-    expand_user,
-    get_data_folder,
-    is_possible,
-)
+from tasuki.files import expand_user, get_data_folder, is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.heads import build_head
@@ -125,7 +122,7 @@ def _read_heads(
 
     `known` gets those that are read. `is_part`: there are more files than these.
     """
-    own = [f for h, f in files if harnesses.get_harness(h.name) is h and _is_text(f.path)]
+    own = [f for h, f in files if harnesses.get_harness(h.name) is h and is_text(f.path)]
     is_stored = not known and (
         len(own) >= MANY or (bool(own) and (get_data_folder() / "index.db").exists())
     )
@@ -152,7 +149,7 @@ def _read_heads(
     return heads
 
 
-def _is_text(path: Path) -> bool:
+def is_text(path: Path) -> bool:
     """Tell whether a database can hold a path."""
     return str(path) == str(path).encode("utf-8", "replace").decode()
 
@@ -174,7 +171,11 @@ def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
     The whole file is read where the ends show nothing or no folder. None where there is no
     message. A first or last line may be longer than what is read of an end.
     """
-    head = _read_head(adapter, file)
+    head = read_ends(adapter, file)
+    is_whole = file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project))
+    if not is_whole:
+        with suppress(TasukiError):
+            head = build_head(read_whole_thread(adapter, file.path), file) or head
     return redact_head(head) if head else None
 
 
@@ -185,17 +186,6 @@ def redact_head(head: ThreadHead) -> ThreadHead:
         words = words.rpartition(" ")[0] + " …"
     name = "" if head.name.startswith(HANDOFF_TITLE) else head.name  # A program made it of a brief.
     return replace(head, name=redact(name)[0], first_words=redact(words)[0])
-
-
-def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
-    head = read_ends(adapter, file)
-    if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
-        return head
-    try:
-        thread = read_whole_thread(adapter, file.path)
-    except TasukiError:
-        return head
-    return build_head(thread, file) or head
 
 
 def read_ends(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
@@ -269,19 +259,15 @@ def find_near(spec: str, cwd: Path) -> FoundThread:
     """
     with collect_unreadable() as unreadable:
         try:
-            return _find_near(spec, cwd)
+            if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
+                harness, path = find_thread(spec, cwd)
+                return FoundThread(harness, path, describe_copy(harness, path))
+            name = spec if spec in harnesses.list_names() else None
+            n = 1 if name or not spec else int(spec[1:])
+            heads, folder = list_heads_near(name, cwd, n)
+            harness, path = _pick_nth(n, heads, cwd, name)
         except ThreadNotFound as error:
             raise ThreadNotFound(" ".join((str(error), *unreadable))) from error
-
-
-def _find_near(spec: str, cwd: Path) -> FoundThread:
-    if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
-        harness, path = find_thread(spec, cwd)
-        return FoundThread(harness, path, describe_copy(harness, path))
-    name = spec if spec in harnesses.list_names() else None
-    n = 1 if name or not spec else int(spec[1:])
-    heads, folder = list_heads_near(name, cwd, n)
-    harness, path = _pick_nth(n, heads, cwd, name)
     notes = (describe_folder(folder, cwd), describe_copy(harness, path))
     return FoundThread(harness, path, " ".join(filter(None, notes)))
 
@@ -332,9 +318,9 @@ def _pick_nth(
         )
     head = heads[-1]
     path = Path(head.path)
-    return get_reader(head.harness, path) if head.kept else harnesses.get_harness(
-        head.harness
-    ), path
+    if head.kept:
+        return get_reader(head.harness, path), path
+    return harnesses.get_harness(head.harness), path
 
 
 def _find_by_id(spec: str) -> tuple[Harness, Path]:

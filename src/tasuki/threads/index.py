@@ -8,7 +8,6 @@ and the index is rebuilt once more of it is dead than alive. It may be deleted a
 
 import contextlib
 import errno
-import fcntl
 import os
 import sqlite3
 import time
@@ -19,6 +18,7 @@ from typing import Any
 from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
+from tasuki.files import await_lock
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.heads import parse_time
@@ -36,9 +36,9 @@ from tasuki.threads.blocks import (
     learn_blocks,
     list_touched_paths,
     read_ahead_threads,
-    separate_odd_names,
     split_blocks,
 )
+from tasuki.threads.catalog import is_text
 from tasuki.threads.index_file import IndexFile, run_transaction
 from tasuki.threads.query import Query
 
@@ -85,8 +85,14 @@ class ThreadIndex(IndexFile):
         `report` is called with the bytes of each thread file that is done. Threads are indexed one
         by one: finished work is kept if the process is killed.
         """
-        files, problems = separate_odd_names(files)
-        result = IndexUpdate(problems=problems)
+        result = IndexUpdate()
+        for _, file in files:
+            if not is_text(file.path):
+                displayed = str(file.path).encode("utf-8", "backslashreplace").decode()
+                result.problems.append(
+                    f"The name of {displayed} is not UTF-8; it cannot be searched."
+                )
+        files = [pair for pair in files if is_text(pair[1].path)]
         try:
             with self._hold_lock() as alone:
                 if alone:
@@ -103,14 +109,15 @@ class ThreadIndex(IndexFile):
             file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._build_access_error(error) from error
-        with os.fdopen(file, "w") as lock:
-            deadline = time.monotonic() + BUSY_SECONDS
-            while not _try_lock(lock.fileno()):
-                if time.monotonic() > deadline:
-                    yield False
-                    return
-                time.sleep(0.05)
+        try:
+            yield await_lock(file, BUSY_SECONDS)
+        except OSError as error:
+            # Without locks each program writes: the database guards itself.
+            if error.errno != errno.ENOLCK:
+                raise
             yield True
+        finally:
+            os.close(file)
 
     def _update(
         self,
@@ -119,7 +126,9 @@ class ThreadIndex(IndexFile):
         report: Callable[[int], None],
     ) -> None:
         result.gone = self._forget_missing({str(file.path) for _, file in files})
-        if self._is_mostly_dead():
+        (alive,) = self._db.execute("SELECT count(*) FROM block").fetchone()
+        (total,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
+        if total > 2 * alive + DEAD:
             with run_transaction(self._db):
                 for table in ("thread", "block", "touched"):
                     self._db.execute(f"DELETE FROM {table}")
@@ -150,11 +159,6 @@ class ThreadIndex(IndexFile):
             for table, column in (("block", "thread"), ("touched", "thread"), ("thread", "key")):
                 self._db.executemany(f"DELETE FROM {table} WHERE {column} = ?", missing)
         return len(missing)
-
-    def _is_mostly_dead(self) -> bool:
-        (alive,) = self._db.execute("SELECT count(*) FROM block").fetchone()
-        (total,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
-        return bool(total > 2 * alive + DEAD)
 
     def _put_thread(
         self, file: ThreadFile, harness: str, thread: Thread | TasukiError, result: IndexUpdate
@@ -315,15 +319,3 @@ _SELECT = (
     "SELECT t.harness, t.id, t.path, t.cwd, t.name, t.said, t.worked, t.bytes, t.updated,"
     " t.entries FROM thread t"
 )
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        # Without locks each program writes: the database guards itself.
-        if error.errno != errno.ENOLCK:
-            raise
-    return True

@@ -79,8 +79,11 @@ class IndexFile:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
         try:
-            db.create_function("normalize", 1, _fold_case, deterministic=True)
-            db.create_function("resolve", 1, _resolve_and_fold)
+            # As `Query.build_filters` compares paths.
+            db.create_function(
+                "normalize", 1, lambda p: normalize_path(p).lower(), deterministic=True
+            )
+            db.create_function("resolve", 1, lambda p: resolve_links(p).lower())
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -32000")
@@ -146,12 +149,3 @@ def run_transaction(db: sqlite3.Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
-
-
-def _fold_case(path: str) -> str:
-    """Return a path as `Query.build_filters` compares it."""
-    return normalize_path(path).lower()
-
-
-def _resolve_and_fold(path: str) -> str:
-    return resolve_links(path).lower()

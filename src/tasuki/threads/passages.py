@@ -59,9 +59,7 @@ class EntryCleaner:
                 )
                 for c in call.changes
             ),
-            todos=None
-            if call.todos is None
-            else tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
+            todos=call.todos and tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
         )
 
 
@@ -116,12 +114,13 @@ def find_matching_lines(
     ]
     best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]
     cleaner.learn_entries((entry for _, entry in best), of or entries)
-    chosen: list[Passage] = []
+    chosen: dict[str, Passage] = {}
     for score, entry in best:
         _, match_start, line = _find_best_line(cleaner.clean_entry(entry), wanted, patterns)
         if line:
-            chosen.append(_build_passage(entry, _cut_around(line, match_start), score))
-    return sorted(_remove_duplicates(chosen)[:limit], key=lambda passage: passage.ref)
+            passage = _build_passage(entry, _cut_around(line, match_start), score)
+            chosen.setdefault(_normalize_gist(passage.text), passage)
+    return sorted(list(chosen.values())[:limit], key=lambda passage: passage.ref)
 
 
 def _find_best_line(
@@ -265,18 +264,6 @@ def _cut_around_terms(text: str, term_values: Mapping[str, float]) -> str:
 
 def _build_passage(entry: Entry, text: str, score: float) -> Passage:
     return Passage(entry.ref, entry.kind, entry.origin, entry.at, text, round(score, 3))
-
-
-def _remove_duplicates(passages: Iterable[Passage]) -> list[Passage]:
-    """Remove passages that repeat the words of an earlier one."""
-    seen: set[str] = set()
-    distinct = []
-    for passage in passages:
-        gist = _normalize_gist(passage.text)
-        if gist not in seen:
-            seen.add(gist)
-            distinct.append(passage)
-    return distinct
 
 
 def _normalize_gist(text: str) -> str:

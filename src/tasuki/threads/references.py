@@ -172,7 +172,7 @@ def read_entries(source: OpenedThread, refs: Sequence[int] | None = None) -> Ite
     shown = (ref for ref in sorted(by_ref or citations) if ref < FIRST_DOCUMENT)
     for ref in refs if refs is not None else shown:
         entry, citation = by_ref.get(ref), citations.get(ref)
-        if citation and (entry is None or not _is_unchanged(entry, citation)):
+        if citation and (entry is None or _hash_text(entry) != citation.sha256):
             yield EntryReading(_build_entry(citation), kept=True)
         elif entry is not None:
             yield EntryReading(entry)
@@ -208,9 +208,8 @@ def _build_entry(citation: Citation) -> Entry:
     return Entry(citation.ref, citation.kind, citation.text, id=citation.entry_id)
 
 
-def _is_unchanged(entry: Entry, citation: Citation) -> bool:
-    digest = hashlib.sha256(join_entry_text(entry).encode("utf-8", "replace")).hexdigest()
-    return digest == citation.sha256
+def _hash_text(entry: Entry) -> str:
+    return hashlib.sha256(join_entry_text(entry).encode("utf-8", "replace")).hexdigest()
 
 
 def check_question(question: str) -> None:

@@ -2,7 +2,7 @@
 
 from tasuki.files import get_data_folder
 from tasuki.vault.lineage import Lineage, LineageNode, Successor, build_lineage, draw_lineage
-from tasuki.vault.store import State, Vault, create_handoff_id, derive_state, list_citations
+from tasuki.vault.store import State, Vault, create_handoff_id, derive_state
 
 __all__ = [
     "Lineage",
@@ -15,5 +15,4 @@ __all__ = [
     "derive_state",
     "draw_lineage",
     "get_data_folder",
-    "list_citations",
 ]

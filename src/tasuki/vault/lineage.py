@@ -1,6 +1,6 @@
 """The chains that stored handoffs form, derived from the handoffs themselves."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -132,19 +132,28 @@ def _find_links(
     }
     links: dict[str, tuple[str, Link]] = {}
     created = {h.id: h.created for h in handoffs.values()}
-    for handoff_id in sorted(
-        fleet.keys() | handoffs.keys(), key=lambda at: (created.get(at) or fleet[at].created, at)
-    ):
-        links[handoff_id] = ("", "")
-        if stored := handoffs.get(handoff_id):
-            links[handoff_id] = _find_parent(
-                stored, handoffs_by_thread, _complete_id(stored.parent, {*handoffs, *fleet})
-            )
-        if not links[handoff_id][0] and handoff_id in fleet:
-            links[handoff_id] = _find_agent_parent(
-                fleet[handoff_id], handoffs_by_thread, handoffs_by_successor
+    known = handoffs.keys() | fleet.keys()
+    for id in sorted(known, key=lambda at: (created.get(at) or fleet[at].created, at)):
+        links[id] = ("", "")
+        if stored := handoffs.get(id):
+            parent = stored.parent  # A brief names only the first digits of its own id.
+            if parent and parent not in known:
+                parent = next((one for one in known if one.startswith(parent)), parent)
+            links[id] = _find_parent(stored, handoffs_by_thread, parent)
+        if not links[id][0] and id in fleet:
+            before = handoffs_by_successor.get(fleet[id].agent_id)
+            thread = fleet[id].session
+            links[id] = (
+                (before, "agent") if before else _link_by_thread(id, thread, handoffs_by_thread)
             )
     return links
+
+
+def _link_by_thread(
+    id: str, thread: str, handoffs_by_thread: Mapping[str, str]
+) -> tuple[str, Link]:
+    parent = handoffs_by_thread.get(thread, "") if thread else ""
+    return (parent, "thread") if parent not in ("", id) else ("", "")
 
 
 def _remove_printed(
@@ -203,18 +212,6 @@ def _find_wanted(
         return threads[found[0]]
 
 
-def _find_agent_parent(
-    record: FleetRecord,
-    handoffs_by_thread: Mapping[str, str],
-    handoffs_by_successor: Mapping[int, str],
-) -> tuple[str, Link]:
-    """Find the parent of an agent's handoff: the one that brought the agent."""
-    if before := handoffs_by_successor.get(record.agent_id):
-        return before, "agent"
-    by_thread = handoffs_by_thread.get(record.session, "") if record.session else ""
-    return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
-
-
 def draw_lineage(lineage: Lineage, width: int = 400) -> str:
     """Draw the lineage for a terminal: one line a handoff, indented only where it forks.
 
@@ -227,13 +224,6 @@ def draw_lineage(lineage: Lineage, width: int = 400) -> str:
     return "\n".join(lines)
 
 
-def _complete_id(prefix: str, handoffs: Collection[str]) -> str:
-    """Complete an id where it is stored; a brief names only the first digits of its own."""
-    if prefix in handoffs or not prefix:
-        return prefix
-    return next((id for id in handoffs if id.startswith(prefix)), prefix)
-
-
 def _find_parent(
     handoff: Handoff, handoffs_by_thread: Mapping[str, str], parent: str
 ) -> tuple[str, Link]:
@@ -242,8 +232,7 @@ def _find_parent(
         return handoff.revises, "revises"
     if parent and parent != handoff.id:
         return parent, "parent"
-    by_thread = handoffs_by_thread.get(handoff.predecessor.thread_id, "")
-    return (by_thread, "thread") if by_thread not in ("", handoff.id) else ("", "")
+    return _link_by_thread(handoff.id, handoff.predecessor.thread_id, handoffs_by_thread)
 
 
 def _remove_circles(parents_by_id: Mapping[str, tuple[str, Link]]) -> dict[str, tuple[str, Link]]:
@@ -273,18 +262,10 @@ def _assemble_nodes(
     children: dict[str, list[str]] = {}
     for id, (parent, _) in parents_by_id.items():
         children.setdefault(parent, []).append(id)
-    nodes = {
-        id: LineageNode(
-            id,
-            handoffs.get(id),
-            link,
-            states.get(id, "draft"),
-            tuple(children.get(id, ())),
-            fleet.get(id),
-            successors.get(id),
-        )
-        for id, (_, link) in parents_by_id.items()
-    }
+    nodes = {}
+    for id, (_, link) in parents_by_id.items():
+        known, state, below = handoffs.get(id), states.get(id, "draft"), tuple(children.get(id, ()))
+        nodes[id] = LineageNode(id, known, link, state, below, fleet.get(id), successors.get(id))
     missing = [parent for parent in children if parent and parent not in nodes]
     nodes |= {id: LineageNode(id, children=tuple(children[id])) for id in missing}
     first = {id: position for position, id in enumerate(nodes)}

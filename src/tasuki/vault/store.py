@@ -4,8 +4,8 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +20,7 @@ from tasuki.files import (
     get_data_folder,
     sync_folder,
 )
-from tasuki.model import Citation, Handoff, HandoffEvent
+from tasuki.model import Handoff, HandoffEvent
 from tasuki.patterns import compile_pattern
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
@@ -63,15 +63,6 @@ def create_handoff_id() -> str:
     return os.urandom(16).hex()
 
 
-def list_citations(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:
-    """Return the entries of `refs` as they were when the handoff was made, in the given order.
-
-    A reference that the handoff does not cite is left out.
-    """
-    citations = {citation.ref: citation for citation in handoff.citations}
-    return [citations[ref] for ref in refs if ref in citations]
-
-
 class Vault:
     """The handoffs stored under one folder; created when the first is saved.
 
@@ -100,7 +91,10 @@ class Vault:
         target = self.root / handoff.id
         with self._report_failure(f"The handoff could not be stored in {self.root}"):
             create_private_folder(self.root)
-            self._remove_unfinished()
+            for path in self.root.glob(f"{UNFINISHED}*"):  # the remains of killed processes
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > STALE:
+                        _remove_folder(path, ignore_errors=True)
             folder = self._create_unfinished()
             try:
                 _write_file(folder / HANDOFF, encoded)
@@ -206,7 +200,11 @@ class Vault:
             raise HandoffNotFound(
                 f"The events of {prefix} cannot be read: {explain_error(error)}."
             ) from error
-        return list(_decode_events(lines))
+        events = []
+        for line in lines:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                events.append(_EVENT.decode(line))
+        return events
 
     def load_state(self, prefix: str) -> State:
         """Derive the state of a handoff from its events; uncertain where they are unreadable."""
@@ -251,16 +249,6 @@ class Vault:
         folder = self.root / f"{UNFINISHED}{os.urandom(8).hex()}"
         folder.mkdir(mode=0o700)
         return folder
-
-    def _remove_unfinished(self) -> None:
-        """Remove the remains of killed processes."""
-        for path in self.root.glob(f"{UNFINISHED}*"):
-            try:
-                old = time.time() - path.stat().st_mtime > STALE
-            except FileNotFoundError:
-                continue
-            if old:
-                _remove_folder(path, ignore_errors=True)
 
     @contextmanager
     def _report_failure(self, failure: str) -> Iterator[None]:
@@ -309,13 +297,7 @@ def _decode(folder: Path) -> Handoff:
     return handoff
 
 
-def _decode_events(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
-    decoder = msgspec.json.Decoder(HandoffEvent)
-    for line in lines:
-        try:
-            yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
+_EVENT = msgspec.json.Decoder(HandoffEvent)
 
 
 def _remove_folder(folder: Path, *, ignore_errors: bool = False) -> None:

@@ -11,7 +11,6 @@ from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.usage_limits import describe_reset
-from tasuki.model import TurnFailure
 
 MOST_GOAL_CHARACTERS = 120
 """A longer goal is not repeated in a command."""
@@ -27,7 +26,8 @@ def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> Prepared
     is_over = limit and limit.resets_at is not None and limit.resets_at <= time.time()
     if limit is None or is_over or successor.name != prepared.thread.harness:
         return prepared
-    sentence = f"{successor.title} is at its usage limit{_describe_end(limit)}."
+    until = describe_reset(limit.resets_at)
+    sentence = f"{successor.title} is at its usage limit{f' until {until}' if until else ''}."
     others = list_others(successor.name)
     if can_ask and prepared.stored and others:
         chosen = _ask_harness(sentence, successor, others)
@@ -48,11 +48,6 @@ def list_others(name: str) -> list[Harness]:
     signed_in = {h.name: harnesses.is_signed_in(h) for h in found}
     usable = [h for h in found if signed_in[h.name] is not False]
     return sorted(usable, key=lambda h: signed_in[h.name] is None)
-
-
-def _describe_end(limit: TurnFailure) -> str:
-    until = describe_reset(limit.resets_at)
-    return f" until {until}" if until else ""
 
 
 def _ask_harness(sentence: str, own: Harness, others: list[Harness]) -> str:

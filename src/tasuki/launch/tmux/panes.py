@@ -126,7 +126,9 @@ class TmuxPanes(PaneInput):
         """
         if self._control:
             with suppress(TmuxUnanswered):
-                return self._control.ask(*map(_quote_command, commands))
+                # There are no single quotes in any.
+                quoted = (" ".join(f"'{word}'" for word in command) for command in commands)
+                return self._control.ask(*quoted)
         return self.tmux.run(*commands)
 
     def open(self, order_file: Path, name: str, tag: str, cwd: str) -> OpenedPane:
@@ -310,11 +312,6 @@ class TmuxPanes(PaneInput):
             )
 
 
-def _quote_command(command: Sequence[str]) -> str:
-    """Format a command for control mode; there are no single quotes in any."""
-    return " ".join(f"'{word}'" for word in command)
-
-
 def _build_label(name: str) -> str:
     """Build a window's name.
 
@@ -327,19 +324,9 @@ def _parse_state(line: str) -> PaneState | None:
     parts = line.split("\t", 9)
     if len(parts) != 10 or not PANE.fullmatch(parts[0]):
         return None
-    id, pid, dead, status, signal, in_mode, window, command, start_command, title = parts
+    id, pid, dead, status, signal, in_mode, *names = parts
     code = int(status) if status else 128 + int(signal) if signal else None
-    return PaneState(
-        id,
-        int(pid or 0),
-        dead == "1",
-        code,
-        in_mode not in ("", "0"),
-        window,
-        command,
-        start_command,
-        title,
-    )
+    return PaneState(id, int(pid or 0), dead == "1", code, in_mode not in ("", "0"), *names)
 
 
 def attach(pane: str, socket: str) -> None:

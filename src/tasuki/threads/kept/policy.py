@@ -1,6 +1,5 @@
 """When copies of threads are made, as the setting `keep_threads` says, and what went wrong."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from msgspec import Struct
 
 from tasuki.config.settings import Settings
 from tasuki.errors import TasukiError, ThreadNotFound
-from tasuki.files import create_private_folder, explain_error, replace_file
+from tasuki.files import await_lock, create_private_folder, explain_error, replace_file
 from tasuki.harness.optional import find_file, list_parts
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE
@@ -25,6 +24,8 @@ from tasuki.threads.kept.store import KeptStore
 
 PAUSE_SECONDS = 30.0
 """Between two copies of one thread at the ends of its turns."""
+QUIET_SECONDS = 1.0
+"""Agents write an answer a moment after the hook of its turn's end."""
 FAILURE_FILE = "last-failure.json"
 
 
@@ -95,7 +96,10 @@ def _try_keeping(harness: Harness, path: Path, settings: Settings) -> str:
     except Exception as error:  # Neither a handoff nor a hook may fail for want of a copy.
         reason = f"{type(error).__name__}: {error}. This is a bug in tasuki, please report it."
     else:
-        _forget_failure(path)
+        failure = find_failure()
+        if failure and failure.path == str(path):
+            with suppress(OSError):
+                get_failure_file().unlink()
         return ""
     _note_failure(path, reason)
     return reason
@@ -145,26 +149,16 @@ def run_in_background(name: str, path: str) -> None:
     except (TasukiError, OSError) as error:
         _note_failure(thread, str(error))
         return
-    try:
-        fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not await_lock(waiting):
         return
-    _wait_for_pause(store.get_file(thread))
+    age = PAUSE_SECONDS
+    with suppress(OSError):
+        age = max(time.time() - store.get_file(thread).stat().st_mtime, 0.0)
+    time.sleep(max(PAUSE_SECONDS - age, QUIET_SECONDS))
     with suppress(OSError):
         store.get_file(thread).with_suffix(".waiting").unlink()
     os.close(waiting)
     _try_keeping(harness, thread, settings)
-
-
-QUIET_SECONDS = 1.0
-"""Agents write an answer a moment after the hook of its turn's end."""
-
-
-def _wait_for_pause(copy: Path) -> None:
-    age = PAUSE_SECONDS
-    with suppress(OSError):
-        age = max(time.time() - copy.stat().st_mtime, 0.0)
-    time.sleep(max(PAUSE_SECONDS - age, QUIET_SECONDS))
 
 
 # -- what went wrong -------------------------------------------------------------------
@@ -177,13 +171,6 @@ def _note_failure(path: Path, reason: str) -> None:
         create_private_folder(store.folder)
         content = msgspec.json.encode(KeepFailure(now, str(path), reason))
         replace_file(get_failure_file(), content, synced=False)
-
-
-def _forget_failure(path: Path) -> None:
-    failure = find_failure()
-    if failure and failure.path == str(path):
-        with suppress(OSError):
-            get_failure_file().unlink()
 
 
 def get_failure_file() -> Path:

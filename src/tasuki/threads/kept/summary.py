@@ -54,14 +54,9 @@ def describe_clean_up(harness: Harness, settings: Settings) -> str:
     keep_days = settings.keep_threads_days
     if days is None or (keep_days and days >= keep_days):
         return ""
-    sentence = f"{harness.title} deletes threads after {_format_days(days)}."
+    span = f"{days * 24:.0f} hours" if days < 1 else "1 day" if days == 1 else f"{days:.0f} days"
+    sentence = f"{harness.title} deletes threads after {span}."
     if settings.keep_threads == "off":
         return f"{sentence} tasuki keeps no copies; the setting keep_threads changes that."
     kept = "of all threads" if settings.keep_threads == "all" else "of those handed off"
     return f"{sentence} Copies {kept} are kept."
-
-
-def _format_days(days: float) -> str:
-    if days < 1:
-        return f"{days * 24:.0f} hours"
-    return "1 day" if days == 1 else f"{days:.0f} days"
