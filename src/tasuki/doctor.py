@@ -177,7 +177,6 @@ _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "ac
 
 
 def _find_settings_problems() -> Iterator[DiagnosedProblem]:
-    """Find what is wrong with the settings of this folder."""
     try:
         problems = settings.load_with_sources(Path.cwd()).problems
     except TasukiError as error:

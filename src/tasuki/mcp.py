@@ -236,7 +236,6 @@ def _find_caller(context: Context[Any, Any]) -> Harness | None:
 
 
 def _hand_off_by_fleet(goal: str, context: Context[Any, Any]) -> str:
-    """Hand off the calling agent of the fleet; empty where there is none."""
     server = context.mcp_server
     if not isinstance(server, HandoffMcpServer):
         return ""
@@ -337,7 +336,6 @@ def read_thread(
 
 
 def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
-    """Return what `read_thread` answers."""
     source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     note = f"({cleaner.clean_text(source.note)})\n" if source.note else ""
     if source.problem:

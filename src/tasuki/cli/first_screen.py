@@ -40,7 +40,6 @@ def offer_newest(ctx: click.Context) -> int:
 
 
 def _explain_where_threads_are(are_some_unreadable: bool) -> None:
-    """Explain why the list is empty, and what to do next."""
     from tasuki.harness import registry as harnesses
     from tasuki.threads import catalog
 

@@ -338,7 +338,6 @@ def _find_command() -> str:
 
 
 def _describe_os_error(error: OSError) -> str:
-    """Describe what the system refused, with the file concerned."""
     from tasuki.files import explain_error
 
     reason = explain_error(error)

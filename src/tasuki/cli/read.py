@@ -99,7 +99,6 @@ def read(
 
 
 def _print_notes(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> None:
-    """Print what is to be known of how a thread could be read."""
     from tasuki.threads.references import describe_broken_lines
 
     if problem := cleaner.clean_text(opened_thread.problem):

@@ -155,7 +155,6 @@ def _list_nodes(text: str, addition: JsonEntry) -> list[json_text.JsonNode]:
 def _find_marked(
     text: str, holder: json_text.JsonNode | None, mark: str
 ) -> list[json_text.JsonNode]:
-    """Find the elements of a list that bear our mark."""
     if holder is None or holder.kind != "list":
         return []
     return [node for node in holder.children if mark in text[node.start : node.end]]

@@ -227,7 +227,6 @@ def _list_members(group: int) -> list[int]:
 
 
 def _find_foreground_group(pid: int) -> int | None:
-    """Find the process group that has the terminal of a process."""
     process = read_process(pid)
     group = str(process.front) if process else _ask_ps("tpgid=", pid)
     return int(group) if group.isdecimal() and int(group) > 1 else None

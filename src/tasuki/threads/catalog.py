@@ -348,7 +348,6 @@ def _find_by_id(spec: str) -> tuple[Harness, Path]:
 
 
 def _find_heads(files: Sequence[tuple[Harness, ThreadFile]], prefix: str) -> list[ThreadHead]:
-    """Find the heads with an id that begins so."""
     heads = _read_heads(files, {}, is_part=True)
     return [head for head in heads if head.id.lower().startswith(prefix)]
 

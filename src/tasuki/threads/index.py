@@ -152,7 +152,6 @@ class ThreadIndex(IndexFile):
             raise
 
     def _forget_missing(self, present: set[str]) -> int:
-        """Remove threads whose file is gone."""
         rows = self._db.execute("SELECT path, key FROM thread").fetchall()
         missing = [(key,) for path, key in rows if path not in present]
         with run_transaction(self._db):

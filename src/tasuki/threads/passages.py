@@ -223,7 +223,6 @@ def _score_text(low: str, term_values: Mapping[str, float]) -> float:
 
 
 def _list_texts(entry: Entry) -> Iterator[tuple[str, float]]:
-    """Yield the texts of an entry with their weights."""
     call = entry.tool
     if call is None:
         yield entry.text, WEIGHTS[entry.kind]
@@ -251,7 +250,6 @@ def _split_pieces(entry: Entry) -> Iterator[str]:
 
 
 def _cut_around_terms(text: str, term_values: Mapping[str, float]) -> str:
-    """Cut a long passage around its terms."""
     if len(text) > PASSAGE:
         low = fold_accents(text).lower()
         starts = [start for term in term_values if (start := low.find(term)) >= 0]

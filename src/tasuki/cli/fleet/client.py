@@ -196,7 +196,6 @@ class FleetClient:
 
 
 def _build_error(status: int, content: bytes) -> TasukiError:
-    """Build the error that an answer reports."""
     try:
         document = json.loads(content)
         sentence, kind = str(document["error"]), str(document.get("kind", ""))

@@ -251,7 +251,6 @@ def _format_percent(value: float | None) -> str:
 
 
 def _format_notes(record: dict[str, Any]) -> str:
-    """Format what is special about a persona."""
     if record["retired_at"] is not None:
         return "retired"
     if stop_reason := record["automation_stopped"]:

@@ -206,7 +206,6 @@ _OBVIOUS_KINDS = ("secret", "finished", "leftover")
 
 
 def _wrap_text(text: str, head: str, width: int) -> str:
-    """Wrap a text after its head, with the next lines indented."""
     from tasuki.text_safety import shorten_to_line
 
     return textwrap.fill(

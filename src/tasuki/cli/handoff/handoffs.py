@@ -318,7 +318,6 @@ def _find_successor(vault: Vault, handoff: Handoff) -> Successor | None:
 
 
 def _describe_successor(handoff: Handoff, successor: Successor) -> str:
-    """Describe the thread in which a handoff was started, and how to open it."""
     import shlex
 
     from tasuki.handoffs import build_resume_command

@@ -114,7 +114,6 @@ def uninstall(
 
 
 def _list_installable() -> list[Harness]:
-    """List the harnesses that something can be added to."""
     return [h for h in _list_all() if harnesses.get_integration(h)]
 
 
@@ -316,7 +315,6 @@ def _format_plan(
 
 
 def _describe_file(plan: InstallPlan, path: str) -> str:
-    """Describe whether a file is created or removed."""
     if path not in plan.files:
         return ""
     if plan.files[path] is None:

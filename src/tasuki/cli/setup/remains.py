@@ -68,7 +68,6 @@ def _describe_data(data: Path, home: Path) -> Iterator[str]:
 
 
 def _remove(path: Path) -> str:
-    """Build the command that removes a file or a folder, or a link to one."""
     if not str(path).isprintable():
         return "remove it by hand: its name holds characters that a terminal does not show"
     is_folder = path.is_dir() and not path.is_symlink()

@@ -118,7 +118,6 @@ def _format_values(value: Any) -> list[str]:
 
 
 def _describe_provider(table: Provider) -> str:
-    """Describe the settings of a provider that are set."""
     default = Provider()
     parts = [
         f"{name} {_format_values(value)[0]}"

@@ -193,7 +193,6 @@ class KeptStore:
             os.close(number)
 
     def _remove_left(self) -> None:
-        """Remove what killed processes left."""
         oldest = time.time() - LEFT_SECONDS
         for entry in list(os.scandir(self.folder)):
             with suppress(FileNotFoundError):  # Another process has just finished it.
