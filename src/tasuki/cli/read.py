@@ -15,7 +15,7 @@ from tasuki.text_safety import shorten_to_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tasuki.threads.passages import EntryCleaner, Passage
+    from tasuki.threads.passages import EntryCleaner
     from tasuki.threads.references import EntryReading, OpenedThread
 
 EPILOG = """
@@ -120,9 +120,6 @@ def _list_documents(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> N
         click.echo(cleaner.clean_text(line))
 
 
-# -- entries ---------------------------------------------------------------------------
-
-
 def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
     from tasuki.threads.references import name_speaker
 
@@ -170,9 +167,6 @@ def _build_about(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> dict
             "note": cleaner.clean_text(opened_thread.note)}  # fmt: skip
 
 
-# -- a question ------------------------------------------------------------------------
-
-
 def _print_passages(
     opened_thread: "OpenedThread",
     question: str,
@@ -205,7 +199,10 @@ def _print_passages(
         )
         click.echo(f"# {title}\n" if markdown else f"{title}\n")
         for passage in passages:
-            click.echo(_format_passage(link, passage, markdown))
+            head = f"{link.label}{format_ref(passage.ref)} {passage.kind} {passage.at}".rstrip()
+            mark = "> " if markdown else "    "
+            body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
+            click.echo(f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n")
     return 0
 
 
@@ -261,10 +258,3 @@ def _print_model_answer(
     if answer.unanswered:
         click.echo(f"Not in the passages: {cleaner.clean_line(answer.unanswered, 2_000)}")
     return True
-
-
-def _format_passage(link: "OpenedThread", passage: "Passage", markdown: bool) -> str:
-    head = f"{link.label}{format_ref(passage.ref)} {passage.kind} {passage.at}".rstrip()
-    mark = "> " if markdown else "    "
-    body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
-    return f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n"

@@ -103,7 +103,9 @@ def find_heads(
 
 def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
     """Print what is known of threads; the number in front is what `--from @N` takes."""
-    length = _measure_distinct_length([head.id for head in heads])
+    ids = {head.id for head in heads}
+    lengths = range(8, max(map(len, ids), default=8))  # 8, or more where they begin alike
+    length = next((n for n in lengths if len({id[:n] for id in ids}) == len(ids)), 99)
     folders = {head.cwd: "" for head in heads}
     if everywhere:
         folders = {folder: shorten_folder(make_visible(folder)) for folder in folders}
@@ -114,13 +116,6 @@ def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
     ]
     titles = ("", "harness", "age", "messages", "context", "folder", "thread")
     click.echo("\n".join(format_table(titles, rows, right=(0, 3, 4))))
-
-
-def _measure_distinct_length(ids: list[str]) -> int:
-    """Return how many characters distinguish the ids: 8, or more where they begin alike."""
-    distinct = set(ids)
-    lengths = range(8, max(map(len, distinct), default=8))
-    return next((n for n in lengths if len({id[:n] for id in distinct}) == len(distinct)), 99)
 
 
 def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:

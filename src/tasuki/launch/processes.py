@@ -322,8 +322,11 @@ def _check_process(pid: int, names: tuple[str, ...], thread: Thread) -> Iterator
     argv = _read_arguments(pid, 65536)
     if not any(_is_program(word, names) for word in argv[:2]):
         return
-    named = any(word in (thread.id, thread.path) for word in argv[1:] if word)
-    if named or _has_open_file(pid, thread.path):
+    is_open = any(word in (thread.id, thread.path) for word in argv[1:] if word)
+    for number in () if is_open else os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            is_open = is_open or os.readlink(f"/proc/{pid}/fd/{number}") == thread.path
+    if is_open:
         yield f"{shorten_to_line(os.path.basename(argv[0]), 40)} (process {pid}) has this thread open."
 
 
@@ -331,12 +334,3 @@ def _is_program(word: str, names: tuple[str, ...]) -> bool:
     parts = word.partition(" ")[0].split("/")
     candidates = parts if "node_modules" in parts else parts[-1:]
     return not set(names).isdisjoint(candidates)
-
-
-def _has_open_file(pid: int, path: str) -> bool:
-    folder = f"/proc/{pid}/fd"
-    for number in os.listdir(folder):
-        with suppress(OSError):
-            if os.readlink(f"{folder}/{number}") == path:
-                return True
-    return False

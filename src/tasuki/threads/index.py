@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any
 
 from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import Redactor
@@ -228,7 +227,10 @@ class ThreadIndex(IndexFile):
                 )
                 return [IndexHit(IndexedThread(*row), 0.0, ()) for row in rows]
             hits: dict[str, IndexHit] = {}
-            candidate_keys = self._list_keys(where, values)
+            candidate_keys = ""  # of threads that pass the filters; empty without filters
+            if where:
+                keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
+                candidate_keys = f"[{','.join(str(key) for (key,) in keys)}]"
             if candidate_keys == "[]":
                 return []
             for expression in query.build_expressions():
@@ -239,13 +241,6 @@ class ThreadIndex(IndexFile):
             return list(hits.values())[:limit]
         except sqlite3.Error as error:
             raise self._handle_failure(error) from error
-
-    def _list_keys(self, where: str, values: tuple[Any, ...]) -> str:
-        """Return keys of threads that pass the filters, as a JSON list; empty without filters."""
-        if not where:
-            return ""
-        keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
-        return f"[{','.join(str(key) for (key,) in keys)}]"
 
     def _rank_threads(self, expression: str, candidate_keys: str, limit: int) -> list[IndexHit]:
         by_thread: dict[int, list[tuple[float, int, int]]] = {}

@@ -1,6 +1,6 @@
 """The chains that stored handoffs form, derived from the handoffs themselves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -107,6 +107,18 @@ def build_lineage(
         _remove_printed(parents, states, wanted)
     whole = _assemble_nodes(handoffs, states, parents, fleet, successors)
     return _extract_trees(whole, wanted) if wanted else whole
+
+
+def _extract_trees(whole: Lineage, wanted: Sequence[str]) -> Lineage:
+    """Leave the trees that contain what is wanted, and nothing else."""
+    found = {whole.list_chain(id)[0] for id in wanted}
+    roots = tuple(root for root in whole.roots if root in found)
+    nodes, waiting = {}, list(roots)
+    while waiting:
+        node = whole.nodes[waiting.pop()]
+        nodes[node.id] = node
+        waiting.extend(node.children)
+    return Lineage(nodes, roots, wanted[-1])
 
 
 def find_successor(events: Sequence[HandoffEvent]) -> Successor | None:
@@ -218,9 +230,19 @@ def draw_lineage(lineage: Lineage, width: int = 400) -> str:
     Where `width` columns are too few for one line, it takes several.
     """
     lines = []
-    for id, first, rest in _walk_nodes(lineage):
-        cells, words = _describe_node(lineage.nodes[id], id == lineage.focus)
+    # With each node what is drawn before it, and before its children.
+    waiting = [(root, "", "") for root in reversed(lineage.roots)]
+    while waiting:
+        id, first, rest = waiting.pop()
+        node = lineage.nodes[id]
+        cells, words = _describe_node(node, id == lineage.focus)
         lines.append(format_row((first + cells[0], *cells[1:]), words, width, rest))
+        if len(node.children) == 1:
+            waiting.append((node.children[0], rest, rest))
+            continue
+        for position, child in enumerate(reversed(node.children)):
+            corner, bar = ("└─", "  ") if position == 0 else ("├─", "│ ")
+            waiting.append((child, rest + corner, rest + bar))
     return "\n".join(lines)
 
 
@@ -272,33 +294,6 @@ def _assemble_nodes(
     dated_roots = [(min(first[child] for child in children[id]), id) for id in missing]
     dated_roots += [(first[id], id) for id in children.get("", ())]
     return Lineage(nodes, tuple(id for _, id in sorted(dated_roots)))
-
-
-def _extract_trees(whole: Lineage, wanted: Sequence[str]) -> Lineage:
-    """Leave the trees that contain what is wanted, and nothing else."""
-    found = {whole.list_chain(id)[0] for id in wanted}
-    roots = tuple(root for root in whole.roots if root in found)
-    nodes, waiting = {}, list(roots)
-    while waiting:
-        node = whole.nodes[waiting.pop()]
-        nodes[node.id] = node
-        waiting.extend(node.children)
-    return Lineage(nodes, roots, wanted[-1])
-
-
-def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
-    """Yield every node with the lines to draw before it, and before its children."""
-    waiting = [(root, "", "") for root in reversed(lineage.roots)]
-    while waiting:
-        id, first, rest = waiting.pop()
-        yield id, first, rest
-        children = lineage.nodes[id].children
-        if len(children) == 1:
-            waiting.append((children[0], rest, rest))
-            continue
-        for position, child in enumerate(reversed(children)):
-            corner, bar = ("└─", "  ") if position == 0 else ("├─", "│ ")
-            waiting.append((child, rest + corner, rest + bar))
 
 
 def _describe_node(node: LineageNode, focus: bool) -> tuple[tuple[str, ...], str]:

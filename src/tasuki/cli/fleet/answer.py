@@ -53,22 +53,20 @@ def answer(id: int, words: tuple[str, ...], mark: str, whole: bool, as_json: boo
         raise NotPossible("A secret is hidden in it here: answer it in its terminal.")
     if not mark:
         _check_shown(id, question, shown, " ".join(words))
-    result = client.post("agents", id, "answer", body=_build_body(question, words, mark))
+    body: dict[str, Any] = {"mark": mark or question.mark}
+    keys = {choice.key for choice in question.choices}
+    if question.takes_several and keys.issuperset(words):
+        body["choices"] = words
+    elif len(words) == 1 and words[0] in keys:
+        body["choice"] = words[0]
+    else:
+        body["text"] = " ".join(words)
+    result = client.post("agents", id, "answer", body=body)
     is_proven = result["state"] == "proven"
     taken = f"Agent {id} took it: {shorten_to_line(result['answer'])}" if is_proven else ()
     missed = f"uncertain: {shorten_to_line(result['why'] or '')} tasuki agent attach {id}"
     print_result(as_json, {"answered": result}, taken, "" if is_proven else missed)
     return 0 if is_proven else 1
-
-
-def _build_body(question: AgentQuestion, words: tuple[str, ...], mark: str) -> dict[str, Any]:
-    keys = {choice.key for choice in question.choices}
-    body: dict[str, Any] = {"mark": mark or question.mark}
-    if keys.issuperset(words) and question.takes_several:
-        return {**body, "choices": words}
-    if len(words) == 1 and words[0] in keys:
-        return {**body, "choice": words[0]}
-    return {**body, "text": " ".join(words)}
 
 
 class _ShownQuestions:

@@ -132,9 +132,15 @@ def dashboard(opens: bool, lists: bool, sign_out: str | None, local: bool, as_js
 def _open_dashboard(server: "FleetClient", *, local: bool = False) -> None:
     """Open a private file that leads to the dashboard, so no command line has the link."""
     login = server.post("login")
+    deadline = time.monotonic() + PATIENCE_SECONDS
     with _write_private_page(server.folder, login["local_link" if local else "link"]) as page:
-        if not click.launch(page.as_uri()) and _await_use(server, login["id"]):
-            return
+        is_failed = click.launch(page.as_uri())
+        while not is_failed:
+            state = server.get("login", login["id"])["state"]
+            if state == "used":
+                return
+            is_failed = state != "unused" or time.monotonic() >= deadline
+            time.sleep(POLL_SECONDS)
     raise click.ClickException(
         "No browser opened the dashboard. Open the link in one yourself: tasuki dashboard"
     )
@@ -155,16 +161,6 @@ def _write_private_page(folder: Path, link: str) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
-
-
-def _await_use(server: "FleetClient", login_id: str) -> bool:
-    """Wait for the use of the link; return whether it was used in time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        state = server.get("login", login_id)["state"]
-        if state != "unused" or time.monotonic() >= deadline:
-            return bool(state == "used")
-        time.sleep(POLL_SECONDS)
 
 
 def _print_sessions(server: "FleetClient", *, as_json: bool) -> None:

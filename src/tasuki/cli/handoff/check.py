@@ -63,7 +63,13 @@ def check(
     shown_name = "standard input" if file == "-" else file
     opened_thread, quality = _score_document(_read_document(file, shown_name), spec, goal)
     if as_json:
-        print_json(_build_json(file, opened_thread, quality))
+        import msgspec
+
+        scores = msgspec.to_builtins(quality)
+        for name in ("sections", "facts", "claims"):
+            scores[name]["percent"] = round(100 * getattr(quality, name).share)
+        thread = {name: getattr(opened_thread.thread, name) for name in ("harness", "id", "path")}
+        print_json({"file": file, "thread": thread, **scores})
     else:
         width = min(shutil.get_terminal_size((WIDTH_COLUMNS, 24)).columns, 100) if sys.stdout.isatty() else WIDTH_COLUMNS  # fmt: skip
         for line in _format_lines(shown_name, opened_thread, quality, everything, width):
@@ -120,9 +126,6 @@ def _score_document(text: str, spec: str, goal: str) -> "tuple[OpenedThread, Doc
         {},
     )
     return opened_thread, score.score_document(text, opened_thread.thread, task, goal)
-
-
-# -- for people ------------------------------------------------------------------------
 
 
 def _format_lines(
@@ -212,23 +215,3 @@ def _wrap_text(text: str, head: str, width: int) -> str:
         shorten_to_line(text, 360), width, initial_indent=head, subsequent_indent=" " * len(head),
         break_on_hyphens=False,
     )  # fmt: skip
-
-
-# -- for programs ----------------------------------------------------------------------
-
-
-def _build_json(
-    file: str, opened_thread: "OpenedThread", quality: "DocumentQuality"
-) -> dict[str, object]:
-    import msgspec
-
-    assert opened_thread.thread is not None
-    scores = msgspec.to_builtins(quality)
-    for name in ("sections", "facts", "claims"):
-        scores[name]["percent"] = round(100 * getattr(quality, name).share)
-    thread = {
-        "harness": opened_thread.thread.harness,
-        "id": opened_thread.thread.id,
-        "path": opened_thread.thread.path,
-    }
-    return {"file": file, "thread": thread, **scores}

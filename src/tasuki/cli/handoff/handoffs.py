@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -263,15 +264,11 @@ def _format_row(vault: Vault, handoff: Handoff) -> str:
 
 
 def _format_cells(id: str, created: str, state: str, route: str, title: str) -> str:
-    cells = (id, f"{_format_age(created):>4}", f"{state:<12}", f"{route:<16}")
+    age = "?"
+    with suppress(ValueError, OverflowError):
+        age = format_age(time.time() - datetime.fromisoformat(created).timestamp())
+    cells = (id, f"{age:>4}", f"{state:<12}", f"{route:<16}")
     return format_row(cells, shorten_to_line(title, 70), get_width(160))
-
-
-def _format_age(created: str) -> str:
-    try:
-        return format_age(time.time() - datetime.fromisoformat(created).timestamp())
-    except (ValueError, OverflowError):
-        return "?"
 
 
 @click.command()

@@ -30,7 +30,11 @@ def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> Prepared
     sentence = f"{successor.title} is at its usage limit{f' until {until}' if until else ''}."
     others = list_others(successor.name)
     if can_ask and prepared.stored and others:
-        chosen = _ask_harness(sentence, successor, others)
+        listed = ", ".join(h.title for h in others)
+        click.echo(f"{sentence} Also installed: {listed}.", err=True)
+        names = click.Choice([successor.name, *(h.name for h in others)])
+        # Enter changes nothing.
+        chosen: str = click.prompt("Continue in", type=names, default=successor.name, err=True)
         if chosen != successor.name:
             other = handoffs.load_handoff(prepared.vault, prepared.handoff.id, chosen)
             other.warnings[:0] = prepared.warnings
@@ -48,17 +52,6 @@ def list_others(name: str) -> list[Harness]:
     signed_in = {h.name: harnesses.is_signed_in(h) for h in found}
     usable = [h for h in found if signed_in[h.name] is not False]
     return sorted(usable, key=lambda h: signed_in[h.name] is None)
-
-
-def _ask_harness(sentence: str, own: Harness, others: list[Harness]) -> str:
-    """Ask in which harness the work goes on; its own one is the default, so that Enter changes nothing."""
-    names = [own.name, *(h.name for h in others)]
-    listed = ", ".join(h.title for h in others)
-    click.echo(f"{sentence} Also installed: {listed}.", err=True)
-    choice: str = click.prompt(
-        "Continue in", type=click.Choice(names), default=own.name, err=True, show_choices=True
-    )
-    return choice
 
 
 def _advise(prepared: PreparedHandoff, others: list[Harness]) -> str:

@@ -29,10 +29,18 @@ def edit_in_editor(text: str) -> str | None:
     the user's alone and is removed. Raises UsageError where there is no editor, TasukiError
     where the file cannot be written.
     """
+    import subprocess
+
     command = _find_editor()
     path = _write_file(text)
     try:
-        status = _run_editor([*command, str(path)])
+        try:
+            process = subprocess.Popen([*command, str(path)])
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be run: {error.strerror}.") from error
+        while (status := process.poll()) is None:
+            with contextlib.suppress(KeyboardInterrupt):  # It is for the editor alone.
+                process.wait()
         edited = path.read_bytes().decode("utf-8", "replace") if status == 0 else ""
     except FileNotFoundError:
         return None
@@ -76,21 +84,6 @@ def _write_file(text: str) -> Path:
     except OSError as error:
         raise TasukiError(f"The brief cannot be written for the editor: {error}.") from error
     return Path(name)
-
-
-def _run_editor(command: list[str]) -> int:
-    """Run the editor and return its exit status. Ctrl-C is for the editor alone."""
-    import subprocess
-
-    try:
-        process = subprocess.Popen(command)
-    except OSError as error:
-        raise UsageError(f"{command[0]} cannot be run: {error.strerror}.") from error
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
 
 
 DecisionAction = Literal["start", "save", "cancel"]

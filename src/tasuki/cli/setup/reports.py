@@ -252,7 +252,10 @@ def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
     if harness.keeping and harness.is_installed:
         yield from _format_row("compaction", _describe_keeping(harness))
     if fleet and harness.fleet:
-        yield from _format_row("fleet", _describe_agents(harness))
+        seen = f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
+        if present := len(list_present(harness.fleet)):
+            seen = f"its agents are seen ({present} of {len(harness.fleet)} parts)"
+        yield from _format_row("fleet", seen)
     for note in harness.notes:
         yield from _format_row("note", note)
     yield from _format_problems(harness.problems)
@@ -299,13 +302,6 @@ def _describe_parts(harness: HarnessReport) -> str:
     foreign = [part for part in harness.parts if part.state == "foreign"]
     more = f"; yours: {', '.join(part.what for part in foreign)}" if foreign else ""
     return f"{harness.command} ({len(present)} of {len(harness.parts)} parts{more})"
-
-
-def _describe_agents(harness: HarnessReport) -> str:
-    present_count = len(list_present(harness.fleet))
-    if not present_count:
-        return f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
-    return f"its agents are seen ({present_count} of {len(harness.fleet)} parts)"
 
 
 def _format_problems(problems: tuple[DiagnosedProblem, ...]) -> Iterator[str]:

@@ -297,19 +297,17 @@ class TmuxPanes(PaneInput):
                 continue
             look_again = now + SURVEY_SECONDS
             tagged = self._find_tagged(tag)
-            if now > deadline or not tagged or tagged[0].dead:
-                self._give_up_order(order_file, tagged)
-
-    def _give_up_order(self, order_file: Path, tagged: list[PaneState]) -> None:
-        last_words = "".join(f"\n{self.read_last_lines(state.pane)}" for state in tagged)
-        for state in tagged:
-            self.close(state.pane)
-        if order_file.exists():  # Otherwise it was taken just now.
-            why, mend = self.tmux.find_obstacle()
-            why = f"{why} Switch it off: {mend}. " if why else ""
-            raise LaunchFailed(
-                f"{why}A new tmux window did not open; nothing was started.{last_words}"
-            )
+            if now <= deadline and tagged and not tagged[0].dead:
+                continue
+            last_words = "".join(f"\n{self.read_last_lines(state.pane)}" for state in tagged)
+            for state in tagged:
+                self.close(state.pane)
+            if order_file.exists():  # Otherwise it was taken just now.
+                why, mend = self.tmux.find_obstacle()
+                why = f"{why} Switch it off: {mend}. " if why else ""
+                raise LaunchFailed(
+                    f"{why}A new tmux window did not open; nothing was started.{last_words}"
+                )
 
 
 def _build_label(name: str) -> str:

@@ -122,7 +122,13 @@ class KeptStore:
         OSError.
         """
         with self._hold_lock():
-            self._remove_left()
+            unfinished = time.time() - LEFT_SECONDS
+            for entry in list(os.scandir(self.folder)):  # what killed processes left
+                with suppress(FileNotFoundError):  # Another process has just finished it.
+                    if not entry.name.startswith(_LEFT):
+                        continue
+                    if entry.stat(follow_symlinks=False).st_mtime < unfinished:
+                        _remove(entry)
             copies, removed = self.list_copies(), []
             total, oldest = sum(copy.bytes for copy in copies), time.time() - days * DAY
             for copy in copies:
@@ -191,16 +197,6 @@ class KeptStore:
             yield
         finally:
             os.close(number)
-
-    def _remove_left(self) -> None:
-        oldest = time.time() - LEFT_SECONDS
-        for entry in list(os.scandir(self.folder)):
-            with suppress(FileNotFoundError):  # Another process has just finished it.
-                if (
-                    entry.name.startswith(_LEFT)
-                    and entry.stat(follow_symlinks=False).st_mtime < oldest
-                ):
-                    _remove(entry)
 
 
 def _remove(entry: "os.DirEntry[str]") -> None:
