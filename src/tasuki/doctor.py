@@ -20,7 +20,7 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki.compaction.memory import CompactionReport, read_report
 from tasuki.config import settings
-from tasuki.config.environment import list_unknown_variables
+from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
@@ -34,7 +34,7 @@ from tasuki.install.installer import RECORD, InstalledPart, Installer, find_own_
 from tasuki.launch.tmux.server import Tmux
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import list_heads, read_ends, read_whole_thread
-from tasuki.threads.kept.summary import (
+from tasuki.threads.kept.policy import (
     KeptSummary,
     describe_clean_up,
     list_failures,

@@ -204,7 +204,7 @@ def cli(ctx: click.Context) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    from tasuki.cli.first_screen import offer_newest
+    from tasuki.cli.thread_list import offer_newest
 
     return offer_newest(ctx)
 

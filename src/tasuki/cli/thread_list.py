@@ -1,9 +1,9 @@
-"""`tasuki threads` and `tasuki find`: threads that can be handed off, listed and searched."""
+"""`tasuki threads`, `tasuki find`, and `tasuki` alone: threads and their kept copies, listed and searched."""
 
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,16 +16,18 @@ from tasuki.cli.output import (
     make_visible,
     print_json,
     print_problems,
+    print_result,
     shorten_folder,
 )
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
-from tasuki.text_safety import cut_line, format_row
+from tasuki.text_safety import cut_line, format_plural, format_row, format_size, wrap_text
 from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex
+    from tasuki.threads.kept.store import KeptCopy
     from tasuki.threads.search import ThreadSearchResult
 
 
@@ -61,11 +63,9 @@ def threads(
     if name:
         harnesses.get_harness(name)
     if kept or forget is not None:
-        from tasuki.cli import kept_threads
-
         if forget is not None:
-            return kept_threads.forget_copies(forget, as_json=as_json)
-        return kept_threads.list_copies(name, limit, as_json=as_json)
+            return forget_copies(forget, as_json=as_json)
+        return list_copies(name, limit, as_json=as_json)
     heads, are_some_unreadable = find_heads(name, limit, everywhere=everywhere)
     if as_json:
         print_json({"threads": heads})
@@ -263,3 +263,124 @@ def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
     if hit.problem:
         lines.append(f"    {make_visible(hit.problem)}")
     return "\n".join(lines)
+
+
+# -- kept copies -----------------------------------------------------------------------
+
+
+def list_copies(harness: str | None, limit: int, *, as_json: bool) -> int:
+    """Print the kept copies, the newest first."""
+    from tasuki.threads.kept.store import KeptStore
+
+    with collect_unreadable() as problems:
+        copies = list(KeptStore().read_copies())[::-1]
+    copies = [c for c in copies if c.record and harness in (None, c.record.harness)]
+    print_problems(problems)
+    if as_json:
+        print_json({"copies": [_describe(copy) for copy in copies[:limit]]})
+        return 1 if problems and not copies else 0
+    if not copies:
+        click.echo("No copies of threads are kept. The setting: keep_threads", err=True)
+        return 1 if problems else 0
+    for copy in copies[:limit]:
+        fields = _describe(copy)
+        state = "" if fields["original_exists"] else "  (original gone)"
+        click.echo(
+            f"{fields['id'][:13]}  {fields['harness']}  {format_age(time.time() - copy.kept)}  "
+            f"{format_size(copy.bytes)}  {make_visible(shorten_folder(fields['cwd']))}  "
+            f"{make_visible(fields['name'] or fields['first_words'])}{state}"
+        )
+    if len(copies) > limit:
+        click.echo(f"{len(copies) - limit} more: --limit {len(copies)}", err=True)
+    return 0
+
+
+def _describe(copy: "KeptCopy") -> dict[str, Any]:
+    from tasuki.draft.redact.redactor import redact
+    from tasuki.threads.kept.reader import is_only_kept
+
+    record = copy.record
+    assert record is not None
+    known = record.harness in harnesses.list_names()
+    gone = known and is_only_kept(harnesses.get_harness(record.harness), Path(record.path))
+    return {
+        "id": record.head.id,
+        "harness": record.harness,
+        "path": record.path,
+        "cwd": record.head.cwd,
+        "name": redact(record.head.name)[0],
+        "first_words": redact(record.head.first_words)[0],
+        "modified": record.modified,
+        "bytes": record.bytes,
+        "kept": copy.kept,
+        "kept_bytes": copy.bytes,
+        "file": str(copy.file),
+        "original_exists": not gone,
+    }
+
+
+def forget_copies(name: str, *, as_json: bool) -> int:
+    """Delete the copy of one thread, or of all, and say which."""
+    from tasuki.threads.kept.store import KeptStore
+
+    with collect_unreadable():
+        forgotten = KeptStore().forget(name)
+    if len(forgotten) == 1 and (record := forgotten[0].record):
+        what = f"The kept copy of {make_visible(record.path)} is"
+    else:
+        what = format_plural(len(forgotten), "copy is", "copies are")
+    document = {"forgotten": [str(copy.file) for copy in forgotten]}
+    print_result(as_json, document, f"{what} deleted. No other file was touched.")
+    return 0
+
+
+# -- `tasuki` alone --------------------------------------------------------------------
+
+SHOWN = 10
+"""Threads that are listed."""
+
+
+def offer_newest(ctx: click.Context) -> int:
+    """List the newest threads of this folder, and hand off the first if a goal is given."""
+    heads, are_some_unreadable = find_heads(None, None)
+    if not heads:
+        _explain_where_threads_are(are_some_unreadable)
+        return 1 if are_some_unreadable else 0
+    print_table(heads[:SHOWN])
+    if len(heads) > SHOWN:
+        click.echo(f"{len(heads) - SHOWN} more: tasuki threads --limit {len(heads)}", err=True)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo('To hand off @1: tasuki "what the next agent should do"', err=True)
+        return 0
+    question = "What should the next agent do? It continues @1. (Press Enter to quit.)"
+    lines = "\n".join(wrap_text(question, get_width(100)))
+    goal = click.prompt(lines, default="", show_default=False, prompt_suffix="\n> ", err=True)
+    if not goal.strip():
+        more = ' To hand off another one: tasuki --from @2 "…"' if len(heads) > 1 else ""
+        click.echo(f"Nothing was started.{more}", err=True)
+        return 0
+    from tasuki.cli.handoff.command import handoff
+
+    ctx.meta["arguments"] = ()
+    code: int = ctx.invoke(handoff, goal=goal, source=heads[0].path)
+    return code
+
+
+def _explain_where_threads_are(are_some_unreadable: bool) -> None:
+    from tasuki.threads import catalog
+
+    if are_some_unreadable:
+        text = f"No thread of {Path.cwd()} can be read."
+    elif next(iter(catalog.list_heads(limit=1)), None):
+        text = (
+            f"There is no thread for {Path.cwd()}. Go to the folder of your project, or:\n"
+            "  tasuki threads --all      list the threads of all folders\n"
+            '  tasuki --from ID "GOAL"   hand off one of them'
+        )
+    else:
+        titles = [harnesses.get_harness(name).title for name in harnesses.list_names()]
+        text = (
+            f"There is no thread on this machine. tasuki reads those of {', '.join(titles)}.\n"
+            "Work with one of them in a project, then run tasuki there."
+        )
+    click.echo(f"{text}\nAll commands: tasuki --help", err=True)

@@ -455,3 +455,29 @@ def _format_setting(source: str, name: str) -> str:
 def _format_user_file() -> str:
     own = find_user_file()
     return format_path(own) if own else "the file that TASUKI_CONFIG names"
+
+
+VARIABLE_PREFIX = "TASUKI_"
+OTHER_VARIABLES = frozenset({
+    "DATA", "CONFIG", "DATABASE_URL", "AGENT_TOKEN", "INSTALLED", "INSIDE", "PROGRESS", "TRACEBACK",
+    "CACHE", "CORPORA", "CORPUS", "E2E", "ARTEFACTS", "WRITE_GOLDEN",
+})  # fmt: skip
+"""Variables that are no settings: the program's own, and those of its scripts and tests."""
+
+
+def list_unknown_variables() -> Iterator[tuple[str, str]]:
+    """Yield each variable that tasuki does not know, and a sentence about it."""
+    import difflib
+
+    settings = [name.upper() for name in Settings.__struct_fields__]
+    for variable in sorted(os.environ):
+        name = variable.removeprefix(VARIABLE_PREFIX)
+        if name != variable and name not in OTHER_VARIABLES and name not in settings:
+            near = difflib.get_close_matches(name, (*settings, "DATA", "CONFIG"), n=1, cutoff=0.65)
+            hint = (
+                f" Did you mean {VARIABLE_PREFIX}{near[0]}?" if near else " Settings: tasuki config"
+            )
+            yield (
+                variable,
+                f"{variable} is set in the environment, but tasuki does not know it.{hint}",
+            )

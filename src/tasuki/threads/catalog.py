@@ -24,7 +24,7 @@ from tasuki.threads.projects import belongs_to, list_project_folders
 from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
-    from tasuki.threads.heads import HeadStore
+    from tasuki.threads.index_file import HeadStore
 
 T = TypeVar("T")
 FIRST_WORDS = 120
@@ -156,7 +156,7 @@ def is_text(path: Path) -> bool:
 
 def _use_store(use: "Callable[[HeadStore], T]") -> "T | None":
     """Use the heads in the index; None where they cannot be used."""
-    from tasuki.threads.heads import FAILURES, HeadStore
+    from tasuki.threads.index_file import FAILURES, HeadStore
 
     try:
         with HeadStore() as store:

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from tasuki.cli.output import format_age, format_table, need_extra, print_result
-from tasuki.config.environment import list_unknown_variables
+from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import UsageError
 from tasuki.text_safety import shorten_to_line
 

@@ -14,12 +14,12 @@ from tasuki import notify
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import JSON_OPTION, get_width, print_json
 from tasuki.cli.version import describe_version
-from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
     LoadedSettings,
     Provider,
     Settings,
     format_path,
+    list_unknown_variables,
     load_settings,
     load_with_sources,
 )
