@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,36 +34,28 @@ Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 
 
-class PreparedHandoff:
+class PreparedHandoff(msgspec.Struct, eq=False):
     """A handoff that was made and stored, and not started yet.
 
     `brief` is the whole first prompt; `prefix` is how it invokes a skill, at its very
-    beginning. `warnings` are sentences to act on, `notes` peculiarities of the file.
+    beginning. `warnings` are sentences to act on.
     """
 
-    def __init__(
-        self,
-        handoff: Handoff,
-        brief: str,
-        thread: Thread,
-        successor: Harness,
-        vault: Vault,
-        *,
-        prefix: str = "",
-        warnings: Iterable[str] = (),
-        authorship_notes: Iterable[str] = (),
-    ) -> None:
-        self.handoff = handoff
-        self.brief = brief
-        self.thread = thread
-        self.successor = successor
-        self.vault = vault
-        self.prefix = prefix
-        self.stored = False
-        self.warnings = list(warnings)
-        self.authorship_notes = list(authorship_notes)
-        """Sentences on who wrote it and what that cost."""
-        self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
+    handoff: Handoff
+    brief: str
+    thread: Thread
+    successor: Harness
+    vault: Vault
+    prefix: str = ""
+    warnings: list[str] = []
+    authorship_notes: list[str] = []
+    """Sentences on who wrote it and what that cost."""
+    stored: bool = False
+
+    @property
+    def notes(self) -> list[str]:
+        """Peculiarities of the thread's file, as sentences."""
+        return [f"{self.thread.path}: {note}" for note in self.thread.report.notes]
 
     @property
     def context(self) -> str:
@@ -222,11 +214,9 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
     if changed := _describe_drift(handoff, thread):
         brief = briefs.add_section(brief, CHANGED_SINCE, changed)
         warnings += [f"Changed since the draft: {sentence}" for sentence in changed]
-    result = PreparedHandoff(
-        handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings
+    return PreparedHandoff(
+        handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings, stored=True
     )
-    result.stored = True
-    return result
 
 
 CHANGED_SINCE = "Changed since this brief was written"

@@ -26,72 +26,38 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
-    "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
-    "threads": ("tasuki.cli.thread_list:threads", "List the threads in this folder, newest first."),
-    "handoffs": (
-        "tasuki.cli.handoff.handoffs:handoffs",
-        "List, find and prune the stored handoffs.",
-    ),
-    "show": ("tasuki.cli.handoff.handoffs:show", "Show one handoff."),
-    "lineage": ("tasuki.cli.handoff.handoffs:lineage", "Draw the chain of threads and handoffs."),
-    "find": ("tasuki.cli.thread_list:find", "Search all threads of all harnesses."),
-    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
-    "chat": (
-        "tasuki.cli.setup.protocols:chat",
-        "Talk to any agent that speaks ACP, with /handoff.",
-    ),
-    "check": ("tasuki.cli.handoff.check:check", "Score a handoff document against its thread."),
+    "handoff": (".handoff.command", "Hand a thread's work to a fresh one."),
+    "start": (".handoff.command", "Start the successor of a stored handoff."),
+    "threads": (".thread_list", "List the threads in this folder, newest first."),
+    "handoffs": (".handoff.handoffs", "List, find and prune the stored handoffs."),
+    "show": (".handoff.handoffs", "Show one handoff."),
+    "lineage": (".handoff.handoffs", "Draw the chain of threads and handoffs."),
+    "find": (".thread_list", "Search all threads of all harnesses."),
+    "read": (".read", "Open a thread or entries of it, or ask it a question."),
+    "chat": (".setup.protocols", "Talk to any agent that speaks ACP, with /handoff."),
+    "check": (".handoff.check", "Score a handoff document against its thread."),
     "eval": (
-        "tasuki_evals.cli.main:eval",
+        "tasuki_evals.cli.main",
         "Measure handoffs: on threads, by questions, on made-up cases, by a judge, by hand.",
     ),
-    "install": ("tasuki.cli.setup.install:install", "Add /handoff, hooks and tools to a harness."),
-    "uninstall": ("tasuki.cli.setup.install:uninstall", "Remove from a harness what was added."),
-    "doctor": (
-        "tasuki.cli.setup.reports:doctor",
-        "Check what works with each harness, and how to fix the rest.",
-    ),
-    "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook; harnesses call this."),
-    "status": (
-        "tasuki.cli.setup.protocols:status",
-        "Print context use for a status line.",
-    ),
-    "acp": (
-        "tasuki.cli.setup.protocols:acp",
-        "Put /handoff between an editor and any agent that speaks ACP.",
-    ),
-    "mcp": (
-        "tasuki.cli.setup.protocols:mcp",
-        "Serve handoffs and threads as tools to agents (MCP).",
-    ),
-    "serve": (
-        "tasuki.cli.fleet.serve:serve",
-        "Serve a fleet of agents: personas, hooks, handoffs.",
-    ),
-    "dashboard": ("tasuki.cli.fleet.serve:dashboard", "Print the link that opens the dashboard."),
-    "persona": (
-        "tasuki.cli.fleet.persona:persona",
-        "Add, list and edit the personas of the fleet.",
-    ),
-    "agent": (
-        "tasuki.cli.fleet.agent:agent",
-        "Start agents of the fleet, talk to them, hand them off.",
-    ),
-    "template": (
-        "tasuki.cli.fleet.goal_template:template",
-        "Keep goals for reuse, start agents from them.",
-    ),
-    "host": ("tasuki.cli.fleet.host:host", "Add hosts to the fleet, join it, retire hosts."),
-    "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
-    "config": (
-        "tasuki.cli.setup.reports:config",
-        "Show every setting and where its value came from.",
-    ),
-    "completion": ("tasuki.cli.main:completion", "Print the shell completion script."),
+    "install": (".setup.install", "Add /handoff, hooks and tools to a harness."),
+    "uninstall": (".setup.install", "Remove from a harness what was added."),
+    "doctor": (".setup.reports", "Check what works with each harness, and how to fix the rest."),
+    "hook": (".setup.protocols", "Answer a hook; harnesses call this."),
+    "status": (".setup.protocols", "Print context use for a status line."),
+    "acp": (".setup.protocols", "Put /handoff between an editor and any agent that speaks ACP."),
+    "mcp": (".setup.protocols", "Serve handoffs and threads as tools to agents (MCP)."),
+    "serve": (".fleet.serve", "Serve a fleet of agents: personas, hooks, handoffs."),
+    "dashboard": (".fleet.serve", "Print the link that opens the dashboard."),
+    "persona": (".fleet.persona", "Add, list and edit the personas of the fleet."),
+    "agent": (".fleet.agent", "Start agents of the fleet, talk to them, hand them off."),
+    "template": (".fleet.goal_template", "Keep goals for reuse, start agents from them."),
+    "host": (".fleet.host", "Add hosts to the fleet, join it, retire hosts."),
+    "docs": (".main", "Print a page of the documentation, or list them."),
+    "config": (".setup.reports", "Show every setting and where its value came from."),
+    "completion": (".main", "Print the shell completion script."),
 }
-
-
+"""Each command by its name: its module, seen from here, which has it by the same name; and its help."""
 SECTIONS = {
     "Hand off": "handoff start handoffs show lineage",
     "Look things up": "threads find read",
@@ -111,9 +77,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
         with pause_collector():  # What a module makes stays.
-            command: click.Command = getattr(import_module(module), name)
+            module = import_module(COMMANDS[cmd_name][0], "tasuki.cli")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":

@@ -37,10 +37,7 @@ class OpenedThread(Struct, frozen=True):
     handoff: Handoff | None = None
     """Set where the name was that of a handoff: the thread is its predecessor."""
     problem: str = ""
-    """Why the thread no longer exists.
-
-    Then only what the handoff kept can be read.
-    """
+    """Why the thread no longer exists. Then only what the handoff kept can be read."""
     note: str = ""
     """A sentence on where the thread was read from, if it was not its own file."""
 

@@ -90,10 +90,7 @@ def read_fleet_file(path: Path) -> list[FleetRecord]:
 def build_fleet_records(
     handoffs: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]]
 ) -> list[FleetRecord]:
-    """Build records from rows of the fleet, the oldest first.
-
-    Agents without a row are unknown.
-    """
+    """Build records from rows of the fleet, the oldest first. Agents without a row are unknown."""
     handoffs = list(handoffs)
     by_id = {agent["id"]: agent for agent in agents}
     leaving = [row for row in handoffs if not row.get("fork")]

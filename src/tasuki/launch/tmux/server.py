@@ -47,10 +47,7 @@ _GONE = compile_pattern(
     "can't find pane|no server running|error connecting to|server exited|lost server|no current target"
 )
 EXITING = compile_pattern("server exited|lost server")
-"""What tmux says where its server ends during a command.
-
-The next command starts a new server.
-"""
+"""What tmux says where its server ends during a command. The next command starts a new server."""
 
 
 class PaneScreen(Struct, frozen=True):
