@@ -350,10 +350,7 @@ def _inspect_harness(
 def _list_parts(
     record: str, additions: tuple[Addition, ...], arguments: str, problems: list[DiagnosedProblem]
 ) -> list[InstalledPart]:
-    """List additions with their states; what is wrong is added to `problems`.
-
-    Raises InstallFailed.
-    """
+    """List additions with their states; `problems` gets what is wrong. Raises InstallFailed."""
     installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
     parts = list(installer.list_parts(record, additions))
     problems += [

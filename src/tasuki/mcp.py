@@ -39,6 +39,7 @@ from tasuki.errors import (
     ThreadNotFound,
     ThreadUnreadable,
 )
+from tasuki.files import get_data_folder
 from tasuki.harness import plans
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import CallerIdentity, Harness
@@ -48,8 +49,7 @@ from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import parse_query
-from tasuki.vault import Vault, draw_lineage, get_data_folder
-from tasuki.vault import build_lineage as chains
+from tasuki.vault import Vault, build_lineage, draw_lineage
 from tasuki.vault.fleet_records import read_fleet_file
 
 MAX_TEXT = 40_000
@@ -402,7 +402,7 @@ def lineage(
     """The chain of threads and handoffs: what was handed on to what."""
     records = read_fleet_file(get_data_folder() / "fleet.db")
     return (
-        EntryCleaner().clean_text(draw_lineage(chains(Vault(), id or None, records)))
+        EntryCleaner().clean_text(draw_lineage(build_lineage(Vault(), id or None, records)))
         or "No handoffs yet."
     )
 

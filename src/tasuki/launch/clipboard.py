@@ -51,10 +51,7 @@ def _list_programs() -> Iterator[tuple[str, ...]]:
 
 
 def _run_program(command: tuple[str, ...], data: bytes) -> bool:
-    """Tell whether the program took the text.
-
-    Its output is not read: xclip stays and holds it open.
-    """
+    """Tell whether the program took the text. Its output is not read: xclip holds it open."""
     if not shutil.which(command[0]):
         return False
     try:

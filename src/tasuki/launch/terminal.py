@@ -213,10 +213,7 @@ class _FirstTextTyper:
         return 0.05 if self.deadline else 0.5
 
     def _is_time(self, now: float) -> bool:
-        """Tell whether the program is ready, and quiet since then.
-
-        A program that is never quiet is waited for 1 s.
-        """
+        """Tell whether the program is ready, and quiet since then or busy for 1 s."""
         output = self.relay.output
         if output.byte_count != self.seen_bytes:
             self.seen_bytes, self.quiet_since = output.byte_count, now

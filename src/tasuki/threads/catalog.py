@@ -358,9 +358,6 @@ def _describe_unknown(spec: str) -> str:
 
 
 def _has_id_in_name(path: Path, prefix: str) -> bool:
-    """Tell whether a file name holds an id that begins with a prefix.
-
-    The id is at the name's start or after a date and `_` or `-`.
-    """
+    """Tell whether a name begins with a prefix of an id, perhaps after a date and `_` or `-`."""
     stem = path.stem.lower()
     return stem.startswith(prefix) or f"_{prefix}" in stem or f"-{prefix}" in stem[20:]

@@ -191,10 +191,7 @@ def _find_wanted(
     handoffs: Mapping[str, Handoff],
     successors: Mapping[str, Successor],
 ) -> list[str]:
-    """Find a handoff of the vault or of the fleet, or all handoffs from and to a thread.
-
-    Raises HandoffNotFound.
-    """
+    """Find a handoff, or all from and to a thread. Raises HandoffNotFound."""
     try:
         return [vault.get(id).id]
     except HandoffNotFound as error:

@@ -503,8 +503,5 @@ def _format_context(record: dict[str, Any]) -> str:
 
 
 def _format_pane(record: dict[str, Any]) -> str:
-    """Format the pane.
-
-    Empty once the agent ended: tmux may have given the number to another pane.
-    """
+    """Format the pane; of an ended agent tmux may have given its number to another pane."""
     return "" if record["ended_at"] is not None else shorten_to_line(record["pane"])

@@ -21,9 +21,9 @@ from msgspec import Struct
 from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.output import format_age, format_table, print_json
 from tasuki.errors import ServerAway, StoreFailed, TasukiError
+from tasuki.files import get_data_folder
 from tasuki.fleet.membership import URL_FILE
 from tasuki.text_safety import shorten_to_line
-from tasuki.vault import get_data_folder
 from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fleet_file
 
 LOOK_SECONDS = 1.0

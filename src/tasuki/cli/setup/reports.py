@@ -77,10 +77,7 @@ def config(as_json: bool) -> None:
 
 
 def _format_table(configuration: LoadedSettings) -> Iterator[str]:
-    """Format a row for each setting: whether it is set, name, value, source.
-
-    In a narrow terminal the source is below.
-    """
+    """Format a row for each setting; in a narrow terminal its source is below."""
     settings = configuration.settings
     rows = [
         (name, value, getattr(settings, name) != getattr(DEFAULT_SETTINGS, name))

@@ -257,10 +257,7 @@ class TmuxPanes(PaneInput):
         return sorted(tagged, key=lambda state: state.dead)
 
     def _make_window(self, tag: str, label: str, order_file: Path, cwd: str) -> None:
-        """Make one window.
-
-        It gets its name, and keeps a program's last words, before that program can run.
-        """
+        """Make one window, which keeps a program's last words before that program can run."""
         child = (sys.executable, "-I", "-S", str(CHILD), "--order", str(order_file), tag)
         target = f"={SESSION}:={tag}"
         after = (
@@ -311,10 +308,7 @@ class TmuxPanes(PaneInput):
 
 
 def _build_label(name: str) -> str:
-    """Build a window's name.
-
-    `rename-window` expands formats, and takes a leading `-` for an option.
-    """
+    """Build a window's name: tmux expands formats, and takes a leading `-` for an option."""
     return re.sub(r"[^\w .-]", "", name).lstrip("- ")[:40] or "tasuki"
 
 

@@ -333,10 +333,7 @@ def _close_pane_on(
 
 
 def _join_commands(commands: Sequence[Sequence[str]]) -> list[str]:
-    """Join several commands in tmux's own form for one call.
-
-    A `;` at an argument's end is escaped.
-    """
+    """Join several commands for one call; a `;` at an argument's end is escaped."""
     words: list[str] = []
     for number, parts in enumerate(commands):
         words += [";"] if number else []
