@@ -63,6 +63,8 @@ class EntryCleaner:
         )
 
 
+LINES = 3
+"""Matching lines of one thread that are shown."""
 LINE = 200
 """Characters of a matching line that are shown, around its first match."""
 PASSAGE = 700
@@ -98,8 +100,7 @@ def find_matching_lines(
     entries: Sequence[Entry],
     words: Sequence[str],
     cleaner: EntryCleaner,
-    limit: int = 3,
-    of: Sequence[Entry] = (),
+    of: Sequence[Entry],
 ) -> list[Passage]:
     """Find the lines that hold most of some words, at most one an entry, in the thread's order.
 
@@ -112,15 +113,15 @@ def find_matching_lines(
         for entry in entries
         if (score := _find_best_line(entry, wanted, patterns)[0]) > 0
     ]
-    best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]
-    cleaner.learn_entries((entry for _, entry in best), of or entries)
+    best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * LINES]
+    cleaner.learn_entries((entry for _, entry in best), of)
     chosen: dict[str, Passage] = {}
     for score, entry in best:
         _, match_start, line = _find_best_line(cleaner.clean_entry(entry), wanted, patterns)
         if line:
             passage = _build_passage(entry, _cut_around(line, match_start), score)
             chosen.setdefault(_normalize_gist(passage.text), passage)
-    return sorted(list(chosen.values())[:limit], key=lambda passage: passage.ref)
+    return sorted(list(chosen.values())[:LINES], key=lambda passage: passage.ref)
 
 
 def _find_best_line(

@@ -85,15 +85,14 @@ def split_spec(spec: str) -> tuple[str, list[int] | None]:
     return match["thread"].strip(), refs[:MAX_REFS]
 
 
-def open_thread(name: str, cwd: Path, vault: Vault | None = None) -> OpenedThread:
+def open_thread(name: str, cwd: Path) -> OpenedThread:
     """Open the thread of a handoff's id, or of what `--from` takes.
 
     Raises ThreadNotFound, ThreadUnreadable or UsageError. Where a handoff's thread is gone, the
     entries that the handoff kept are still available.
     """
-    vault = vault or Vault()
     try:
-        return open_predecessor(vault.get(name))
+        return open_predecessor(Vault().get(name))
     except HandoffNotFound as error:
         if "cannot be read" in str(error):
             raise
@@ -131,9 +130,8 @@ def open_predecessor(handoff: Handoff) -> OpenedThread:
     return OpenedThread(handoff.id[:8], thread, handoff, note=catalog.describe_copy(harness, path))
 
 
-def walk_chain(newest: OpenedThread, vault: Vault | None = None) -> Iterator[OpenedThread]:
+def walk_chain(newest: OpenedThread) -> Iterator[OpenedThread]:
     """Yield the thread, the one it was handed on from, and so on back, as far as they are known."""
-    vault = vault or Vault()
     seen: set[str] = set()
     current: OpenedThread | None = newest
     while current is not None and len(seen) < MAX_CHAIN:
@@ -143,7 +141,7 @@ def walk_chain(newest: OpenedThread, vault: Vault | None = None) -> Iterator[Ope
         if parent and parent[:8] not in seen:
             seen.add(parent[:8])
             try:
-                current = open_predecessor(vault.get(parent))
+                current = open_predecessor(Vault().get(parent))
             except TasukiError:
                 return
 
@@ -216,11 +214,7 @@ def check_question(question: str) -> None:
 
 
 def find_answers(
-    source: OpenedThread,
-    question: str,
-    cleaner: "EntryCleaner",
-    limit: int = 6,
-    vault: Vault | None = None,
+    source: OpenedThread, question: str, cleaner: "EntryCleaner", limit: int = 6
 ) -> "list[tuple[OpenedThread, list[Passage]]]":
     """Find the passages that answer a question, thread by thread, the newest thread first.
 
@@ -230,7 +224,7 @@ def find_answers(
 
     check_question(question)
     answers_by_thread = []
-    for link in walk_chain(source, vault):
+    for link in walk_chain(source):
         entries = [reading.entry for reading in read_entries(link)]
         entries += link.thread.readable[len(link.thread.entries) :] if link.thread else ()
         if passages := find_passages(entries, question, cleaner, limit):

@@ -78,7 +78,7 @@ def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadS
     return ThreadSearchResult(
         thread,
         hit.score,
-        tuple(find_matching_lines(near, query.words, cleaner, of=entries)),
+        tuple(find_matching_lines(near, query.words, cleaner, entries)),
         note=describe_copy(harness, path),
     )
 

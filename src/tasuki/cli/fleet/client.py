@@ -8,6 +8,7 @@ session that runs inside an agent's is not the agent.
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -25,6 +26,8 @@ PAGE_ROWS = 1000
 """Rows of one answer."""
 ANSWER_SECONDS = 150.0
 """Time limit of an answer: ending an agent takes the longest."""
+AWAY_SECONDS = 120.0
+"""How long to wait for a server that does not answer."""
 MOST_LINE_BYTES = 4 << 20
 
 JsonObject = dict[str, Any]
@@ -85,12 +88,9 @@ class FleetClient:
         """Send `DELETE /api/PATH`."""
         return self._send_request("DELETE", path)
 
-    def get_patiently(self, *path: object, seconds: float, on_away: Any) -> JsonObject:
-        """Send `GET /api/PATH`; retry for `seconds` while no server answers.
-
-        `on_away` is called once.
-        """
-        deadline, is_reported = time.monotonic() + seconds, False
+    def await_server(self, *path: object) -> JsonObject:
+        """Send `GET /api/PATH`; say so, and retry for two minutes, while no server answers."""
+        deadline, is_reported = time.monotonic() + AWAY_SECONDS, False
         while True:
             try:
                 return self.get(*path)
@@ -98,7 +98,8 @@ class FleetClient:
                 if time.monotonic() > deadline:
                     raise
                 if not is_reported:
-                    on_away(error)
+                    note = f"{error}\nWaiting for it; the handoff continues then."
+                    print(note, file=sys.stderr, flush=True)
                 is_reported = True
                 time.sleep(0.3)
 

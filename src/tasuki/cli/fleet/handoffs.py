@@ -28,8 +28,6 @@ from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fl
 
 LOOK_SECONDS = 1.0
 """How often a handoff is requested where no event reports it."""
-AWAY_SECONDS = 120.0
-"""How long to wait for a server that does not answer."""
 INTERRUPTED_CODE = 130
 ORDERS = ("retry", "skip", "finish", "cancel")
 """What an operator can order about a handoff that failed, as `tasuki agent` and its advice name it."""
@@ -46,9 +44,7 @@ def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False
     news = _listen_for_news(server, handoff_id)
     try:
         while True:
-            record = server.get_patiently(
-                "handoffs", handoff_id, seconds=AWAY_SECONDS, on_away=_print_away
-            )
+            record = server.await_server("handoffs", handoff_id)
             if not as_json:
                 steps.show_steps(record["steps"])
             if record["state"] != "running":
@@ -130,10 +126,6 @@ class _StepPrinter:
         click.echo(f"{clear}{line}", nl=nl)
 
 
-def _print_away(error: ServerAway) -> None:
-    click.echo(f"{error}\nWaiting for it; the handoff continues then.", err=True)
-
-
 def format_handoffs(records: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of a table of the fleet's handoffs, a failure under its line."""
     titles = ("id", "age", "state", "step", "agent", "persona", "reason")
@@ -148,10 +140,7 @@ def await_handoffs(server: FleetClient, records: list[dict[str, Any]]) -> None:
     """Wait until the handoffs of lost agents are no longer under way; update each record."""
     for one in records:
         while one["handoff"] and one["handoff"]["state"] == "running":
-            id = one["handoff"]["id"]
-            one["handoff"] = server.get_patiently(
-                "handoffs", id, seconds=AWAY_SECONDS, on_away=_print_away
-            )
+            one["handoff"] = server.await_server("handoffs", one["handoff"]["id"])
             if one["handoff"]["state"] == "running":
                 time.sleep(LOOK_SECONDS)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from tasuki.cli.completions import complete_program
 from tasuki.cli.output import get_width
@@ -65,7 +66,7 @@ def install(
     if keep and (unable := [h.title for h in adapters if not _list_keep_additions(h)]):
         raise click.UsageError(f"{unable[0]} lets no other program take part in its compaction.")
     parts = ("", *((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
-    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    code = InstallRun(parts, yes, dry).process_all(adapters)
     folder = require_text_path() / "fleet"
     try:
         if fleet and not dry:
@@ -98,7 +99,7 @@ def uninstall(
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
     parts = chosen or (FLEET_PART, KEEP_PART, "")
     folders = Installer(get_data_folder()).list_created_folders()
-    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    code = InstallRun(parts, yes, dry, remove=True).process_all(adapters)
     if not dry and not any(map(_has_fleet_hooks, _list_installable())):
         remove_hook_script(get_data_folder() / "fleet")
         remove_empty_folders(folders)
@@ -196,102 +197,91 @@ def _choose_harnesses(names: tuple[str, ...], *, every: bool, dry: bool) -> list
 # -- what ------------------------------------------------------------------------------
 
 
-def _process_all(
-    adapters: list[Harness], parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
-) -> int:
-    """Process one harness after the other; return 1 if one of them failed."""
-    failed = 0
-    for number, harness in enumerate(adapters):
-        if number:
-            click.echo()
-        try:
-            _process_harness(harness, parts, yes=yes, dry=dry, remove=remove)
-        except TasukiError as error:
-            click.echo(f"tasuki: {harness.title}: {clean_for_display(str(error))}", err=True)
-            failed = 1
-    return failed
+class InstallRun(Struct, frozen=True):
+    """What to do to harnesses: install, or `remove`; `dry` writes nothing, `yes` asks nothing."""
 
+    parts: tuple[str, ...]
+    yes: bool
+    dry: bool
+    remove: bool = False
 
-def _process_harness(
-    harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
-) -> None:
-    click.echo(harness.title)
-    integration = harnesses.get_integration(harness)
-    obstacles: list[str] = []
-    if integration and not remove:
-        obstacles = [*integration.find_obstacles(), *integration.describe_own_command()]
-    if not remove and not shutil.which(harness.program):
-        obstacles.append(
-            f"There is no {harness.program} on your PATH. This can be added before it is there."
-        )
-    for sentence in obstacles:
-        _print_sentence(sentence, "  ! ", "    ")
-    plans = [
-        _process_part(harness, part, yes=yes, dry=dry, remove=remove)
-        for part in parts
-        if part != FLEET_PART or harnesses.get_control(harness)
-    ]
-    has_changes = any(plan.has_changes for plan in plans)
-    rest = any(plan.to_add or plan.to_remove for plan in plans)
-    if not has_changes and not rest:
-        click.echo("  Nothing of tasuki is installed." if remove else "  Nothing to do.")
-    elif dry:
-        click.echo("  Nothing was written.")
-    elif has_changes and remove:
-        click.echo("  The rest is removed." if rest else "  Removed.")
-    elif has_changes:
-        click.echo("  The rest is done." if rest else "  Done.", nl=False)
-        _print_done(harness, parts)
+    def process_all(self, adapters: list[Harness]) -> int:
+        """Process one harness after the other; return 1 if one of them failed."""
+        failed = 0
+        for number, harness in enumerate(adapters):
+            if number:
+                click.echo()
+            try:
+                self._process_harness(harness)
+            except TasukiError as error:
+                click.echo(f"tasuki: {harness.title}: {clean_for_display(str(error))}", err=True)
+                failed = 1
+        return failed
 
+    def _process_harness(self, harness: Harness) -> None:
+        click.echo(harness.title)
+        integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
+        obstacles: list[str] = []
+        if integration and not self.remove:
+            obstacles = [*integration.find_obstacles(), *integration.describe_own_command()]
+        if not self.remove and not shutil.which(harness.program):
+            obstacles.append(
+                f"There is no {harness.program} on your PATH. This can be added before it is there."
+            )
+        for sentence in obstacles:
+            _print_sentence(sentence, "  ! ", "    ")
+        parts = (part for part in self.parts if part != FLEET_PART or control)
+        plans = [self._process_part(harness, part) for part in parts]
+        has_changes = any(plan.has_changes for plan in plans)
+        rest = any(plan.to_add or plan.to_remove for plan in plans)
+        if not has_changes and not rest:
+            click.echo("  Nothing of tasuki is installed." if self.remove else "  Nothing to do.")
+        elif self.dry:
+            click.echo("  Nothing was written.")
+        elif has_changes and self.remove:
+            click.echo("  The rest is removed." if rest else "  Removed.")
+        elif has_changes:
+            click.echo("  The rest is done." if rest else "  Done.", nl=False)
+            if integration:
+                click.echo(f" Hand off inside {harness.title}: {integration.command}")
+            if KEEP_PART not in self.parts and _list_keep_additions(harness):
+                offer = f"tasuki install {harness.name} --keep"
+                _print_sentence(f"To keep your rules through a compaction: {offer}")
+            notes = list(integration.notes if integration else ())
+            notes += control.notes if control and FLEET_PART in self.parts else ()
+            for note in dict.fromkeys(notes):
+                _print_sentence(note)
 
-def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
-    integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
-    if integration:
-        click.echo(f" Hand off inside {harness.title}: {integration.command}")
-    if KEEP_PART not in parts and _list_keep_additions(harness):
-        offer = f"tasuki install {harness.name} --keep"
-        _print_sentence(f"To keep your rules through a compaction: {offer}")
-    notes = (
-        *(integration.notes if integration else ()),
-        *(control.notes if control and FLEET_PART in parts else ()),
-    )
-    for note in dict.fromkeys(notes):
-        _print_sentence(note)
-
-
-def _process_part(
-    harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool
-) -> InstallPlan:
-    """Show and carry out one part; return what there was to do."""
-    record, additions = _build_part(harness, part)
-    installer = Installer(require_text_path())
-    plan = (installer.plan_removal if remove else installer.plan)(record, additions)
-    if remove and not plan.has_work:
-        return plan
-    for line in _format_plan(plan, additions, whole=dry):
-        click.echo(clean_for_display(line))
-    for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
-        for path, text in work.items():
+    def _process_part(self, harness: Harness, part: str) -> InstallPlan:
+        """Show and carry out one part; return what there was to do."""
+        record, additions = _build_part(harness, part)
+        installer = Installer(require_text_path())
+        plan = (installer.plan_removal if self.remove else installer.plan)(record, additions)
+        if self.remove and not plan.has_work:
+            return plan
+        for line in _format_plan(plan, additions, whole=self.dry):
+            click.echo(clean_for_display(line))
+        for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
+            for path, text in work.items():
+                file = format_path(Path(path))
+                _print_sentence(f"{file} cannot be written. {what} your configuration:")
+                click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
+        if plan.damaged:
             _print_sentence(
-                f"{format_path(Path(path))} cannot be written. {what} your configuration:"
+                f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
             )
-            click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
-    if plan.damaged:
-        _print_sentence(
-            f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
-        )
-    if not plan.has_changes or dry:
+        if not plan.has_changes or self.dry:
+            return plan
+        if not self.yes:
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                raise click.UsageError(
+                    "There is no terminal to ask in: add --yes, or check with --dry-run."
+                )
+            question = "Remove this" if self.remove else "Add this"
+            if not click.confirm(f"  {question}?", default=not self.remove):
+                raise click.Abort
+        installer.apply_plan(record, additions, plan, remove=self.remove)
         return plan
-    if not yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise click.UsageError(
-                "There is no terminal to ask in: add --yes, or check with --dry-run."
-            )
-        question = "Remove this" if remove else "Add this"
-        if not click.confirm(f"  {question}?", default=not remove):
-            raise click.Abort
-    installer.apply_plan(record, additions, plan, remove=remove)
-    return plan
 
 
 def _format_plan(
