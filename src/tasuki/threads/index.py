@@ -24,19 +24,8 @@ from tasuki.harness.reading.heads import parse_time
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
-from tasuki.threads.blocks import (
-    FIRST_WORDS,
-    IndexBlock,
-    IndexedThread,
-    IndexHit,
-    IndexUpdate,
-    clean_blocks,
-    extract_first_words,
-    learn_blocks,
-    list_touched_paths,
-    read_ahead_threads,
-    split_blocks,
-)
+from tasuki.threads import blocks
+from tasuki.threads.blocks import IndexBlock, IndexedThread, IndexHit, IndexUpdate
 from tasuki.threads.catalog import is_text
 from tasuki.threads.index_file import IndexFile, run_transaction
 from tasuki.threads.query import Query
@@ -136,7 +125,7 @@ class ThreadIndex(IndexFile):
         committed = time.monotonic()
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            for file, harness, thread in read_ahead_threads(waiting):
+            for file, harness, thread in blocks.read_ahead_threads(waiting):
                 self._put_thread(file, harness, thread, result)
                 result.threads += 1
                 report(file.bytes)
@@ -171,15 +160,15 @@ class ThreadIndex(IndexFile):
             worked, messages = file.modified, None
             self._put_blocks(key, [], "", redactor)
         else:
-            said = extract_first_words(thread)
+            said = blocks.extract_first_words(thread)
             redactor.learn_values(find_given_secrets(thread.entries))
             texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
-            problem, count, files = "", len(thread.entries), list_touched_paths(thread)
+            problem, count, files = "", len(thread.entries), blocks.list_touched_paths(thread)
             worked = parse_time(thread.updated) or file.modified
             messages = sum(e.kind in ("user", "assistant") for e in thread.entries)
-            self._put_blocks(key, list(split_blocks(thread.readable)), said, redactor)
+            self._put_blocks(key, list(blocks.split_blocks(thread.readable)), said, redactor)
         shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
-        shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
+        shown[3] = shorten_to_line(str(shown[3]), blocks.FIRST_WORDS)
         self._db.execute(
             "UPDATE thread SET harness=?, id=?, cwd=?, name=?, said=?, started=?, updated=?,"
             " entries=?, problem=?, modified=?, bytes=?, worked=?, messages=? WHERE key=?",
@@ -190,18 +179,20 @@ class ThreadIndex(IndexFile):
         self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
     def _put_blocks(
-        self, key: int, blocks: list[IndexBlock], said: str, redactor: Redactor
+        self, key: int, present: list[IndexBlock], said: str, redactor: Redactor
     ) -> None:
         """Add the blocks that are new, without secrets; unchanged ones are kept."""
         old = self._db.execute(
             "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
         ).fetchall()
-        pairs = zip(old, blocks, strict=False)
+        pairs = zip(old, present, strict=False)
         same = len(list(takewhile(lambda pair: pair[0][1] == pair[1].digest, pairs)))
         self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
-        new = blocks[same:]
-        learn_blocks(blocks[:same], "\n".join([said, *(block.text for block in new)]), redactor)
-        for block, text in zip(new, clean_blocks(new, redactor), strict=True):
+        new = present[same:]
+        blocks.learn_blocks(
+            present[:same], "\n".join([said, *(block.text for block in new)]), redactor
+        )
+        for block, text in zip(new, blocks.clean_blocks(new, redactor), strict=True):
             row = self._db.execute("INSERT INTO words (text) VALUES (?)", (text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",

@@ -69,13 +69,7 @@ LINE = 200
 """Characters of a matching line that are shown, around its first match."""
 PASSAGE = 700
 """Characters of one passage of an answer."""
-WEIGHTS: Mapping[str, float] = {
-    "user": 1.25,
-    "assistant": 1.15,
-    "compaction": 0.7,
-    "tool": 0.8,
-    "document": 0.8,
-}
+WEIGHTS = {"user": 1.25, "assistant": 1.15, "compaction": 0.7, "tool": 0.8, "document": 0.8}
 """Weights of kinds: words of people and agents count more than what a program printed."""
 LONGER_WORD_WEIGHT = 0.4
 """Weight of a longer word that begins with the wanted one."""

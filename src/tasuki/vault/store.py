@@ -37,25 +37,12 @@ STALE = 3600.0
 
 _ID = compile_pattern(r"[0-9a-f]{32}")
 _PREFIX = compile_pattern(r"[0-9a-f]{4,32}")
-_STATES: dict[str, State] = {
-    "drafted": "draft",
-    "printed": "printed",
-    "started": "started",
-    "intent": "uncertain",
-    "uncertain": "uncertain",
-    "failed": "failed",
-    "delivered": "delivered",
-    "acknowledged": "acknowledged",
-}
 _RANK: dict[State, int] = {
-    "draft": 0,
-    "printed": 0,
-    "started": 1,
-    "uncertain": 2,
-    "failed": 2,
-    "delivered": 3,
-    "acknowledged": 4,
-}
+    "draft": 0, "printed": 0, "started": 1, "uncertain": 2, "failed": 2, "delivered": 3, "acknowledged": 4,
+}  # fmt: skip
+_STATES: dict[str, State] = {state: state for state in _RANK}
+_STATES |= {"drafted": "draft", "intent": "uncertain"}
+"""The state that each kind of an event leads to."""
 
 
 def create_handoff_id() -> str:

@@ -41,7 +41,22 @@ def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> Prepared
             other.authorship_notes[:0] = prepared.authorship_notes
             return other
     else:
-        prepared.warnings.insert(0, f"{sentence} {_advise(prepared, others)}".strip())
+        advice = "No other harness with credentials was found on this machine."
+        if others:
+            next_best, goal = others[0], prepared.handoff.goal.text
+            command = [
+                "tasuki",
+                "handoff",
+                "--from",
+                prepared.thread.path,
+                "--to",
+                other.name,
+                goal,
+            ]
+            if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
+                command = ["tasuki", "start", prepared.handoff.id[:8], "--to", next_best.name]
+            advice = f"To go on in {next_best.title}: {shlex.join(command)}"
+        prepared.warnings.insert(0, f"{sentence} {advice}")
     return prepared
 
 
@@ -52,13 +67,3 @@ def list_others(name: str) -> list[Harness]:
     signed_in = {h.name: harnesses.is_signed_in(h) for h in found}
     usable = [h for h in found if signed_in[h.name] is not False]
     return sorted(usable, key=lambda h: signed_in[h.name] is None)
-
-
-def _advise(prepared: PreparedHandoff, others: list[Harness]) -> str:
-    if not others:
-        return "No other harness with credentials was found on this machine."
-    other, goal = others[0], prepared.handoff.goal.text
-    command = ["tasuki", "handoff", "--from", prepared.thread.path, "--to", other.name, goal]
-    if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
-        command = ["tasuki", "start", prepared.handoff.id[:8], "--to", other.name]
-    return f"To go on in {other.title}: {shlex.join(command)}"

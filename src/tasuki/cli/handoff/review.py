@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import click
 from msgspec import Struct
@@ -15,9 +15,6 @@ from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
-
-if TYPE_CHECKING:
-    from tasuki.launch import LaunchResult
 
 FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
 
@@ -159,7 +156,14 @@ class StartOptions(Struct, frozen=True):
             model=self.model or "",
             arguments=self.arguments,
         )
-        _print_started(prepared, launched)
+        resume = shlex.join(handoffs.build_resume_command(prepared.thread))
+        place = f" in tmux {launched.target}" if launched.pane else ""
+        way = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+        if launched.back:
+            way = f" From there back to this window: {launched.back}."
+        way += f" Back to the predecessor: {clean_for_display(resume)}" if resume else ""
+        started = f"Handoff {prepared.handoff.id[:8]} started {prepared.successor.title}{place}."
+        click.echo(f"{started}{way}", err=True)
         return 0
 
     def _review_brief(self, prepared: handoffs.PreparedHandoff) -> int | None:
@@ -216,19 +220,3 @@ def print_warnings(prepared: handoffs.PreparedHandoff) -> None:
 def print_message(sentence: str) -> None:
     """Print a sentence on standard error."""
     click.echo(f"tasuki: {sentence}", err=True)
-
-
-def _print_started(prepared: handoffs.PreparedHandoff, launched: "LaunchResult") -> None:
-    resume_command = shlex.join(handoffs.build_resume_command(prepared.thread))
-    place = f" in tmux {launched.target}" if launched.pane else ""
-    attach_note = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
-    if launched.back:
-        attach_note = f" From there back to this window: {launched.back}."
-    resume_note = (
-        f" Back to the predecessor: {clean_for_display(resume_command)}" if resume_command else ""
-    )
-    click.echo(
-        f"Handoff {prepared.handoff.id[:8]} started {prepared.successor.title}{place}."
-        f"{attach_note}{resume_note}",
-        err=True,
-    )

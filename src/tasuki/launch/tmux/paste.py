@@ -232,15 +232,7 @@ class PaneInput:
         condition = wanted[0]
         for each in wanted[1:]:
             condition = f"#{{&&:{condition},{each}}}"
-        act = (
-            "if-shell",
-            "-F",
-            "-t",
-            pane,
-            condition,
-            commands,
-            *([otherwise] if otherwise else []),
-        )
+        act = ("if-shell", "-F", "-t", pane, condition, commands, *filter(None, [otherwise]))
         run = self._run if conditions else self.tmux.run  # Conditions prevent a repetition.
         return self._parse_marks(pane, pid, run(act, _build_marks_query(pane)))
 
