@@ -352,13 +352,20 @@ def _list_sources(
     if own is None:
         problems.append("Your home folder is not known, so your own settings file was not read. "
                         "TASUKI_CONFIG can name one.")  # fmt: skip
-    elif not _exists(own, files, problems):
-        if os.environ.get("TASUKI_CONFIG") and not problems:
-            problems.append(
-                f"TASUKI_CONFIG names {format_path(own)}, which does not exist. The defaults apply."
-            )
     else:
-        yield SettingsSource(format_path(own), validation.read_toml(own, format_path(own)))
+        name, exists = format_path(own), False
+        try:
+            exists = own.exists()
+        except (OSError, ValueError) as exc:
+            reason = getattr(exc, "strerror", None) or exc
+            problems.append(f"Cannot look for {name}: {reason}. The defaults apply.")
+        files.append(SettingsFile(name, exists))
+        if exists:
+            yield SettingsSource(name, validation.read_toml(own, name))
+        elif os.environ.get("TASUKI_CONFIG") and not problems:
+            problems.append(
+                f"TASUKI_CONFIG names {name}, which does not exist. The defaults apply."
+            )
     if pi := _find_nearest(cwd, PI_FILE, files):
         name = format_path(pi)
         values = validation.read_pi_settings(pi, name)
@@ -368,18 +375,6 @@ def _list_sources(
         yield SettingsSource(name, validation.read_toml(project, name), repository=True)
     yield SettingsSource("environment", dict(_read_environment(problems)))
     yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
-
-
-def _exists(path: Path, files: list[SettingsFile], problems: list[str]) -> bool:
-    """Tell whether the user's own file exists; an unreadable folder is a problem."""
-    try:
-        exists = path.exists()
-    except (OSError, ValueError) as exc:
-        problems.append(f"Cannot look for {format_path(path)}: {getattr(exc, 'strerror', None) or exc}. "
-                        "The defaults apply.")  # fmt: skip
-        exists = False
-    files.append(SettingsFile(format_path(path), exists))
-    return exists
 
 
 def _find_nearest(cwd: Path, name: str, files: list[SettingsFile]) -> Path | None:

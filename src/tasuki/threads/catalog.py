@@ -67,9 +67,9 @@ def get_reader(name: str, path: Path) -> Harness:
     adapter = harnesses.get_harness(name)
     if not has_kept_copies():
         return adapter
-    from tasuki.threads.kept.reader import choose_reader
+    from tasuki.threads.kept.reader import build_reader, is_only_kept
 
-    return choose_reader(adapter, path)
+    return build_reader(adapter) if is_only_kept(adapter, path) else adapter
 
 
 def is_readable(name: str, path: str) -> bool:
@@ -92,16 +92,17 @@ def describe_copy(harness: Harness, path: Path) -> str:
 
 
 def list_heads(
-    harness: str | None = None, cwd: Path | None = None, limit: int | None = None
+    harness: str | None = None,
+    cwd: Path | None = None,
+    limit: int | None = None,
+    known: dict[str, ThreadHead] | None = None,
 ) -> Iterator[ThreadHead]:
-    """Yield threads, those of the newest work first, of one folder if given."""
-    return _list_heads(harness, cwd, limit, {})
+    """Yield threads, those of the newest work first, of one folder if given.
 
-
-def _list_heads(
-    harness: str | None, cwd: Path | None, limit: int | None, known: dict[str, ThreadHead]
-) -> Iterator[ThreadHead]:
-    heads = _read_heads(find_thread_files(harness, cwd), known, is_part=bool(harness))
+    Heads that are `known`, by their paths, are not read again; those that are read are added.
+    """
+    files, known = find_thread_files(harness, cwd), {} if known is None else known
+    heads = _read_heads(files, known, is_part=bool(harness))
     if cwd is not None:
         here = os.path.realpath(cwd)
         is_here = {f: belongs_to(f, here) for f in {f for h in heads for f in (h.cwd, *h.folders)}}
@@ -228,7 +229,7 @@ def list_heads_near(
     """
     known: dict[str, ThreadHead] = {}
     for folder in (cwd, *list_project_folders(cwd)):
-        if near_heads := list(_list_heads(harness, folder, limit, known)):
+        if near_heads := list(list_heads(harness, folder, limit, known)):
             return near_heads, folder
     return [], cwd
 

@@ -291,14 +291,6 @@ class ThreadIndex(IndexFile):
             values,
         ).fetchall()
 
-    def count_contents(self) -> tuple[int, int, int]:
-        """Count threads, blocks, and bytes of the threads that are indexed."""
-        threads, read = self._db.execute(
-            "SELECT count(*), coalesce(sum(bytes), 0) FROM thread"
-        ).fetchone()
-        (blocks,) = self._db.execute("SELECT count(*) FROM block").fetchone()
-        return threads, blocks, read
-
 
 _SELECT = (
     "SELECT t.harness, t.id, t.path, t.cwd, t.name, t.said, t.worked, t.bytes, t.updated,"

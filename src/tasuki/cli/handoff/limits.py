@@ -43,19 +43,11 @@ def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> Prepared
     else:
         advice = "No other harness with credentials was found on this machine."
         if others:
-            next_best, goal = others[0], prepared.handoff.goal.text
-            command = [
-                "tasuki",
-                "handoff",
-                "--from",
-                prepared.thread.path,
-                "--to",
-                other.name,
-                goal,
-            ]
+            goal, target = prepared.handoff.goal.text, ("--to", others[0].name)
+            words = ["handoff", "--from", prepared.thread.path, *target, goal]
             if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
-                command = ["tasuki", "start", prepared.handoff.id[:8], "--to", next_best.name]
-            advice = f"To go on in {next_best.title}: {shlex.join(command)}"
+                words = ["start", prepared.handoff.id[:8], *target]
+            advice = f"To go on in {others[0].title}: {shlex.join(('tasuki', *words))}"
         prepared.warnings.insert(0, f"{sentence} {advice}")
     return prepared
 

@@ -98,11 +98,6 @@ def build_reader(adapter: Harness) -> Harness:
     return harness
 
 
-def choose_reader(adapter: Harness, path: Path) -> Harness:
-    """Choose who reads a thread: its adapter, or where the original is gone, that of its copy."""
-    return build_reader(adapter) if is_only_kept(adapter, path) else adapter
-
-
 def is_only_kept(adapter: Harness, path: Path) -> bool:
     """Tell whether a thread is gone, and a copy of it is kept."""
     try:

@@ -47,8 +47,8 @@ class KeptCopy(Struct, frozen=True):
 class KeptStore:
     """The copies in one folder; nothing is created before the first is written."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or get_data_folder() / "threads"
+    def __init__(self) -> None:
+        self.folder = get_data_folder() / "threads"
 
     def get_file(self, path: Path | str) -> Path:
         """Return where the copy of a thread is, or would be."""
