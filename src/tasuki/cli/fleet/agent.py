@@ -50,6 +50,24 @@ agent.add_command(show_changes)
 
 
 @agent.command()
+@ID_ARGUMENT
+@click.option("--for", "span", default="", metavar="SPAN",
+              help="30m, 1h, 2d or tomorrow. Default: until you unmute it.")  # fmt: skip
+@click.option("--off", is_flag=True, help="Unmute it.")
+@JSON_OPTION
+def mute(id: int, span: str, off: bool, as_json: bool) -> None:
+    """Mute an agent: its alerts are listed but notify nobody.
+
+    It still counts among those that need you.
+    """
+    if span and off:
+        raise UsageError("Give either --for or --off.")
+    muted = create_client().post("agents", id, "mute", body={"for": "off" if off else span})
+    sentence = f"Agent {id} is {muted['muted'] or 'no longer muted'}."
+    print_result(as_json, {"agent": muted}, sentence)
+
+
+@agent.command()
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as.")
 @click.option("--harness", default="", metavar="H", shell_complete=complete_program,
               help="Harness to run: claude, codex, pi, … Default: the persona's.")  # fmt: skip
@@ -256,24 +274,6 @@ def adopt(as_json: bool, **values: str) -> None:
     adopted = create_client().post("agents", "adopt", body=values)
     sentence = f"Agent {adopted['id']} ({_format_name(adopted)}) was adopted."
     print_result(as_json, {"agent": adopted}, sentence)
-
-
-@agent.command()
-@ID_ARGUMENT
-@click.option("--for", "span", default="", metavar="SPAN",
-              help="30m, 1h, 2d or tomorrow. Default: until you unmute it.")  # fmt: skip
-@click.option("--off", is_flag=True, help="Unmute it.")
-@JSON_OPTION
-def mute(id: int, span: str, off: bool, as_json: bool) -> None:
-    """Mute an agent: its alerts are listed but notify nobody.
-
-    It still counts among those that need you.
-    """
-    if span and off:
-        raise UsageError("Give either --for or --off.")
-    muted = create_client().post("agents", id, "mute", body={"for": "off" if off else span})
-    sentence = f"Agent {id} is {muted['muted'] or 'no longer muted'}."
-    print_result(as_json, {"agent": muted}, sentence)
 
 
 # -- handoffs --------------------------------------------------------------------------
