@@ -304,7 +304,7 @@ def _find_command() -> str:
 
 
 def _describe_os_error(error: OSError) -> str:
-    from tasuki.files import explain_error
+    from tasuki.files import FULL, explain_error, get_data_folder
 
     reason = explain_error(error)
     if error.filename:
@@ -317,25 +317,18 @@ def _describe_os_error(error: OSError) -> str:
     modules = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
     if any(name.startswith(_PRINTING_MODULES) for name in modules):
         return f"The output could not be written: {reason}."
-    return f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder(error)}"
+    try:
+        advice, folder = "or name another one: TASUKI_DATA=/some/folder", get_data_folder()
+        advice = f"{'Free some space in' if error.errno in FULL else 'Look at'} {folder}, {advice}"
+        if error.errno in (errno.ENOLCK, errno.ESTALE):
+            advice = f"Name a folder on this machine instead of {folder}: TASUKI_DATA=/some/folder"
+    except TasukiError as unknown:
+        advice = str(unknown)
+    return f"A file that tasuki uses could not be read or written: {reason}. {advice}"
 
 
 _PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
 """Modules that print."""
-
-
-def _describe_data_folder(error: OSError) -> str:
-    """Say what can be done about the folder of tasuki's own files, by what the system refused."""
-    from tasuki.files import FULL, get_data_folder
-
-    try:
-        folder = get_data_folder()
-        if error.errno in (errno.ENOLCK, errno.ESTALE):
-            return f"Name a folder on this machine instead of {folder}: TASUKI_DATA=/some/folder"
-        what = "Free some space in" if error.errno in FULL else "Look at"
-        return f"{what} {folder}, or name another one: TASUKI_DATA=/some/folder"
-    except TasukiError as unknown:
-        return str(unknown)
 
 
 def _keep_traceback(error: Exception) -> str:

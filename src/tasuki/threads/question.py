@@ -166,15 +166,11 @@ class _QuestionSession:
             start = len(self.passages) + 1
             self.passages += later
             text, name = self._format_passages(later, start)
-            dropped_list = "\n".join(f"- {text} — {why}" for text, why in dropped)
-            dropped_text = (
-                render_prompt("question_dropped", dropped=dropped_list) if dropped_list else ""
-            )
-            second = self._ask(
-                render_prompt("question_later", passages=text, fence=name, dropped=dropped_text)
-            )
-            sentences, dropped = self._check_answer(second)
-            first = second
+            listed = "\n".join(f"- {text} — {why}" for text, why in dropped)
+            listed = render_prompt("question_dropped", dropped=listed) if listed else ""
+            prompt = render_prompt("question_later", passages=text, fence=name, dropped=listed)
+            first = self._ask(prompt)
+            sentences, dropped = self._check_answer(first)
         unanswered = first.get("unanswered")
         unanswered = unanswered.strip() if isinstance(unanswered, str) else ""
         if not sentences and not unanswered:
@@ -185,15 +181,12 @@ class _QuestionSession:
 
     def _ask(self, prompt: str) -> dict[str, Any]:
         """Return the object that answers a prompt; ask once more if there is none."""
-        problem = ""
-        for text in (prompt, None):
-            question = text or render_prompt("question_again", problem=problem)
-            answer_object, _ = find_last_object(
-                self.talk.ask_question(question)[:MAX_ANSWER], ("answer",)
-            )
+        problem = "it holds no JSON object with the key answer."
+        for text in (prompt, render_prompt("question_again", problem=problem)):
+            reply = self.talk.ask_question(text)[:MAX_ANSWER]
+            answer_object, _ = find_last_object(reply, ("answer",))
             if answer_object is not None:
                 return answer_object
-            problem = "it holds no JSON object with the key answer."
         raise AuthorFailed(f"The model's answer could not be read: {problem}")
 
     def _format_passages(self, passages: Sequence[GivenPassage], start: int) -> tuple[str, str]:
@@ -237,12 +230,10 @@ class _QuestionSession:
     def _find_later(self, subject: str, answer_object: dict[str, Any]) -> list[GivenPassage]:
         """Find passages after the earliest cited one that are not given yet, oldest first."""
         items = answer_object.get("answer")
-        cited = [
-            c
-            for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict)
-            for c in self._find_cited(item.get("passages"))
-        ]
+        found = (
+            [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        )
+        cited = [c for item in found for c in self._find_cited(item.get("passages"))]
         references = {one.reference for one in self.passages}
         oldest = {
             c.source.label: min(x.passage.ref for x in cited if x.source is c.source) for c in cited

@@ -13,6 +13,7 @@ import msgspec
 
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.files import (
+    create_file,
     create_private_folder,
     describe_fault,
     explain_error,
@@ -84,8 +85,8 @@ class Vault:
                         _remove_folder(path, ignore_errors=True)
             folder = self._create_unfinished()
             try:
-                _write_file(folder / HANDOFF, encoded)
-                _write_file(folder / BRIEF, brief.encode("utf-8", "replace"))
+                create_file(folder / HANDOFF, encoded)
+                create_file(folder / BRIEF, brief.encode("utf-8", "replace"))
                 sync_folder(folder)
                 folder.rename(target)
             except BaseException:
@@ -291,14 +292,6 @@ def _remove_folder(folder: Path, *, ignore_errors: bool = False) -> None:
     import shutil
 
     shutil.rmtree(folder, ignore_errors=ignore_errors)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _append_line(file: int, line: bytes) -> None:
