@@ -228,21 +228,14 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
     waiting = sum(file.bytes for _, file in index.find_stale(files))
     if waiting < PROGRESS_BAR_BYTES or not sys.stderr.isatty():
         return [*unreadable_notes, *search.refresh_index(index, files)]
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
 
     columns = (
-        TextColumn("Indexing threads"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        bars.TextColumn("Indexing threads"), bars.BarColumn(), bars.DownloadColumn(),
+        bars.TransferSpeedColumn(), bars.TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=waiting)
         return [
             *unreadable_notes,

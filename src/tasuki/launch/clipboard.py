@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 from tasuki.errors import LaunchFailed
@@ -23,8 +22,15 @@ def copy_text(text: str) -> str:
     LaunchFailed.
     """
     data = text.encode("utf-8", "replace")
-    for command in _list_programs():
-        if _run_program(command, data):
+    has_display, is_mac = os.environ.get("DISPLAY"), sys.platform == "darwin"
+    programs = {
+        ("wl-copy", "--type", "text/plain;charset=utf-8"): os.environ.get("WAYLAND_DISPLAY"),
+        ("xclip", "-selection", "clipboard"): has_display,
+        ("xsel", "--input", "--clipboard"): has_display,
+        ("pbcopy",): is_mac,
+    }
+    for command, is_usable in programs.items():
+        if is_usable and _run_program(command, data):
             return command[0]
     if os.environ.get("TMUX"):
         from tasuki.launch.tmux.server import Tmux
@@ -38,16 +44,6 @@ def copy_text(text: str) -> str:
         "No program here can copy to the clipboard. Install wl-clipboard or xclip, or redirect the "
         "brief into a file: --print > brief.md"
     )
-
-
-def _list_programs() -> Iterator[tuple[str, ...]]:
-    if os.environ.get("WAYLAND_DISPLAY"):
-        yield ("wl-copy", "--type", "text/plain;charset=utf-8")
-    if os.environ.get("DISPLAY"):
-        yield ("xclip", "-selection", "clipboard")
-        yield ("xsel", "--input", "--clipboard")
-    if sys.platform == "darwin":
-        yield ("pbcopy",)
 
 
 def _run_program(command: tuple[str, ...], data: bytes) -> bool:

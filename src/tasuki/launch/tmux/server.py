@@ -228,8 +228,12 @@ def start_in_tmux(
                     )
                 time.sleep(POLL_SECONDS / 5)
     try:
-        with _close_pane_on((KeyboardInterrupt, SystemExit), tmux, launched.pane, plan):
+        with _close_pane_on((KeyboardInterrupt, SystemExit), tmux, launched.pane):
             filled = _watch_start(tmux, launched.pane, plan, brief)
+    except (KeyboardInterrupt, SystemExit):
+        for file in plan.files:
+            Path(file.path).unlink(missing_ok=True)
+        raise
     finally:
         with suppress(LaunchFailed):  # the pane is gone
             tmux.run(("set-option", "-p", "-u", "-t", launched.pane, "remain-on-exit"))
@@ -316,19 +320,14 @@ def _write_order(pipe: str, order: bytes) -> bool:
 
 @contextmanager
 def _close_pane_on(
-    kinds: type[BaseException] | tuple[type[BaseException], ...],
-    tmux: Tmux,
-    pane: str,
-    plan: LaunchPlan | None = None,
+    kinds: type[BaseException] | tuple[type[BaseException], ...], tmux: Tmux, pane: str
 ) -> Iterator[None]:
-    """Close the pane if the body is interrupted, and remove the files of the plan."""
+    """Close the pane if the body is interrupted."""
     try:
         yield
     except kinds:
         with suppress(LaunchFailed):
             tmux.run(("kill-pane", "-t", pane))
-        for file in plan.files if plan else ():
-            Path(file.path).unlink(missing_ok=True)
         raise
 
 
