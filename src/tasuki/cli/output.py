@@ -53,6 +53,13 @@ def print_result(
         click.echo(note, err=True)
 
 
+def print_records(
+    as_json: bool, name: str, records: Sequence[object], lines: Iterable[str], empty: str
+) -> None:
+    """Print records: as JSON under their name, else as lines, or a note that there are none."""
+    print_result(as_json, {name: records}, lines if records else (), "" if records else empty)
+
+
 def print_problems(problems: Iterable[str]) -> None:
     """Print sentences on standard error, each on one line without control characters."""
     for problem in problems:

@@ -18,13 +18,14 @@ from tasuki.cli.output import (
     format_age,
     format_table,
     print_json,
+    print_records,
     print_result,
     shorten_folder,
 )
-from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
+from tasuki.errors import NotPossible, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.harness.registry import DEFAULT
-from tasuki.text_safety import format_plural, shorten_to_line
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
@@ -112,21 +113,21 @@ def list_agents(everything: bool, persona: str, host: str, limit: int, as_json: 
     records = server.get_pages(
         "agents", limit, ended=ended, persona=persona or None, host=host or None
     )
-    if as_json:
-        print_json({"agents": records})
-    elif not records:
-        more = "" if everything else " (Those that ended: tasuki agent list --all.)"
-        click.echo(f"No agents.{more} Start one: tasuki agent start --persona SLUG", err=True)
-    else:
-        hosts = server.get("hosts")["hosts"]
-        labels: dict[str, str] = {}
-        if len(hosts) > 1 or len({one["host"] for one in records}) > 1:
-            for one in hosts:
-                away = "" if one["state"] in ("here", "alive") else f" ({one['state']})"
-                labels[one["id"]] = shorten_to_line(one["label"]) + away
-        titles = ("id", "state", "since", "persona", "harness", "context", "host", "pane", "folder")
-        rows = [_build_row(one, labels.get(one["host"], "")) for one in records]
-        click.echo("\n".join(format_table(titles, rows, right=(0, 2, 5))))
+    more = "" if everything else " (Those that ended: tasuki agent list --all.)"
+    empty = f"No agents.{more} Start one: tasuki agent start --persona SLUG"
+    print_records(as_json, "agents", records, _build_table(server, records), empty)
+
+
+def _build_table(server: "FleetClient", records: list[dict[str, Any]]) -> Iterator[str]:
+    hosts = server.get("hosts")["hosts"]
+    labels: dict[str, str] = {}
+    if len(hosts) > 1 or len({one["host"] for one in records}) > 1:
+        for one in hosts:
+            away = "" if one["state"] in ("here", "alive") else f" ({one['state']})"
+            labels[one["id"]] = shorten_to_line(one["label"]) + away
+    titles = ("id", "state", "since", "persona", "harness", "context", "host", "pane", "folder")
+    rows = [_build_row(one, labels.get(one["host"], "")) for one in records]
+    yield from format_table(titles, rows, right=(0, 2, 5))
 
 
 @agent.command()
@@ -309,10 +310,12 @@ def handoff(id: int, dry_run: bool, watch: bool, as_json: bool, **body: Any) -> 
     usage limit, the document is written from its thread. Exit code 3 while sub-agents, background
     commands or a compaction run; --force goes ahead anyway.
     """
+    from tasuki.cli.fleet.handoffs import refuse_if_busy
+
     server = create_client()
     body["from"] = "thread" if body.pop("from_thread") else "agent"
     if not (body["force"] or body["from"] == "thread" or dry_run):
-        _refuse_if_busy(server.get("agents", id))
+        refuse_if_busy(server.get("agents", id))
     if dry_run:
         preview = server.post("agents", id, "handoff", body={**body, "dry_run": True})
         return _print_preview(id, preview, as_json=as_json)
@@ -403,8 +406,8 @@ def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
         records = server.post("agents", "recover", body={"reason": reason})["agents"]
     if watch and not dry_run:
         await_handoffs(server, records)
-    note = "" if records else "No lost agent is without a successor."
-    print_result(as_json, {"agents": records}, format_recovery(records), note)
+    empty = "No lost agent is without a successor."
+    print_records(as_json, "agents", records, format_recovery(records), empty)
     failed = any((one["handoff"] or {}).get("state") in ("failed", "uncertain") for one in records)
     return int(failed or any(one["refused"] for one in records))
 
@@ -421,20 +424,6 @@ def _finish_start(
         return watch_handoff(server, begun["id"], as_json=as_json)
     print_result(as_json, {"handoff": begun}, sentence, "Its steps: tasuki handoffs --agents")
     return 0
-
-
-def _refuse_if_busy(record: dict[str, Any]) -> None:
-    """Raise Refused while children run or a compaction does (D15): they would be cut off."""
-    id = record["id"]
-    if record["state"] == "compacting":
-        raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
-    if children := record["children"]:
-        names = shorten_to_line("; ".join(children))
-        still = format_plural(
-            len(children), "sub-agent or background command", "sub-agents or background commands"
-        )
-        runs, them = ("still runs", "it") if len(children) == 1 else ("still run", "them")
-        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait for {them}, or use --force.")
 
 
 @agent.command()

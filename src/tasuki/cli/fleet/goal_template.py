@@ -7,7 +7,7 @@ import click
 
 from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.persona import create_client
-from tasuki.cli.output import JSON_OPTION, format_table, print_json, print_result
+from tasuki.cli.output import JSON_OPTION, format_table, print_records, print_result
 from tasuki.errors import UsageError
 from tasuki.text_safety import shorten_to_line
 
@@ -25,17 +25,13 @@ def template() -> None:
 def list_templates(as_json: bool) -> None:
     """List the templates, the one used last first."""
     records = create_client().get("templates")["templates"]
-    if as_json:
-        print_json({"templates": records})
-    elif not records:
-        click.echo("No templates yet. Add one: tasuki template add NAME GOAL", err=True)
-    else:
-        rows = [
-            (str(t["id"]), shorten_to_line(t["name"], 80), t["persona"] or t["role"], ", ".join(t["fields"]), shorten_to_line(t["goal"], 80))
-            for t in records
-        ]  # fmt: skip
-        titles = ("id", "template", "works as", "fields", "goal")
-        click.echo("\n".join(format_table(titles, rows, right=(0,))))
+    rows = [
+        (str(t["id"]), shorten_to_line(t["name"], 80), t["persona"] or t["role"], ", ".join(t["fields"]), shorten_to_line(t["goal"], 80))
+        for t in records
+    ]  # fmt: skip
+    table = format_table(("id", "template", "works as", "fields", "goal"), rows, right=(0,))
+    empty = "No templates yet. Add one: tasuki template add NAME GOAL"
+    print_records(as_json, "templates", records, table, empty)
 
 
 @template.command()

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.output import format_age, format_table, print_json
-from tasuki.errors import ServerAway, StoreFailed, TasukiError
+from tasuki.errors import Refused, ServerAway, StoreFailed, TasukiError
 from tasuki.files import get_data_folder
 from tasuki.fleet.membership import URL_FILE
-from tasuki.text_safety import shorten_to_line
+from tasuki.text_safety import format_plural, shorten_to_line
 from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fleet_file
 
 LOOK_SECONDS = 1.0
@@ -32,6 +32,20 @@ INTERRUPTED_CODE = 130
 ORDERS = ("retry", "skip", "finish", "cancel")
 """What an operator can order about a handoff that failed, as `tasuki agent` and its advice name it."""
 _SIGNS = {"ok": "✓", "failed": "✗", "skipped": "–", "": "…"}
+
+
+def refuse_if_busy(record: dict[str, Any]) -> None:
+    """Raise Refused while children run or a compaction does (D15): they would be cut off."""
+    id = record["id"]
+    if record["state"] == "compacting":
+        raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
+    if children := record["children"]:
+        names = shorten_to_line("; ".join(children))
+        still = format_plural(
+            len(children), "sub-agent or background command", "sub-agents or background commands"
+        )
+        runs, them = ("still runs", "it") if len(children) == 1 else ("still run", "them")
+        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait for {them}, or use --force.")
 
 
 def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False) -> int:

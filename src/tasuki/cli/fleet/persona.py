@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.completions import complete_program
-from tasuki.cli.output import JSON_OPTION, format_table, print_json, print_result
+from tasuki.cli.output import JSON_OPTION, format_table, print_json, print_records, print_result
 from tasuki.errors import UsageError
 from tasuki.harness.registry import DEFAULT
 from tasuki.text_safety import clean_for_display, shorten_to_line
@@ -81,17 +81,13 @@ def list_personas(everything: bool, as_json: bool) -> None:
     records = server.get("personas")["personas"]
     if everything:
         records += server.get("personas", retired=True)["personas"]
-    if as_json:
-        print_json({"personas": records})
-    elif not records:
-        click.echo("No personas yet. Add one: tasuki persona add developer con", err=True)
-    else:
-        rows = [
-            (p["slug"], p["harness"], shorten_to_line(p["model"]), _format_percent(p["threshold"]), _format_notes(p))
-            for p in records
-        ]  # fmt: skip
-        titles = ("persona", "harness", "model", "threshold", "")
-        click.echo("\n".join(format_table(titles, rows, right=(3,))))
+    rows = [
+        (p["slug"], p["harness"], shorten_to_line(p["model"]), _format_percent(p["threshold"]), _format_notes(p))
+        for p in records
+    ]  # fmt: skip
+    table = format_table(("persona", "harness", "model", "threshold", ""), rows, right=(3,))
+    empty = "No personas yet. Add one: tasuki persona add developer con"
+    print_records(as_json, "personas", records, table, empty)
 
 
 @persona.command()

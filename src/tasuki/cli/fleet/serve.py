@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import click
 from click.core import ParameterSource
 
-from tasuki.cli.output import format_age, format_table, need_extra, print_result
+from tasuki.cli.output import format_age, format_table, need_extra, print_records
 from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import UsageError
 from tasuki.text_safety import shorten_to_line
@@ -175,9 +175,8 @@ def _print_sessions(server: "FleetClient", *, as_json: bool) -> None:
         )
         for one in sessions
     ]
-    table = format_table(("id", "used", "since", "browser"), rows) if rows else ()
-    note = "" if rows else "No browser is signed in."
-    print_result(as_json, {"sessions": sessions}, table, note)
+    table = format_table(("id", "used", "since", "browser"), rows)
+    print_records(as_json, "sessions", sessions, table, "No browser is signed in.")
 
 
 def _sign_out(server: "FleetClient", session_id: str) -> None:

@@ -23,6 +23,7 @@ from tasuki.cli.output import (
     make_visible,
     print_json,
     print_problems,
+    print_records,
     print_result,
 )
 from tasuki.model import Handoff, Thread
@@ -110,9 +111,8 @@ def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_
         from tasuki.cli.fleet.handoffs import format_handoffs
 
         records = FleetClient().get_pages("handoffs", limit)
-        note = "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …"
-        lines = format_handoffs(records) if records else ()
-        print_result(as_json, {"handoffs": records}, lines, "" if records else note)
+        empty = "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …"
+        print_records(as_json, "handoffs", records, format_handoffs(records), empty)
         return
     vault = Vault()
     all_handoffs = vault.list_handoffs()
