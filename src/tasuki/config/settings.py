@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.config import validation
 from tasuki.config.defaults import DEFAULT_BUDGET
@@ -279,7 +278,12 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
         for name, value in source_values.items():
             if not (source.repository and name in NAMES_ONLY):
                 values[name], sources[name] = value, source.describe_origin(name)
-    settings = _validate(_apply_own_model(Settings(**values), choices, sources), sources)
+    # One that names a model and nothing else means that model, not the thread's own.
+    own = next((choice for choice in choices if choice.own), None)
+    if own and own.model and own.current is None:
+        sources["use_current_model"] = f"{own.source}, where model is set"
+        values["use_current_model"] = False
+    settings = _validate(Settings(**values), sources)
     problems += [
         f"{sources['providers']}: providers.{name} sends the key and the thread unencrypted to "
         f"{provider.base_url}. Use https://."
@@ -327,21 +331,6 @@ def _select_values(source: SettingsSource, problems: list[str]) -> dict[str, Any
                 f"{source.name}: {key}.window must not be negative; it is {provider.window}."
             )
     return accepted
-
-
-def _apply_own_model(
-    settings: Settings, choices: list[ModelChoice], sources: dict[str, str]
-) -> Settings:
-    """Return the settings with `use_current_model` false where the user's sources mean a `model`.
-
-    The strongest of them decides; one that names a model and nothing else means that
-    model.
-    """
-    own = next((choice for choice in choices if choice.own), None)
-    if own and own.model and own.current is None:
-        sources["use_current_model"] = f"{own.source}, where model is set"
-        return replace(settings, use_current_model=False)
-    return settings
 
 
 def _list_sources(

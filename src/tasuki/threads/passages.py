@@ -206,7 +206,9 @@ def _extract_stems(question: str) -> dict[str, float]:
         stem = re.sub(r"(?:ing|ed|es|s)$", "", term) if term.isalpha() and len(term) > 5 else term
         stems[stem if len(stem) >= 4 else term] = weight
     if not stems or any(map(is_cjk, question)):
-        stems |= dict.fromkeys(_split_runs(question)[:MAX_TERMS], 1.0)
+        parts = split_tokens(question)  # of a script without blanks: pairs of its characters
+        pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
+        stems |= dict.fromkeys((pairs or parts)[:MAX_TERMS], 1.0)
     return stems
 
 
@@ -276,13 +278,6 @@ def _build_pattern(parts: Sequence[str]) -> re.Pattern[str]:
     start = "" if is_cjk(parts[0]) else r"(?<![^\W_])"
     end = "" if is_cjk(parts[-1]) else r"(?![^\W_])"
     return re.compile(rf"{start}{words}(?P<end>{end})?", re.IGNORECASE)
-
-
-def _split_runs(text: str) -> list[str]:
-    """Split into words, or into pairs of neighbouring characters of a script without blanks."""
-    parts = split_tokens(text)
-    pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
-    return pairs or parts
 
 
 def _cut_around(line: str, position: int) -> str:

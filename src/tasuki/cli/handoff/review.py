@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
 
@@ -13,7 +12,6 @@ from msgspec import Struct
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
-from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
 
 FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
@@ -86,39 +84,6 @@ def _write_file(text: str) -> Path:
 DecisionAction = Literal["start", "save", "cancel"]
 
 
-def review_brief(
-    text: str,
-    thread: Thread,
-    handoff: Handoff,
-    warnings: Sequence[str],
-    *,
-    in_editor: bool,
-    budget: int,
-) -> tuple[DecisionAction, str]:
-    """Show a brief for review; return what the user decided, and the brief as they left it.
-
-    An editor that leaves an empty file, or fails, cancels.
-    """
-    if not in_editor and os.environ.get("TERM", "dumb") != "dumb":
-        try:
-            from tasuki.cli.handoff.review_screen import show_review
-        except ImportError:
-            pass
-        else:
-            result = show_review(text, thread, handoff.draft.left_out, warnings, budget)
-            return result.action, result.text
-    edited = edit_in_editor(text)
-    if edited is None:
-        return "cancel", text
-    answer = click.prompt(
-        "Start the successor, save only, or cancel?",
-        type=click.Choice(["start", "save", "cancel"]),
-        default="start",
-        err=True,
-    )
-    return cast(DecisionAction, answer), edited
-
-
 CANCELLED_CODE = 130
 """Exit code of a review that was cancelled."""
 
@@ -168,14 +133,7 @@ class StartOptions(Struct, frozen=True):
 
     def _review_brief(self, prepared: handoffs.PreparedHandoff) -> int | None:
         """Review the brief; return the exit code if nothing should be started, else None."""
-        action, text = review_brief(
-            prepared.brief,
-            prepared.thread,
-            prepared.handoff,
-            [*prepared.authorship_notes, *prepared.warnings, *prepared.notes],
-            in_editor=self.editor,
-            budget=self.budget,
-        )
+        action, text = self._let_decide(prepared)
         if action != "cancel" and text != prepared.brief:
             revise(prepared, text, force=self.force, can_ask=True)
         short = prepared.handoff.id[:8]
@@ -190,6 +148,32 @@ class StartOptions(Struct, frozen=True):
             err=True,
         )
         return CANCELLED_CODE
+
+    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> tuple[DecisionAction, str]:
+        """Show a brief for review; return what the user decided, and the brief as they left it.
+
+        An editor that leaves an empty file, or fails, cancels.
+        """
+        text = prepared.brief
+        if not self.editor and os.environ.get("TERM", "dumb") != "dumb":
+            try:
+                from tasuki.cli.handoff.review_screen import show_review
+            except ImportError:
+                pass
+            else:
+                notes = [*prepared.authorship_notes, *prepared.warnings, *prepared.notes]
+                left_out = prepared.handoff.draft.left_out
+                result = show_review(text, prepared.thread, left_out, notes, self.budget)
+                return result.action, result.text
+        if (edited := edit_in_editor(text)) is None:
+            return "cancel", text
+        answer = click.prompt(
+            "Start the successor, save only, or cancel?",
+            type=click.Choice(["start", "save", "cancel"]),
+            default="start",
+            err=True,
+        )
+        return cast(DecisionAction, answer), edited
 
 
 def revise(
