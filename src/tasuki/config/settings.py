@@ -267,10 +267,8 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
     files: list[SettingsFile] = []
     for source in _list_sources(cwd, flags or {}, files, problems):
         source_values = _select_values(source, problems)
-        model, current = (
-            (source_values.get("model") or "").strip(),
-            source_values.get("use_current_model"),
-        )
+        model = (source_values.get("model") or "").strip()
+        current = source_values.get("use_current_model")
         if model or current is not None:
             origin = source.describe_origin("model" if model else "use_current_model")
             own = not source.repository
@@ -279,9 +277,9 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
             if not (source.repository and name in NAMES_ONLY):
                 values[name], sources[name] = value, source.describe_origin(name)
     # One that names a model and nothing else means that model, not the thread's own.
-    own = next((choice for choice in choices if choice.own), None)
-    if own and own.model and own.current is None:
-        sources["use_current_model"] = f"{own.source}, where model is set"
+    strongest = next((choice for choice in choices if choice.own), None)
+    if strongest and strongest.model and strongest.current is None:
+        sources["use_current_model"] = f"{strongest.source}, where model is set"
         values["use_current_model"] = False
     settings = _validate(Settings(**values), sources)
     problems += [
