@@ -244,7 +244,13 @@ def join(
 
     with need_extra("server", "Joining a fleet", "dbos", "psycopg", "sqlalchemy"):
         from tasuki.fleet.membership.join import join_fleet
-    certificates = _read_certificates(certificate_file) if certificate_file else b""
+    certificates = b""
+    if certificate_file:
+        try:
+            with Path(certificate_file).open("rb") as file:
+                certificates = file.read(MOST_INPUT_BYTES)
+        except OSError as error:
+            raise UsageError(f"{certificate_file} cannot be read: {error.strerror}.") from error
     if url == "-":
         content = sys.stdin.buffer.read(MOST_INPUT_BYTES)
         first, _, rest = content.partition(b"\n")
@@ -263,14 +269,6 @@ def join(
     running = "A server runs with what was there before: end it first.\n"
     is_running = FleetClient(joined.file.parent).is_running()
     print_result(as_json, document, lines, (running if is_running else "") + NEXT_STEPS)
-
-
-def _read_certificates(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(MOST_INPUT_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 @host.command()

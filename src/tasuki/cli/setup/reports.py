@@ -237,13 +237,24 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
 
 def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
     yield harness.title
-    yield from _format_row("program", _describe_program(harness))
+    advice = build_install_line(harness)
+    program = f"not found{f'. Install it: {advice}' if advice else ''}"
+    if harness.program:
+        program = "of unknown version" if harness.version == "?" else harness.version
+        if harness.tested and harness.tested != harness.version:
+            program += f" (tested with {harness.tested})"
+        program += f", {shorten_paths(harness.program)}"
+    yield from _format_row("program", program)
     threads = harness.threads
     newest = "the newest can be read" if threads.readable else "the newest cannot be read"
     yield from _format_row(
         "threads", f"{threads.count:,}, {newest}" if threads.count else "none yet"
     )
-    yield from _format_row("successor", _describe_successor(harness))
+    successor = "cannot be started: there is no program" if harness.tested else "read only"
+    if harness.can_start:
+        way = "filled" if harness.can_prefill else "pasted"
+        successor = f"can be started, with the brief {way} into its input and not sent"
+    yield from _format_row("successor", successor)
     if harness.command:
         yield from _format_row("inside", _describe_parts(harness))
     if harness.keeping and harness.is_installed:
@@ -270,24 +281,6 @@ def _describe_keeping(harness: HarnessReport) -> str:
     rules = format_plural(last.rules, "rule")
     wrong = format_plural(last.corrections, "claim")
     return f"rules and state are kept; the last block ({when}, {last.tokens:,} tokens) restored {rules} and corrected {wrong}"
-
-
-def _describe_program(harness: HarnessReport) -> str:
-    if not harness.program:
-        install_advice = build_install_line(harness)
-        return f"not found{f'. Install it: {install_advice}' if install_advice else ''}"
-    version = "of unknown version" if harness.version == "?" else harness.version
-    tested = ""
-    if harness.tested and harness.tested != harness.version:
-        tested = f" (tested with {harness.tested})"
-    return f"{version}{tested}, {shorten_paths(harness.program)}"
-
-
-def _describe_successor(harness: HarnessReport) -> str:
-    if harness.can_start:
-        way = "filled" if harness.can_prefill else "pasted"
-        return f"can be started, with the brief {way} into its input and not sent"
-    return "cannot be started: there is no program" if harness.tested else "read only"
 
 
 def _describe_parts(harness: HarnessReport) -> str:
