@@ -47,19 +47,13 @@ class HandoffCommand:
         self.copied = copied
         self.is_fleet_allowed = not (no_fleet or printed or as_json or copied)
         """A brief that is only shown has no successor."""
-        flags = {
-            "to": to,
-            "author": author,
-            "model": author_model,
-            "budget": budget,
-            "strict": strict,
-        }
+        flags = {"to": to, "author": author, "budget": budget, "strict": strict}
         self.own_flags = [name for name, value in (
             ("--to", to), ("--author", author), ("--author-model", author_model), ("--budget", budget),
             ("--editor", start["editor"]), ("--send", start["send"]), ("--tmux", start["tmux"]),
             ("--model", start["model"]), ("-- ARGUMENTS", arguments),
         ) if value]  # fmt: skip
-        self.loaded = settings.load_with_sources(Path.cwd(), flags)
+        self.loaded = settings.load_with_sources(Path.cwd(), {**flags, "model": author_model})
         self.settings = self.loaded.settings
         self.vault = Vault()
         self.start_options = StartOptions(**start, budget=self.settings.budget, arguments=arguments)
