@@ -20,7 +20,7 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki.compaction.memory import CompactionReport, read_report
 from tasuki.config import settings
-from tasuki.config.environment import list_unknown_variables
+from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
@@ -30,11 +30,11 @@ from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.install.files import read_content
 from tasuki.install.hook_script import build_hook_script, get_script_path
-from tasuki.install.installer import RECORD, Installer, InstallState, find_own_command
+from tasuki.install.installer import RECORD, InstalledPart, Installer, find_own_command
 from tasuki.launch.tmux.server import Tmux
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import list_heads, read_ends, read_whole_thread
-from tasuki.threads.kept.summary import (
+from tasuki.threads.kept.policy import (
     KeptSummary,
     describe_clean_up,
     list_failures,
@@ -62,15 +62,6 @@ class ThreadSummary(Struct, frozen=True):
     count: int = 0
     newest: str = ""
     readable: bool = True
-
-
-class InstalledPart(Struct, frozen=True):
-    """One thing that tasuki adds: there, replace (an older one is), add (none is), foreign."""
-
-    what: str
-    path: str
-    state: str
-    programs: tuple[str, ...] = ()
 
 
 class FleetReadiness(Struct, frozen=True):
@@ -117,15 +108,13 @@ class HarnessReport(Struct, frozen=True):
     @property
     def is_installed(self) -> bool:
         """Whether a part of tasuki is installed."""
-        return has_any_part(self.parts)
+        return bool(list_present(self.parts))
 
     @property
     def is_present(self) -> bool:
         """Whether there is anything to report about it."""
-        evidence = (
-            self.program or self.threads.count or self.is_installed or has_any_part(self.fleet)
-        )
-        return bool(evidence or self.problems)
+        installed = self.is_installed or list_present(self.fleet)
+        return bool(self.program or self.threads.count or installed or self.problems)
 
 
 class DoctorReport(Struct, frozen=True):
@@ -152,7 +141,9 @@ class DoctorReport(Struct, frozen=True):
 def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
     """Examine every harness, or the named ones. Raises UsageError for an unknown name."""
     chosen = [harnesses.get_harness(name) for name in names or harnesses.list_names()]
-    own_settings = _load_settings()
+    own_settings = None
+    with suppress(TasukiError):  # What is wrong with them is reported.
+        own_settings = settings.load_settings(Path.cwd())
     with ThreadPoolExecutor(max_workers=16) as pool:
         tmux = pool.submit(_read_version, "tmux", "-V")
         versions = [pool.submit(find_version, harness) for harness in chosen]
@@ -185,16 +176,7 @@ def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
 _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
 
 
-def _load_settings() -> settings.Settings | None:
-    """Load the settings of this folder, None where they are wrong, which is reported."""
-    try:
-        return settings.load_settings(Path.cwd())
-    except TasukiError:
-        return None
-
-
 def _find_settings_problems() -> Iterator[DiagnosedProblem]:
-    """Find what is wrong with the settings of this folder."""
     try:
         problems = settings.load_with_sources(Path.cwd()).problems
     except TasukiError as error:
@@ -205,9 +187,7 @@ def _find_settings_problems() -> Iterator[DiagnosedProblem]:
 
 
 def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
-    folder = data
-    while not os.path.lexists(folder) and folder != folder.parent:
-        folder = folder.parent
+    folder = _find_existing(data)
     if _is_closed(data):
         yield DiagnosedProblem(f"tasuki cannot read {folder}, where it stores handoffs and what it installed.",
                       "give yourself permission, or: export TASUKI_DATA=/some/folder")  # fmt: skip
@@ -226,9 +206,11 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
 
 def _is_closed(folder: Path) -> bool:
     """Tell whether an existing folder, or the nearest one above it, cannot be read."""
-    while not os.path.lexists(folder) and folder != folder.parent:
-        folder = folder.parent
-    return not os.access(folder, os.R_OK | os.X_OK)
+    return not os.access(_find_existing(folder), os.R_OK | os.X_OK)
+
+
+def _find_existing(folder: Path) -> Path:
+    return next(place for place in (folder, *folder.parents) if os.path.lexists(place))
 
 
 def find_version(harness: Harness) -> str:
@@ -309,35 +291,27 @@ def _inspect_harness(
     own_settings: settings.Settings | None,
 ) -> HarnessReport:
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
-    parts: list[InstalledPart] = []
-    hooks: list[InstalledPart] = []
-    keeping: list[InstalledPart] = []
+    parts, hooks, keeping = list[InstalledPart](), list[InstalledPart](), list[InstalledPart]()
+    name = harness.name
     try:
         if integration:
             additions = integration.list_additions(find_own_command())
-            parts = _list_parts(harness.name, additions, harness.name, problems)
+            parts = _list_parts(name, additions, name, problems)
             additions = integration.list_compaction_additions(find_own_command())
-            keeping = _list_parts(
-                f"{harness.name}/keep", additions, f"{harness.name} --keep", problems
-            )
+            keeping = _list_parts(f"{name}/keep", additions, f"{name} --keep", problems)
         if control:
             additions = control.list_additions(str(get_script_path(get_data_folder() / "fleet")))
-            hooks = _list_parts(
-                f"{harness.name}/fleet", additions, f"{harness.name} --fleet", problems
-            )
+            hooks = _list_parts(f"{name}/fleet", additions, f"{name} --fleet", problems)
         if integration and any(part.state == "there" for part in (*parts, *hooks, *keeping)):
-            problems += [
-                DiagnosedProblem(*_split_sentence(sentence))
-                for sentence in integration.find_blockers()
-            ]
-    except TasukiError as error:
-        problems.append(_build_unreadable_problem(harness.name, str(error)))
-    except OSError as error:  # A folder above the file may be unreadable as well.
-        problems.append(
-            _build_unreadable_problem(
-                harness.name, f"Cannot read {error.filename}: {explain_error(error)}."
-            )
-        )
+            for sentence in integration.find_blockers():
+                what, _, mend = sentence.partition(". ")
+                problems.append(DiagnosedProblem(f"{what}." if mend else sentence, mend))
+    except (TasukiError, OSError) as error:
+        what = str(error)
+        if isinstance(error, OSError):  # A folder above the file may be unreadable as well.
+            what = f"Cannot read {error.filename}: {explain_error(error)}."
+        what = what.replace(" Nothing was written.", "")
+        problems.append(DiagnosedProblem(what, f"fix that file, then: tasuki doctor {name}"))
     if _is_closed(data := get_data_folder()):  # Said once, for all of them.
         problems = [problem for problem in problems if str(data) not in problem.what]
     compaction = read_report(harness.name)
@@ -349,10 +323,11 @@ def _inspect_harness(
             )
         )
     program = shutil.which(harness.program) if harness.program else None
-    clean_up = ""
+    notes = list(integration.describe_own_command() if integration else ())
     if threads.count and own_settings:
         with suppress(TasukiError, OSError):  # Its settings cannot be read, which was said above.
-            clean_up = describe_clean_up(harness, own_settings)
+            if clean_up := describe_clean_up(harness, own_settings):
+                notes.insert(0, clean_up)
     return HarnessReport(
         name=harness.name,
         title=harness.title,
@@ -366,30 +341,18 @@ def _inspect_harness(
         parts=tuple(parts),
         fleet=tuple(hooks),
         problems=tuple(problems),
-        notes=(
-            *((clean_up,) if clean_up else ()),
-            *(integration.describe_own_command() if integration else ()),
-        ),
+        notes=tuple(notes),
         keeping=tuple(keeping),
         compaction=compaction,
     )
 
 
-def _build_unreadable_problem(harness: str, sentence: str) -> DiagnosedProblem:
-    """Build the problem of a harness's own file, which the user alone can fix."""
-    what = sentence.replace(" Nothing was written.", "")
-    return DiagnosedProblem(what, f"fix that file, then: tasuki doctor {harness}")
-
-
 def _list_parts(
     record: str, additions: tuple[Addition, ...], arguments: str, problems: list[DiagnosedProblem]
 ) -> list[InstalledPart]:
-    """List additions with their states; what is wrong is added to `problems`.
-
-    Raises InstallFailed.
-    """
+    """List additions with their states; `problems` gets what is wrong. Raises InstallFailed."""
     installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
-    parts = [_build_part(standing) for standing in installer.list_states(record, additions)]
+    parts = list(installer.list_parts(record, additions))
     problems += [
         DiagnosedProblem(f"Still installed, though this tasuki does not support it: {what}.", mend)
         for what in installer.find_leftovers(record, additions)
@@ -398,25 +361,14 @@ def _list_parts(
     return parts
 
 
-def _build_part(install_state: InstallState) -> InstalledPart:
-    addition = install_state.addition
-    return InstalledPart(addition.what, addition.path, install_state.state, install_state.programs)
-
-
-def _split_sentence(sentence: str) -> tuple[str, str]:
-    """Split into the first sentence and the advice after it."""
-    what, _, mend = sentence.partition(". ")
-    return f"{what}." if mend else sentence, mend
-
-
-def has_any_part(parts: Sequence[InstalledPart]) -> bool:
-    """Tell whether any of these parts is installed, of whatever version."""
-    return any(part.state in ("there", "replace") for part in parts)
+def list_present(parts: Sequence[InstalledPart]) -> list[InstalledPart]:
+    """List the parts that are installed, of whatever version."""
+    return [part for part in parts if part.state in ("there", "replace")]
 
 
 def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[DiagnosedProblem]:
     """Find what is wrong with installed parts; nothing where none is installed."""
-    if not has_any_part(parts):
+    if not list_present(parts):
         return
     programs = {program for part in parts for program in part.programs}
     if missing_programs := sorted(p for p in programs if not os.access(p, os.X_OK)):
@@ -424,16 +376,12 @@ def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[D
             f"What is installed runs {', '.join(missing_programs)}, which no longer exists.", mend
         )
     elif any(part.state == "replace" for part in parts):
-        yield DiagnosedProblem(_describe_foreign_parts(programs), mend)
+        what = "The installed parts are from an older version, or name other folders of tasuki."
+        if others := sorted(programs - {find_own_command()[0]}):
+            what = f"What is installed runs another tasuki: {', '.join(others)}."
+        yield DiagnosedProblem(what, mend)
     if missing := [part.what for part in parts if part.state == "add"]:
         yield DiagnosedProblem(f"A part is missing: {'; '.join(missing)}.", mend)
-
-
-def _describe_foreign_parts(programs: set[str]) -> str:
-    """Describe parts of tasuki that differ from what would be installed now."""
-    if others := sorted(programs - {find_own_command()[0]}):
-        return f"What is installed runs another tasuki: {', '.join(others)}."
-    return "The installed parts are from an older version, or name other folders of tasuki."
 
 
 # -- the fleet -------------------------------------------------------------------------
@@ -441,7 +389,7 @@ def _describe_foreign_parts(programs: set[str]) -> str:
 
 def _inspect_fleet(examined: Sequence[HarnessReport]) -> FleetReadiness | None:
     folder = get_data_folder() / "fleet"
-    if not os.path.lexists(folder) and not any(has_any_part(harness.fleet) for harness in examined):
+    if not os.path.lexists(folder) and not any(list_present(harness.fleet) for harness in examined):
         return None
     try:
         written = get_script_path(folder).read_text("utf-8")
@@ -458,34 +406,27 @@ def _find_fleet_problems(
     examined: Sequence[HarnessReport],
     own_settings: settings.Settings | None,
 ) -> Iterator[DiagnosedProblem]:
-    if hooked := [harness.name for harness in examined if has_any_part(harness.fleet)]:
+    if hooked := [harness.name for harness in examined if list_present(harness.fleet)]:
         mend = f"tasuki install {' '.join(hooked)} --fleet"
-        if fleet.script == "missing":
-            yield DiagnosedProblem(
-                "The script that the fleet's hooks run is missing: agents are not reported.", mend
-            )
-        elif fleet.script == "older":
-            yield DiagnosedProblem(
-                "The script that the fleet's hooks run is from another version.", mend
-            )
+        sentences = {
+            "missing": "The script that the fleet's hooks run is missing: agents are not reported.",
+            "older": "The script that the fleet's hooks run is from another version.",
+        }
+        if fleet.script in sentences:
+            yield DiagnosedProblem(sentences[fleet.script], mend)
         if not fleet.curl:
             yield DiagnosedProblem(
                 "curl is missing: what agents do is reported late, and they get no skill when they start.",
                 "Install curl, for example: apt install curl; or brew install curl",
             )
-    if _is_older(tmux, TMUX_NEEDED):
+    found = re.match(r"(\d+)\.(\d+)", tmux)  # of a version such as `3.3a`
+    if not tmux or (found and (int(found[1]), int(found[2])) < TMUX_NEEDED):
         what = f"this is {tmux}" if tmux else "there is none"
         yield DiagnosedProblem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
                       "Install tmux, for example: apt install tmux; or brew install tmux")  # fmt: skip
     obstacle, mend = Tmux(own_settings.fleet_tmux if own_settings else "").find_obstacle()
     if obstacle:
         yield DiagnosedProblem(obstacle, mend)
-
-
-def _is_older(version: str, needed: tuple[int, int]) -> bool:
-    """Tell whether a version such as `3.3a` is older; an unknown one is not."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    return not version or bool(match and (int(match[1]), int(match[2])) < needed)
 
 
 def build_install_line(harness: HarnessReport) -> str:

@@ -1,9 +1,11 @@
 """The folders of the user, and files and folders that only the user can read, written whole or not at all."""
 
 import errno
+import fcntl
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 from tasuki.errors import HomeUnknown, StoreFailed, UsageError
@@ -184,6 +186,23 @@ def read_regular_file(path: str | Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
+def await_lock(number: int, seconds: float = 0.0) -> bool:
+    """Wait for the lock of an opened file; False where another process keeps it for so long.
+
+    Raises OSError where the file system takes no locks.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        else:
+            return True
+
+
 def create_private_folder(path: Path) -> None:
     """Create a folder and the missing ones above it, for the user alone."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -193,20 +212,32 @@ def create_private_folder(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
 
 
-def replace_file(path: Path, content: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
-    """Write a file whole or not at all; an older one, or a link of that name, is replaced.
+def create_file(path: Path, content: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+    """Write a new file whole or not at all. Raises FileExistsError where there is one, OSError.
 
-    `synced` waits until the content is on the disk. Raises OSError; the old file then stays.
+    `synced` waits until the content is on the disk.
     """
-    new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
-    number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(number, "wb") as file:
-            os.fchmod(number, mode)
             file.write(content)
             file.flush()
             if synced:
                 os.fsync(number)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+    """Write a file as `create_file` does; an older one, or a link of that name, is replaced.
+
+    Raises OSError; the old file then stays.
+    """
+    new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    create_file(new, content, synced=synced)
+    try:
+        new.chmod(mode)
         os.replace(new, path)
     except BaseException:
         new.unlink(missing_ok=True)

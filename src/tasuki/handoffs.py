@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,36 +34,28 @@ Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 
 
-class PreparedHandoff:
+class PreparedHandoff(msgspec.Struct, eq=False):
     """A handoff that was made and stored, and not started yet.
 
     `brief` is the whole first prompt; `prefix` is how it invokes a skill, at its very
-    beginning. `warnings` are sentences to act on, `notes` peculiarities of the file.
+    beginning. `warnings` are sentences to act on.
     """
 
-    def __init__(
-        self,
-        handoff: Handoff,
-        brief: str,
-        thread: Thread,
-        successor: Harness,
-        vault: Vault,
-        *,
-        prefix: str = "",
-        warnings: Iterable[str] = (),
-        authorship_notes: Iterable[str] = (),
-    ) -> None:
-        self.handoff = handoff
-        self.brief = brief
-        self.thread = thread
-        self.successor = successor
-        self.vault = vault
-        self.prefix = prefix
-        self.stored = False
-        self.warnings = list(warnings)
-        self.authorship_notes = list(authorship_notes)
-        """Sentences on who wrote it and what that cost."""
-        self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
+    handoff: Handoff
+    brief: str
+    thread: Thread
+    successor: Harness
+    vault: Vault
+    prefix: str = ""
+    warnings: list[str] = []
+    authorship_notes: list[str] = []
+    """Sentences on who wrote it and what that cost."""
+    stored: bool = False
+
+    @property
+    def notes(self) -> list[str]:
+        """Peculiarities of the thread's file, as sentences."""
+        return [f"{self.thread.path}: {note}" for note in self.thread.report.notes]
 
     @property
     def context(self) -> str:
@@ -212,8 +204,9 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
             harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
         )
         warnings = [f"The thread can no longer be read: {predecessor.problem}"]
-    skill = handoff.draft.skill
-    prefix = _build_prefix(handoff.to, skill) if skill else ""
+    skill, prefix = handoff.draft.skill, ""
+    if skill and handoff.to in harnesses.list_names():
+        prefix = harnesses.get_harness(handoff.to).format_skill_command(skill)
     if name != handoff.to:
         brief, prefix = brief.removeprefix(f"{prefix}\n") if prefix else brief, ""
         draft = msgspec.structs.replace(handoff.draft, skill="")
@@ -221,11 +214,9 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
     if changed := _describe_drift(handoff, thread):
         brief = briefs.add_section(brief, CHANGED_SINCE, changed)
         warnings += [f"Changed since the draft: {sentence}" for sentence in changed]
-    result = PreparedHandoff(
-        handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings
+    return PreparedHandoff(
+        handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings, stored=True
     )
-    result.stored = True
-    return result
 
 
 CHANGED_SINCE = "Changed since this brief was written"
@@ -271,10 +262,9 @@ def estimate_seconds(vault: Vault, author: str) -> float:
 
 def describe_secrets(goal: str) -> str:
     """Describe in a sentence the secrets that a goal seems to hold; empty for none."""
-    secret_kinds = sorted({span.kind for span in Redactor().find_secrets(goal)})
-    kinds = ", ".join(secret_kinds)
+    kinds = ", ".join(sorted({span.kind for span in Redactor().find_secrets(goal)}))
     sentence = f"The goal seems to contain a secret ({kinds}); it would be handed on verbatim."
-    return sentence if secret_kinds else ""
+    return sentence if kinds else ""
 
 
 def start_successor(
@@ -298,8 +288,7 @@ def start_successor(
     plan = _plan_successor(prepared, tell, send=send, model=model, arguments=arguments)
     if plan.note:
         tell(plan.note)
-    _record_event(prepared, tell, "started", harness=prepared.successor.name, where=where,
-          successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
+    _record_start(prepared, tell, plan, where)
     try:
         launched = launch(plan, where, f"handoff-{handoff.id[:8]}",
                           str(vault.root / handoff.id / "brief.md"), socket)  # fmt: skip
@@ -331,8 +320,7 @@ def prepare_session_file(prepared: PreparedHandoff, tell: Tell) -> LaunchPlan:
             f"it: tasuki start {prepared.handoff.id[:8]}"
         )
     with write_planned_files(plan):
-        _record_event(prepared, tell, "started", harness=prepared.successor.name, where="inside",
-              successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
+        _record_start(prepared, tell, plan, "inside")
     return plan
 
 
@@ -348,7 +336,12 @@ def _plan_successor(
     cwd = prepared.thread.cwd if os.path.isdir(prepared.thread.cwd) else os.getcwd()
     if cwd != prepared.thread.cwd:
         tell(f"{prepared.thread.cwd} does not exist here; starting in {cwd}.")
-    _report_drift(prepared, cwd, tell)
+    snapshot, now = prepared.handoff.snapshot, git.GitProbe(cwd).read_revision()
+    changed = git.describe_snapshot_drift(cwd, snapshot, now)
+    if changed:
+        _record_event(prepared, tell, "drift", what="; ".join(changed))
+    for sentence in changed:
+        tell(f"since the draft: {sentence}")
     return prepared.successor.plan(
         LaunchRequest(
             prepared.handoff, prepared.brief, prepared.context, cwd, send, model, arguments
@@ -374,14 +367,9 @@ def _record_outcome(
         tell(f"{title} ended with status {launched.code}.")
 
 
-def _report_drift(prepared: PreparedHandoff, cwd: str, tell: Tell) -> None:
-    changed = git.describe_snapshot_drift(
-        cwd, prepared.handoff.snapshot, git.GitProbe(cwd).read_revision()
-    )
-    if changed:
-        _record_event(prepared, tell, "drift", what="; ".join(changed))
-    for sentence in changed:
-        tell(f"since the draft: {sentence}")
+def _record_start(prepared: PreparedHandoff, tell: Tell, plan: LaunchPlan, where: str) -> None:
+    place = {"successor_thread": plan.thread_id, "successor_path": plan.thread_path}
+    _record_event(prepared, tell, "started", harness=prepared.successor.name, where=where, **place)
 
 
 def _record_event(prepared: PreparedHandoff, tell: Tell, kind: str, **detail: str) -> None:
@@ -489,8 +477,3 @@ def build_resume_command(thread: Thread) -> tuple[str, ...]:
     if thread.harness not in harnesses.list_names():
         return ()
     return catalog.get_reader(thread.harness, Path(thread.path)).build_resume_command(thread)
-
-
-def _build_prefix(name: str, skill: str) -> str:
-    known = name in harnesses.list_names()
-    return harnesses.get_harness(name).format_skill_command(skill) if known else ""

@@ -39,6 +39,7 @@ from tasuki.errors import (
     ThreadNotFound,
     ThreadUnreadable,
 )
+from tasuki.files import get_data_folder
 from tasuki.harness import plans
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import CallerIdentity, Harness
@@ -48,8 +49,7 @@ from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import parse_query
-from tasuki.vault import Vault, draw_lineage, get_data_folder
-from tasuki.vault import build_lineage as chains
+from tasuki.vault import Vault, build_lineage, draw_lineage
 from tasuki.vault.fleet_records import read_fleet_file
 
 MAX_TEXT = 40_000
@@ -84,9 +84,15 @@ class HandoffMcpServer(MCPServer[Any]):
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(_explain_arguments(name, error.__cause__)) from error
-            raise
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            sentences = []
+            for details in error.__cause__.errors(include_url=False):
+                argument = ".".join(map(str, details["loc"]))
+                is_missing = details["type"] == "missing"
+                why = "missing." if is_missing else f"invalid: {details['msg']}."
+                sentences.append(f"The argument `{argument}` is {why}")
+            raise ToolError(f"{name}: {' '.join(sentences)}") from error
 
     async def get_prompt(
         self,
@@ -121,18 +127,6 @@ class HandoffMcpServer(MCPServer[Any]):
             )
             for handoff in Vault().list_handoffs()[:LISTED]
         ]
-
-
-def _explain_arguments(tool: str, error: ValidationError) -> str:
-    """Explain what is wrong with a tool's arguments, a sentence each, for the model to fix."""
-    sentences = []
-    for details in error.errors(include_url=False):
-        name = ".".join(map(str, details["loc"]))
-        if details["type"] == "missing":
-            sentences.append(f"The argument `{name}` is missing.")
-        else:
-            sentences.append(f"The argument `{name}` is invalid: {details['msg']}.")
-    return f"{tool}: {' '.join(sentences)}"
 
 
 def serve(hand_off_by_fleet: Callable[[str, Sequence[str]], str]) -> None:
@@ -242,7 +236,6 @@ def _find_caller(context: Context[Any, Any]) -> Harness | None:
 
 
 def _hand_off_by_fleet(goal: str, context: Context[Any, Any]) -> str:
-    """Hand off the calling agent of the fleet; empty where there is none."""
     server = context.mcp_server
     if not isinstance(server, HandoffMcpServer):
         return ""
@@ -343,15 +336,11 @@ def read_thread(
 
 
 def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
-    """Return what `read_thread` answers."""
     source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
-    note = (
-        f"{cleaner.clean_text(source.problem)} Reading what was stored with the handoff.\n"
-        if source.problem
-        else f"({cleaner.clean_text(source.note)})\n"
-        if source.note
-        else ""
-    )
+    note = f"({cleaner.clean_text(source.note)})\n" if source.note else ""
+    if source.problem:
+        problem = cleaner.clean_text(source.problem)
+        note = f"{problem} Reading what was stored with the handoff.\n"
     if question:
         found = references.find_answers(source, question, cleaner)
         texts = [
@@ -365,15 +354,12 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     readings = list(references.read_entries(source, refs))
     shown = () if refs is None else (r.entry for r in readings)
     cleaner.learn_entries(shown, source.entries)
-    return note + _join_within_limit(
-        (
-            f"── {source.label}{format_ref(r.entry.ref)} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"
-            + cleaner.clean_text(r.text)
-            + "\n"
-            for r in readings
-        ),
-        f"Name entries, for example {source.label}#40-60.",
+    parts = (
+        f"── {source.label}{format_ref(r.entry.ref)} {r.entry.kind} {cleaner.clean_line(r.entry.at, 40)}\n"
+        f"{cleaner.clean_text(r.text)}\n"
+        for r in readings
     )
+    return note + _join_within_limit(parts, f"Name entries, for example {source.label}#40-60.")
 
 
 @_wrap_tool
@@ -416,7 +402,7 @@ def lineage(
     """The chain of threads and handoffs: what was handed on to what."""
     records = read_fleet_file(get_data_folder() / "fleet.db")
     return (
-        EntryCleaner().clean_text(draw_lineage(chains(Vault(), id or None, records)))
+        EntryCleaner().clean_text(draw_lineage(build_lineage(Vault(), id or None, records)))
         or "No handoffs yet."
     )
 

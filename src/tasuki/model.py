@@ -623,10 +623,7 @@ class Authorship(Struct, frozen=True):
     price: float | None = None
     """US dollars, where known."""
     whole_from: int = 1
-    """First ref that the author received whole.
-
-    Older entries were given as facts and excerpts.
-    """
+    """First ref that the author received whole. Older entries were given as facts and excerpts."""
     proposed: dict[str, int] = {}
     """Items that the author wrote, by section."""
     dropped: dict[str, int] = {}

@@ -16,9 +16,17 @@ SECONDS = 10
 
 def has_desktop() -> bool:
     """Tell whether this machine has a program that shows notifications."""
-    return bool(
-        shutil.which("notify-send") or (sys.platform == "darwin" and shutil.which("osascript"))
-    )
+    return bool(_build_desktop_command("", ""))
+
+
+def _build_desktop_command(title: str, body: str) -> list[str]:
+    """Build the command that shows a notification on the desktop; empty without such a program."""
+    if shutil.which("notify-send"):
+        return ["notify-send", "--app-name=tasuki", "--", title, body]
+    if sys.platform == "darwin" and shutil.which("osascript"):
+        script = "on run {t, b}\ndisplay notification b with title t\nend run"
+        return ["osascript", "-e", script, title, body]
+    return []
 
 
 def list_places(targets: str) -> list[str]:
@@ -31,12 +39,10 @@ def list_kinds(targets: str) -> list[str]:
 
     Anything that is neither an address nor `desktop` is hidden: it may be a key.
     """
-    return [place if place == DESKTOP else _hide_address(place) for place in list_places(targets)]
-
-
-def _hide_address(address: str) -> str:
-    match = _KIND.match(address)
-    return f"{match[0]}://…" if match else "…"
+    kinds = ((place, _KIND.match(place)) for place in list_places(targets))
+    return [
+        place if place == DESKTOP else f"{kind[0]}://…" if kind else "…" for place, kind in kinds
+    ]
 
 
 def send_notification(targets: str, title: str, body: str, link: str = "") -> list[str]:
@@ -61,12 +67,7 @@ def send_notification(targets: str, title: str, body: str, link: str = "") -> li
 
 def _show_on_desktop(title: str, body: str) -> bool:
     """Show it on the desktop; return whether a program for that was found and accepted it."""
-    if shutil.which("notify-send"):
-        command = ["notify-send", "--app-name=tasuki", "--", title, body]
-    elif sys.platform == "darwin" and shutil.which("osascript"):
-        script = "on run {t, b}\ndisplay notification b with title t\nend run"
-        command = ["osascript", "-e", script, title, body]
-    else:
+    if not (command := _build_desktop_command(title, body)):
         return False
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)

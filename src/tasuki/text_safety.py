@@ -52,7 +52,7 @@ def clean_text(text: str) -> str:
     """Return the text without colours, invisible characters, and controls other than newline and tab.
 
     Line ends become newlines. A lone surrogate, which cannot be sent to a terminal, becomes
-    U+FFFD.
+    a question mark.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -61,7 +61,7 @@ def clean_text(text: str) -> str:
     if "\r" in text:
         text = _LINE_END.sub("\n", text)
     text = remove_invisible(_CONTROL.sub("", text))
-    return text.encode("utf-8", "replace").decode() if _has_surrogate(text) else text
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def remove_invisible(text: str) -> str:
@@ -103,7 +103,7 @@ def cut_middle(text: str, first: int, last: int, *, most_lines: int = 0) -> str:
     return f"{beginning}\n⟨{len(text) - len(beginning) - len(end):,} characters more⟩\n{end}"
 
 
-def shorten_to_line(text: str, width: int) -> str:
+def shorten_to_line(text: str, width: int = 200) -> str:
     """Return the first words of a text on one line of at most `width` characters, for a list."""
     words = " ".join(clean_for_display(text[: width * 8]).split())
     return words if len(words) <= width else words[: width - 1].rstrip() + "…"
@@ -145,16 +145,6 @@ def count_columns(text: str) -> int:
         0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
         for letter in text
     )  # fmt: skip
-
-
-def _has_surrogate(text: str) -> bool:
-    if text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def format_size(number: int) -> str:

@@ -10,7 +10,7 @@ from waiting import retry_until
 
 from tasuki.fleet.changes.keeper import EARLY_SECONDS, find_command
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.launch.process_tree import read_process_tree
+from tasuki.launch.processes import read_process_tree
 
 SCRIPT = "exec -a /x/fleet/hook.sh bash -c 'sleep 30.7; :'"
 HOOK = "exec -a 'curl -q -s http://127.0.0.1:8787/api/hooks/claude' sleep 30"

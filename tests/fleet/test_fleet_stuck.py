@@ -14,7 +14,7 @@ from waiting import retry_until
 from tasuki.fleet.agents.stuck import StuckAgents
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.launch.process_tree import read_process_tree
+from tasuki.launch.processes import read_process_tree
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux
 

@@ -21,7 +21,7 @@ from forked import TASUKI
 from waiting import retry_until
 from web_servers import serving
 
-from tasuki.cli.fleet.handoffs import print_handoffs
+from tasuki.cli.fleet.handoffs import format_handoffs
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.failures import REMEDIES
 from tasuki.web.security import single_server
@@ -147,17 +147,14 @@ def test_a_failure_is_shown_with_what_to_do(handed: Desk) -> None:
 @pytest.mark.parametrize(
     ("state", "shown"), [("failed", 3), ("uncertain", 3), ("cancelled", 1), ("done", 0)]
 )
-def test_advice_is_repeated_only_for_a_handoff_that_waits_for_it(
-    capsys: pytest.CaptureFixture[str], state: str, shown: int
-) -> None:
+def test_advice_is_repeated_only_for_a_handoff_that_waits_for_it(state: str, shown: int) -> None:
     """At `acknowledge` skipping is offered, as its text says; what is over needs no advice."""
     remedy = REMEDIES["not_acknowledged"]
     record: dict[str, Any] = {
         "id": "b" * 32, "created_at": 0.0, "state": state, "step": "acknowledge", "agent_id": 1, "successor_id": 2,
         "persona": "p", "reason": "r", "failure": {"sentence": "No acknowledgement.", "remedy": remedy},
     }  # fmt: skip
-    print_handoffs([record])
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()[2:]]
+    lines = [line.strip() for line in list(format_handoffs([record]))[2:]]
 
     assert lines == ["No acknowledgement.", remedy, "tasuki agent skip bbbbbbbb"][:shown]
 

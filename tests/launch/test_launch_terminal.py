@@ -89,14 +89,14 @@ def test_keys_while_the_program_starts(
     order: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in the moment of the start does not end tasuki, which would leave the program alone."""
-    spawn = terminals._spawn
+    spawn = subprocess.Popen
 
-    def interrupted(*arguments: Any) -> Any:
-        program = spawn(*arguments)
+    def interrupted(*arguments: Any, **more: Any) -> Any:
+        program = spawn(*arguments, **more)
         os.kill(os.getpid(), order)
         return program
 
-    monkeypatch.setattr(terminals, "_spawn", interrupted)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
     before = signal.getsignal(order)
     argv = ["sleep", "0.2" if order == signal.SIGINT else "100"]
     with terminals._ForegroundProgram(argv, str(tmp_path), dict(os.environ)) as program:
@@ -111,11 +111,11 @@ def test_an_order_to_end_while_the_start_fails(
     """It is not lost: tasuki itself ends then, and its own handlers are back."""
     ordered: list[int] = []
 
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
-        raise LaunchFailed("cannot be run")
+        raise OSError("cannot be run")
 
-    monkeypatch.setattr(terminals, "_spawn", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     before = signal.signal(signal.SIGTERM, lambda number, _: ordered.append(number))
     try:
         with pytest.raises(LaunchFailed):

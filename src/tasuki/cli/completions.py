@@ -77,7 +77,6 @@ def _list_harnesses(*, with_formats: bool = True) -> Offer:
 
 
 def _list_threads() -> Offer:
-    """List the newest threads of this folder."""
     from tasuki.cli.output import make_visible
     from tasuki.threads import catalog
 
@@ -86,7 +85,6 @@ def _list_threads() -> Offer:
 
 
 def _list_handoffs() -> Offer:
-    """List the newest stored handoffs."""
     from tasuki.vault import Vault
 
     vault = Vault()

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,72 +26,38 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
-    "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
-    "threads": ("tasuki.cli.thread_list:threads", "List the threads in this folder, newest first."),
-    "handoffs": (
-        "tasuki.cli.handoff.handoffs:handoffs",
-        "List, find and prune the stored handoffs.",
-    ),
-    "show": ("tasuki.cli.handoff.handoffs:show", "Show one handoff."),
-    "lineage": ("tasuki.cli.handoff.handoffs:lineage", "Draw the chain of threads and handoffs."),
-    "find": ("tasuki.cli.thread_list:find", "Search all threads of all harnesses."),
-    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
-    "chat": (
-        "tasuki.cli.setup.protocols:chat",
-        "Talk to any agent that speaks ACP, with /handoff.",
-    ),
-    "check": ("tasuki.cli.handoff.check:check", "Score a handoff document against its thread."),
+    "handoff": (".handoff.command", "Hand a thread's work to a fresh one."),
+    "start": (".handoff.command", "Start the successor of a stored handoff."),
+    "threads": (".thread_list", "List the threads in this folder, newest first."),
+    "handoffs": (".handoff.handoffs", "List, find and prune the stored handoffs."),
+    "show": (".handoff.handoffs", "Show one handoff."),
+    "lineage": (".handoff.handoffs", "Draw the chain of threads and handoffs."),
+    "find": (".thread_list", "Search all threads of all harnesses."),
+    "read": (".read", "Open a thread or entries of it, or ask it a question."),
+    "chat": (".setup.protocols", "Talk to any agent that speaks ACP, with /handoff."),
+    "check": (".handoff.check", "Score a handoff document against its thread."),
     "eval": (
-        "tasuki_evals.cli.main:eval",
+        "tasuki_evals.cli.main",
         "Measure handoffs: on threads, by questions, on made-up cases, by a judge, by hand.",
     ),
-    "install": ("tasuki.cli.setup.install:install", "Add /handoff, hooks and tools to a harness."),
-    "uninstall": ("tasuki.cli.setup.install:uninstall", "Remove from a harness what was added."),
-    "doctor": (
-        "tasuki.cli.setup.reports:doctor",
-        "Check what works with each harness, and how to fix the rest.",
-    ),
-    "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook; harnesses call this."),
-    "status": (
-        "tasuki.cli.setup.protocols:status",
-        "Print context use for a status line.",
-    ),
-    "acp": (
-        "tasuki.cli.setup.protocols:acp",
-        "Put /handoff between an editor and any agent that speaks ACP.",
-    ),
-    "mcp": (
-        "tasuki.cli.setup.protocols:mcp",
-        "Serve handoffs and threads as tools to agents (MCP).",
-    ),
-    "serve": (
-        "tasuki.cli.fleet.serve:serve",
-        "Serve a fleet of agents: personas, hooks, handoffs.",
-    ),
-    "dashboard": ("tasuki.cli.fleet.serve:dashboard", "Print the link that opens the dashboard."),
-    "persona": (
-        "tasuki.cli.fleet.persona:persona",
-        "Add, list and edit the personas of the fleet.",
-    ),
-    "agent": (
-        "tasuki.cli.fleet.agent:agent",
-        "Start agents of the fleet, talk to them, hand them off.",
-    ),
-    "template": (
-        "tasuki.cli.fleet.goal_template:template",
-        "Keep goals for reuse, start agents from them.",
-    ),
-    "host": ("tasuki.cli.fleet.host:host", "Add hosts to the fleet, join it, retire hosts."),
-    "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
-    "config": (
-        "tasuki.cli.setup.reports:config",
-        "Show every setting and where its value came from.",
-    ),
-    "completion": ("tasuki.cli.main:completion", "Print the shell completion script."),
+    "install": (".setup.install", "Add /handoff, hooks and tools to a harness."),
+    "uninstall": (".setup.install", "Remove from a harness what was added."),
+    "doctor": (".setup.reports", "Check what works with each harness, and how to fix the rest."),
+    "hook": (".setup.protocols", "Answer a hook; harnesses call this."),
+    "status": (".setup.protocols", "Print context use for a status line."),
+    "acp": (".setup.protocols", "Put /handoff between an editor and any agent that speaks ACP."),
+    "mcp": (".setup.protocols", "Serve handoffs and threads as tools to agents (MCP)."),
+    "serve": (".fleet.serve", "Serve a fleet of agents: personas, hooks, handoffs."),
+    "dashboard": (".fleet.serve", "Print the link that opens the dashboard."),
+    "persona": (".fleet.persona", "Add, list and edit the personas of the fleet."),
+    "agent": (".fleet.agent", "Start agents of the fleet, talk to them, hand them off."),
+    "template": (".fleet.goal_template", "Keep goals for reuse, start agents from them."),
+    "host": (".fleet.host", "Add hosts to the fleet, join it, retire hosts."),
+    "docs": (".main", "Print a page of the documentation, or list them."),
+    "config": (".setup.reports", "Show every setting and where its value came from."),
+    "completion": (".main", "Print the shell completion script."),
 }
-
-
+"""Each command by its name: its module, seen from here, which has it by the same name; and its help."""
 SECTIONS = {
     "Hand off": "handoff start handoffs show lineage",
     "Look things up": "threads find read",
@@ -112,9 +77,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
         with pause_collector():  # What a module makes stays.
-            command: click.Command = getattr(import_module(module), name)
+            module = import_module(COMMANDS[cmd_name][0], "tasuki.cli")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -149,9 +114,7 @@ class LazyGroup(click.Group):
             near = [usual] if usual else difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"Did you mean: tasuki {near[0]}?" if near else "Commands: tasuki --help"
             if not near:
-                words = " ".join(
-                    [args[0], *(word for word in args[1:2] if word[:1] not in ("", "-"))]
-                )
+                words = " ".join([args[0], *(w for w in args[1:2] if w[:1] not in ("", "-"))])
                 hint = f'A goal has several words, in quotes: tasuki "{words} …". {hint}'
             raise click.UsageError(f"No command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -207,7 +170,7 @@ def cli(ctx: click.Context) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    from tasuki.cli.first_screen import offer_newest
+    from tasuki.cli.thread_list import offer_newest
 
     return offer_newest(ctx)
 
@@ -341,44 +304,31 @@ def _find_command() -> str:
 
 
 def _describe_os_error(error: OSError) -> str:
-    """Describe what the system refused, with the file concerned."""
-    from tasuki.files import explain_error
+    from tasuki.files import FULL, explain_error, get_data_folder
 
     reason = explain_error(error)
     if error.filename:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: does the current folder still exist?"
-    if _is_output_error(error):
-        return f"The output could not be written: {reason}."
-    return f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder(error)}"
-
-
-def _is_output_error(error: OSError) -> bool:
-    """Whether an error was raised by printing, and not by writing a file."""
     import traceback
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
-    return any(name.startswith(_PRINTING_MODULES) for name in modules)
+    if any(name.startswith(_PRINTING_MODULES) for name in modules):
+        return f"The output could not be written: {reason}."
+    try:
+        advice, folder = "or name another one: TASUKI_DATA=/some/folder", get_data_folder()
+        advice = f"{'Free some space in' if error.errno in FULL else 'Look at'} {folder}, {advice}"
+        if error.errno in (errno.ENOLCK, errno.ESTALE):
+            advice = f"Name a folder on this machine instead of {folder}: TASUKI_DATA=/some/folder"
+    except TasukiError as unknown:
+        advice = str(unknown)
+    return f"A file that tasuki uses could not be read or written: {reason}. {advice}"
 
 
 _PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
 """Modules that print."""
-
-
-def _describe_data_folder(error: OSError) -> str:
-    """Say what can be done about the folder of tasuki's own files, by what the system refused."""
-    from tasuki.files import FULL, get_data_folder
-
-    try:
-        folder = get_data_folder()
-        if error.errno in (errno.ENOLCK, errno.ESTALE):
-            return f"Name a folder on this machine instead of {folder}: TASUKI_DATA=/some/folder"
-        what = "Free some space in" if error.errno in FULL else "Look at"
-        return f"{what} {folder}, or name another one: TASUKI_DATA=/some/folder"
-    except TasukiError as unknown:
-        return str(unknown)
 
 
 def _keep_traceback(error: Exception) -> str:
@@ -433,11 +383,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
     for order in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(order) == signal.SIG_DFL:
-            signal.signal(order, _exit_on_signal)
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+            signal.signal(order, lambda number, _: sys.exit(128 + number))
 
 
 def _silence_stdout() -> None:

@@ -4,8 +4,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from types import TracebackType
 from typing import TextIO
 
@@ -37,6 +38,32 @@ def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
 def print_json(document: Mapping[str, object]) -> None:
     """Print one JSON document on standard output, with the version of its layout in front."""
     click.echo(format_json(document), nl=False)
+
+
+def print_result(
+    as_json: bool, document: Mapping[str, object], lines: str | Iterable[str], note: str = ""
+) -> None:
+    """Print what a command did: the document as JSON, else lines, and a note on standard error."""
+    if as_json:
+        print_json(document)
+        return
+    for line in [lines] if isinstance(lines, str) else lines:
+        click.echo(line)
+    if note:
+        click.echo(note, err=True)
+
+
+def print_records(
+    as_json: bool, name: str, records: Sequence[object], lines: Iterable[str], empty: str
+) -> None:
+    """Print records: as JSON under their name, else as lines, or a note that there are none."""
+    print_result(as_json, {name: records}, lines if records else (), "" if records else empty)
+
+
+def print_problems(problems: Iterable[str]) -> None:
+    """Print sentences on standard error, each on one line without control characters."""
+    for problem in problems:
+        click.echo(f"tasuki: {make_visible(problem)}", err=True)
 
 
 def get_width(fallback: int) -> int:
@@ -141,8 +168,7 @@ class ProgressSpinner:
 
     def __enter__(self) -> "ProgressSpinner":
         if self._is_terminal or self._uses_lines:
-            work = self._report_lines if self._uses_lines else self._spin
-            self._thread = threading.Thread(target=work, daemon=True)
+            self._thread = threading.Thread(target=self._show_progress, daemon=True)
             self._thread.start()
         return self
 
@@ -151,7 +177,7 @@ class ProgressSpinner:
         if self.phases:
             self.label = label
             if self._uses_lines:
-                self._write_line()
+                self._write(f"{LINE_MARK}{self._format_text()}\n")
 
     def __exit__(
         self,
@@ -166,38 +192,32 @@ class ProgressSpinner:
         if seconds >= QUIET_SECONDS and not self._uses_lines and kind is not KeyboardInterrupt:
             mark = self.failed_mark if kind else self.done_mark
             outcome = "Context failed" if kind else "Context ready"
-            self.stream.write(f"{mark} {outcome} ({seconds:.1f}s)\n")
-            self.stream.flush()
+            self._write(f"{mark} {outcome} ({seconds:.1f}s)\n")
 
-    def _report_lines(self) -> None:
-        if self._stop.wait(ESTIMATE_SECONDS):
+    def _show_progress(self) -> None:
+        first, pause = (ESTIMATE_SECONDS, 1.0) if self._uses_lines else (QUIET_SECONDS, 0.08)
+        if self._stop.wait(first):
             return
-        while not self._stop.wait(1.0):
-            self._write_line()
+        for frame in cycle(self.frames):
+            if self._stop.wait(pause):
+                break
+            if self._uses_lines:
+                self._write(f"{LINE_MARK}{self._format_text()}\n")
+            else:
+                self._write(f"\r\x1b[2K{frame} {self._format_text()}")
+        if not self._uses_lines:
+            self._write("\r\x1b[2K")
 
-    def _write_line(self) -> None:
-        self.stream.write(f"{LINE_MARK}{self._format_text()}\n")
-        self.stream.flush()
-
-    def _spin(self) -> None:
-        if self._stop.wait(QUIET_SECONDS):
-            return
-        frame = 0
-        while not self._stop.wait(0.08):
-            self.stream.write(
-                f"\r\x1b[2K{self.frames[frame % len(self.frames)]} {self._format_text()}"
-            )
-            self.stream.flush()
-            frame += 1
-        self.stream.write("\r\x1b[2K")
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
         self.stream.flush()
 
     def _format_text(self) -> str:
         seconds = time.monotonic() - self.started
         remaining = self.expected - seconds
-        if seconds >= ESTIMATE_SECONDS:
-            if remaining > 1:
-                return f"{self.label} {seconds:.0f}s, about {remaining:.0f}s left"
-            usual = f"; usually about {self.expected:.0f}s" if self.expected >= 1 else ""
-            return f"{self.label} {seconds:.0f}s{usual}"
-        return self.label
+        if seconds < ESTIMATE_SECONDS:
+            return self.label
+        if remaining > 1:
+            return f"{self.label} {seconds:.0f}s, about {remaining:.0f}s left"
+        usual = f"; usually about {self.expected:.0f}s" if self.expected >= 1 else ""
+        return f"{self.label} {seconds:.0f}s{usual}"

@@ -1,5 +1,6 @@
 """`tasuki read`: a thread, the entries that a brief refers to, or the answer to a question."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,7 @@ from tasuki.text_safety import shorten_to_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tasuki.model import Thread
-    from tasuki.threads.passages import EntryCleaner, Passage
+    from tasuki.threads.passages import EntryCleaner
     from tasuki.threads.references import EntryReading, OpenedThread
 
 EPILOG = """
@@ -73,24 +73,13 @@ def read(
     if refs is not None and question is not None:
         raise click.UsageError("Name entries or ask a question, not both.")
     opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
-    if opened_thread.problem:
-        click.echo(
-            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what was stored with the handoff.",
-            err=True,
-        )
-    if opened_thread.note:
-        click.echo(f"({cleaner.clean_text(opened_thread.note.rstrip('.'))})", err=True)
-    if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
-        click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
+    _print_notes(opened_thread, cleaner)
     if question is not None:
         question = question.encode("utf-8", "replace").decode()  # JSON has no other bytes
-        if _print_model_answer(
-            opened_thread, question, cleaner, author, author_model, as_json=as_json
-        ):
+        about = (opened_thread, question, cleaner)
+        if _print_model_answer(*about, author, author_model, as_json=as_json):
             return 0
-        return _print_passages(
-            opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown
-        )
+        return _print_passages(*about, limit, as_json=as_json, markdown=markdown)
     readings = list(references.read_entries(opened_thread, refs))
     shown = () if refs is None else (reading.entry for reading in readings)
     cleaner.learn_entries(shown, opened_thread.entries)
@@ -104,29 +93,31 @@ def read(
         return 0
     for text in texts:
         click.echo(text)
-    for line in _list_documents(opened_thread) if refs is None and not markdown else ():
-        click.echo(cleaner.clean_text(line))
+    if refs is None and not markdown:
+        _list_documents(opened_thread, cleaner)
     return 0
 
 
-def _list_documents(opened_thread: "OpenedThread") -> "Iterable[str]":
-    """Yield a line for each document of a thread, with the ref that opens it."""
-    for number, document in enumerate(
-        opened_thread.thread.documents if opened_thread.thread else (), 1
-    ):
-        yield f"── #d{number} document {document.path} ({len(document.text):,} characters)"
-
-
-def _describe_damage(thread: "Thread") -> str:
-    """Describe what of a thread could not be read, as one sentence."""
+def _print_notes(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> None:
     from tasuki.threads.references import describe_broken_lines
 
-    return describe_broken_lines(thread) or (
-        "" if thread.entries else f"{thread.path} holds no entries."
-    )
+    if problem := cleaner.clean_text(opened_thread.problem):
+        note = f"{problem} Reading what was stored with the handoff."
+        click.echo(f"tasuki: {note}", err=True)
+    if opened_thread.note:
+        click.echo(f"({cleaner.clean_text(opened_thread.note.rstrip('.'))})", err=True)
+    if (thread := opened_thread.thread) is not None:
+        empty = "" if thread.entries else f"{thread.path} holds no entries."
+        if note := describe_broken_lines(thread) or empty:
+            click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
 
 
-# -- entries ---------------------------------------------------------------------------
+def _list_documents(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> None:
+    """Print a line for each document of a thread, with the ref that opens it."""
+    documents = opened_thread.thread.documents if opened_thread.thread else ()
+    for number, document in enumerate(documents, 1):
+        line = f"── #d{number} document {document.path} ({len(document.text):,} characters)"
+        click.echo(cleaner.clean_text(line))
 
 
 def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
@@ -138,16 +129,10 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
         head += " (as stored with the handoff)"
     words = cleaner.clean_text(reading.text)
     if entry.kind == "tool":
-        longest = max((len(run) for run in _find_backtick_runs(words)), default=0)
+        longest = max(map(len, re.findall("`+", words)), default=0)
         fence = "`" * max(3, longest + 1)
         words = f"{fence}\n{words}\n{fence}"
     return f"{head}\n\n{words}\n"
-
-
-def _find_backtick_runs(text: str) -> list[str]:
-    import re
-
-    return re.findall("`+", text)
 
 
 def _print_json(
@@ -182,9 +167,6 @@ def _build_about(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> dict
             "note": cleaner.clean_text(opened_thread.note)}  # fmt: skip
 
 
-# -- a question ------------------------------------------------------------------------
-
-
 def _print_passages(
     opened_thread: "OpenedThread",
     question: str,
@@ -217,7 +199,10 @@ def _print_passages(
         )
         click.echo(f"# {title}\n" if markdown else f"{title}\n")
         for passage in passages:
-            click.echo(_format_passage(link, passage, markdown))
+            head = f"{link.label}{format_ref(passage.ref)} {passage.kind} {passage.at}".rstrip()
+            mark = "> " if markdown else "    "
+            body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
+            click.echo(f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n")
     return 0
 
 
@@ -273,10 +258,3 @@ def _print_model_answer(
     if answer.unanswered:
         click.echo(f"Not in the passages: {cleaner.clean_line(answer.unanswered, 2_000)}")
     return True
-
-
-def _format_passage(link: "OpenedThread", passage: "Passage", markdown: bool) -> str:
-    head = f"{link.label}{format_ref(passage.ref)} {passage.kind} {passage.at}".rstrip()
-    mark = "> " if markdown else "    "
-    body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
-    return f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n"

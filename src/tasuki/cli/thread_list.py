@@ -1,9 +1,9 @@
-"""`tasuki threads` and `tasuki find`: threads that can be handed off, listed and searched."""
+"""`tasuki threads`, `tasuki find`, and `tasuki` alone: threads and their kept copies, listed and searched."""
 
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,16 +15,19 @@ from tasuki.cli.output import (
     get_width,
     make_visible,
     print_json,
+    print_problems,
+    print_result,
     shorten_folder,
 )
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
-from tasuki.text_safety import cut_line, format_row
+from tasuki.text_safety import cut_line, format_plural, format_row, format_size, wrap_text
 from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
     from tasuki.threads.index import ThreadIndex
+    from tasuki.threads.kept.store import KeptCopy
     from tasuki.threads.search import ThreadSearchResult
 
 
@@ -60,11 +63,9 @@ def threads(
     if name:
         harnesses.get_harness(name)
     if kept or forget is not None:
-        from tasuki.cli import kept_threads
-
         if forget is not None:
-            return kept_threads.forget_copies(forget, as_json=as_json)
-        return kept_threads.list_copies(name, limit, as_json=as_json)
+            return forget_copies(forget, as_json=as_json)
+        return list_copies(name, limit, as_json=as_json)
     heads, are_some_unreadable = find_heads(name, limit, everywhere=everywhere)
     if as_json:
         print_json({"threads": heads})
@@ -102,7 +103,9 @@ def find_heads(
 
 def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
     """Print what is known of threads; the number in front is what `--from @N` takes."""
-    length = _measure_distinct_length([head.id for head in heads])
+    ids = {head.id for head in heads}
+    lengths = range(8, max(map(len, ids), default=8))  # 8, or more where they begin alike
+    length = next((n for n in lengths if len({id[:n] for id in ids}) == len(ids)), 99)
     folders = {head.cwd: "" for head in heads}
     if everywhere:
         folders = {folder: shorten_folder(make_visible(folder)) for folder in folders}
@@ -113,13 +116,6 @@ def print_table(heads: list[ThreadHead], *, everywhere: bool = False) -> None:
     ]
     titles = ("", "harness", "age", "messages", "context", "folder", "thread")
     click.echo("\n".join(format_table(titles, rows, right=(0, 3, 4))))
-
-
-def _measure_distinct_length(ids: list[str]) -> int:
-    """Return how many characters distinguish the ids: 8, or more where they begin alike."""
-    distinct = set(ids)
-    lengths = range(8, max(map(len, distinct), default=8))
-    return next((n for n in lengths if len({id[:n] for id in distinct}) == len(distinct)), 99)
 
 
 def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
@@ -198,10 +194,14 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
         hits = search.search_threads(index, query, limit)
         labels = [index.build_label(hit.thread) for hit in hits]
     if as_json:
-        _print_json(hits, labels, problems)
+        fields = ("thread", "lines", "problem", "note")
+        rows = [
+            {"label": label, "score": round(hit.score, 3)} | {f: getattr(hit, f) for f in fields}
+            for label, hit in zip(labels, hits, strict=True)
+        ]
+        print_json({"threads": rows, "problems": problems})
         return int(not hits)
-    for problem in problems[:3]:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    print_problems(problems[:3])
     if len(problems) > 3:
         click.echo(f"tasuki: {len(problems) - 3} more threads cannot be read.", err=True)
     if not hits:
@@ -212,13 +212,13 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
     width = get_width(160) if sys.stdout.isatty() else MOST_WIDTH_COLUMNS
     for label, hit in zip(labels, hits, strict=True):
         click.echo(_format_hit(label, hit, width))
-    click.echo(f"Open one: tasuki read {_format_example(labels, hits)}", err=True)
+    example = f"{labels[0]}{format_ref(hits[0].lines[0].ref)}" if hits[0].lines else labels[0]
+    click.echo(f"Open one: tasuki read {example}", err=True)
     return 0
 
 
 def _refresh_index(index: "ThreadIndex") -> list[str]:
     """Bring the index up to date, with a progress bar where that takes a while."""
-    from tasuki.harness.reading.jsonl import collect_unreadable
     from tasuki.threads import catalog, search
 
     if index.rebuilt:
@@ -228,21 +228,14 @@ def _refresh_index(index: "ThreadIndex") -> list[str]:
     waiting = sum(file.bytes for _, file in index.find_stale(files))
     if waiting < PROGRESS_BAR_BYTES or not sys.stderr.isatty():
         return [*unreadable_notes, *search.refresh_index(index, files)]
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
 
     columns = (
-        TextColumn("Indexing threads"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        bars.TextColumn("Indexing threads"), bars.BarColumn(), bars.DownloadColumn(),
+        bars.TransferSpeedColumn(), bars.TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=waiting)
         return [
             *unreadable_notes,
@@ -265,21 +258,122 @@ def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
     return "\n".join(lines)
 
 
-def _format_example(labels: list[str], hits: "list[ThreadSearchResult]") -> str:
-    first = hits[0]
-    return f"{labels[0]}{format_ref(first.lines[0].ref)}" if first.lines else labels[0]
+# -- kept copies -----------------------------------------------------------------------
 
 
-def _print_json(hits: "list[ThreadSearchResult]", labels: list[str], problems: list[str]) -> None:
-    rows = [
-        {
-            "label": label,
-            "score": round(hit.score, 3),
-            "thread": hit.thread,
-            "lines": hit.lines,
-            "problem": hit.problem,
-            "note": hit.note,
-        }
-        for label, hit in zip(labels, hits, strict=True)
-    ]
-    print_json({"threads": rows, "problems": problems})
+def list_copies(harness: str | None, limit: int, *, as_json: bool) -> int:
+    """Print the kept copies, the newest first."""
+    from tasuki.threads.kept.store import KeptStore
+
+    with collect_unreadable() as problems:
+        copies = list(KeptStore().read_copies())[::-1]
+    copies = [c for c in copies if c.record and harness in (None, c.record.harness)]
+    print_problems(problems)
+    if as_json:
+        print_json({"copies": [_describe(copy) for copy in copies[:limit]]})
+        return 1 if problems and not copies else 0
+    if not copies:
+        click.echo("No copies of threads are kept. The setting: keep_threads", err=True)
+        return 1 if problems else 0
+    for copy in copies[:limit]:
+        fields = _describe(copy)
+        state = "" if fields["original_exists"] else "  (original gone)"
+        click.echo(
+            f"{fields['id'][:13]}  {fields['harness']}  {format_age(time.time() - copy.kept)}  "
+            f"{format_size(copy.bytes)}  {make_visible(shorten_folder(fields['cwd']))}  "
+            f"{make_visible(fields['name'] or fields['first_words'])}{state}"
+        )
+    if len(copies) > limit:
+        click.echo(f"{len(copies) - limit} more: --limit {len(copies)}", err=True)
+    return 0
+
+
+def _describe(copy: "KeptCopy") -> dict[str, Any]:
+    from tasuki.draft.redact.redactor import redact
+    from tasuki.threads.kept.reader import is_only_kept
+
+    record = copy.record
+    assert record is not None
+    known = record.harness in harnesses.list_names()
+    gone = known and is_only_kept(harnesses.get_harness(record.harness), Path(record.path))
+    return {
+        "id": record.head.id,
+        "harness": record.harness,
+        "path": record.path,
+        "cwd": record.head.cwd,
+        "name": redact(record.head.name)[0],
+        "first_words": redact(record.head.first_words)[0],
+        "modified": record.modified,
+        "bytes": record.bytes,
+        "kept": copy.kept,
+        "kept_bytes": copy.bytes,
+        "file": str(copy.file),
+        "original_exists": not gone,
+    }
+
+
+def forget_copies(name: str, *, as_json: bool) -> int:
+    """Delete the copy of one thread, or of all, and say which."""
+    from tasuki.threads.kept.store import KeptStore
+
+    with collect_unreadable():
+        forgotten = KeptStore().forget(name)
+    if len(forgotten) == 1 and (record := forgotten[0].record):
+        what = f"The kept copy of {make_visible(record.path)} is"
+    else:
+        what = format_plural(len(forgotten), "copy is", "copies are")
+    document = {"forgotten": [str(copy.file) for copy in forgotten]}
+    print_result(as_json, document, f"{what} deleted. No other file was touched.")
+    return 0
+
+
+# -- `tasuki` alone --------------------------------------------------------------------
+
+SHOWN = 10
+"""Threads that are listed."""
+
+
+def offer_newest(ctx: click.Context) -> int:
+    """List the newest threads of this folder, and hand off the first if a goal is given."""
+    heads, are_some_unreadable = find_heads(None, None)
+    if not heads:
+        _explain_where_threads_are(are_some_unreadable)
+        return 1 if are_some_unreadable else 0
+    print_table(heads[:SHOWN])
+    if len(heads) > SHOWN:
+        click.echo(f"{len(heads) - SHOWN} more: tasuki threads --limit {len(heads)}", err=True)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo('To hand off @1: tasuki "what the next agent should do"', err=True)
+        return 0
+    question = "What should the next agent do? It continues @1. (Press Enter to quit.)"
+    lines = "\n".join(wrap_text(question, get_width(100)))
+    goal = click.prompt(lines, default="", show_default=False, prompt_suffix="\n> ", err=True)
+    if not goal.strip():
+        more = ' To hand off another one: tasuki --from @2 "…"' if len(heads) > 1 else ""
+        click.echo(f"Nothing was started.{more}", err=True)
+        return 0
+    from tasuki.cli.handoff.command import handoff
+
+    ctx.meta["arguments"] = ()
+    code: int = ctx.invoke(handoff, goal=goal, source=heads[0].path)
+    return code
+
+
+def _explain_where_threads_are(are_some_unreadable: bool) -> None:
+    from tasuki.threads import catalog
+
+    if are_some_unreadable:
+        text = f"No thread of {Path.cwd()} can be read."
+    elif next(iter(catalog.list_heads(limit=1)), None):
+        text = (
+            f"There is no thread for {Path.cwd()}. Go to the folder of your project, or:\n"
+            "  tasuki threads --all      list the threads of all folders\n"
+            '  tasuki --from ID "GOAL"   hand off one of them'
+        )
+    else:
+        titles = [harnesses.get_harness(name).title for name in harnesses.list_names()]
+        text = (
+            f"There is no thread on this machine. tasuki reads those of {', '.join(titles)}.\n"
+            "Work with one of them in a project, then run tasuki there."
+        )
+    click.echo(f"{text}\nAll commands: tasuki --help", err=True)

@@ -34,18 +34,17 @@ def find_commit(package: str) -> str:
         common = os.path.join(folder, _read(shared)) if os.path.isfile(shared) else folder
         head = _read(os.path.join(folder, "HEAD"))
         branch = head.removeprefix("ref: ")
-        commit = _find_branch(common, branch) if branch != head else head
+        path = os.path.join(common, branch)
+        if branch == head:
+            commit = head
+        elif os.path.isfile(path):
+            commit = _read(path)
+        else:
+            packed = _read(os.path.join(common, "packed-refs")).splitlines()
+            commit = next((line.split()[0] for line in packed if line.endswith(f" {branch}")), "")
     except (OSError, ValueError):
         return ""
     return commit if len(commit) >= 40 and not commit.strip("0123456789abcdef") else ""
-
-
-def _find_branch(common: str, branch: str) -> str:
-    path = os.path.join(common, branch)
-    if os.path.isfile(path):
-        return _read(path)
-    packed = _read(os.path.join(common, "packed-refs")).splitlines()
-    return next((line.split()[0] for line in packed if line.endswith(f" {branch}")), "")
 
 
 def _read(path: str) -> str:

@@ -46,7 +46,14 @@ def write_settings(changes: Mapping[str, Any]) -> Path:
             else:
                 document[key] = value
         settings.check_user_values(name, document.unwrap())
-        _replace_file(path, document.as_string(), name)
+        try:
+            create_private_folder(path.parent)
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+            replace_file(path, document.as_string().encode(), mode)
+        except OSError as error:
+            raise StoreFailed(
+                f"{name} cannot be written: {explain_error(error)}. Nothing was changed."
+            ) from error
     return path
 
 
@@ -65,15 +72,3 @@ def _read_document(path: Path, name: str) -> "TOMLDocument":
         raise StoreFailed(f"{name} cannot be read: {explain_error(error)}.") from error
     settings.check_user_values(name, document.unwrap())
     return document
-
-
-def _replace_file(path: Path, text: str, name: str) -> None:
-    """Replace the old file by a whole new one; its mode is kept."""
-    try:
-        create_private_folder(path.parent)
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-        replace_file(path, text.encode(), mode)
-    except OSError as error:
-        raise StoreFailed(
-            f"{name} cannot be written: {explain_error(error)}. Nothing was changed."
-        ) from error

@@ -6,6 +6,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,10 @@ def build_install_line(extra: str) -> str:
     `direct_url.json` (PEP 610) records the source of the installation; without that it came
     from a registry.
     """
-    origin = _read_origin()
+    origin: dict[str, Any] = {}
+    with suppress(metadata.PackageNotFoundError, ValueError, OSError):
+        document = json.loads(metadata.distribution("tasuki").read_text("direct_url.json") or "{}")
+        origin = document if isinstance(document, dict) else {}
     address, folder_info = str(origin.get("url", "")), origin.get("dir_info")
     path = unquote(urlsplit(address).path) if address.startswith("file:") else ""
     if isinstance(source := origin.get("vcs_info"), dict) and source.get("vcs"):
@@ -68,18 +72,9 @@ def list_extras() -> list[str]:
 
 def _is_there(name: str) -> bool:
     try:
-        metadata.version(name)
+        return bool(metadata.version(name))
     except metadata.PackageNotFoundError:
         return False
-    return True
-
-
-def _read_origin() -> dict[str, Any]:
-    try:
-        document = json.loads(metadata.distribution("tasuki").read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, ValueError, OSError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _find_installer() -> str:

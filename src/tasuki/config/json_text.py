@@ -139,10 +139,12 @@ def _require_object(text: str, node: JsonNode, keys: Sequence[str]) -> JsonNode:
 def _insert_child(text: str, holder: JsonNode, name: str, content: Any) -> tuple[str, str]:
     """Insert a member at the end of an object, or an element at the end of a list."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    step = _find_indent_step(text)
+    found = re.search(r"[{\[]\r?\n([ \t]+)", text)  # one level of the text's own indentation
+    step = found[1] if found else "  "
     outer = _find_indent(text, holder.start)
     inner = _find_indent(text, holder.children[-1].first) if holder.children else outer + step
-    compact = bool(holder.children) and not _is_at_line_start(text, holder.children[-1].first)
+    before = text[: holder.children[-1].first] if holder.children else ""
+    compact = bool(before) and bool(before[before.rfind("\n") + 1 :].strip())
     words = json.dumps(content, ensure_ascii=False, indent=None if compact else step or 2)
     words = words.replace("\n", newline + inner)
     member = f"{json.dumps(name, ensure_ascii=False)}: {words}" if name else words
@@ -171,16 +173,6 @@ def _has_comment(text: str) -> bool:
 def _find_indent(text: str, place: int) -> str:
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _is_at_line_start(text: str, place: int) -> bool:
-    return not text[text.rfind("\n", 0, place) + 1 : place].strip()
-
-
-def _find_indent_step(text: str) -> str:
-    """Return one level of the text's own indentation."""
-    found = re.search(r"[{\[]\r?\n([ \t]+)", text)
-    return found[1] if found else "  "
 
 
 # -- reading ---------------------------------------------------------------------------

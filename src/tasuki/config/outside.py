@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -117,15 +118,8 @@ def parse_proxy(text: str) -> str | Network:
     return network
 
 
-def _check_public_url(url: str) -> str:
-    return _find_problem(parse_public_url, url)
-
-
-def _check_proxy(text: str) -> str:
-    return _find_problem(parse_proxy, text)
-
-
 def _find_problem(parse: Callable[[str], object], text: str) -> str:
+    """Return the end of a sentence about a wrong value; empty for a right one, or none."""
     try:
         if text:
             parse(text)
@@ -134,21 +128,23 @@ def _find_problem(parse: Callable[[str], object], text: str) -> str:
     return ""
 
 
-def _check_user_header(name: str) -> str:
-    if not name:
-        return ""
+def _parse_user_header(name: str) -> str:
     if not _HEADER_NAME.fullmatch(name.lower()):
-        return "must be the name of a header, of letters, digits and hyphens, such as X-Forwarded-Email."
+        raise ValueError(
+            "must be the name of a header, of letters, digits and hyphens, such as X-Forwarded-Email."
+        )
     if name.lower() in _TAKEN_HEADERS or name.lower().startswith(("sec-", "x-tasuki-")):
-        return (
+        raise ValueError(
             "must be a header in which the proxy names the user alone, such as X-Forwarded-Email."
         )
-    return ""
+    return name
 
 
 CHECKS: Mapping[str, Callable[[str], str]] = {
-    "public_url": _check_public_url, "proxy": _check_proxy, "proxy_user_header": _check_user_header,
-}  # fmt: skip
+    "public_url": partial(_find_problem, parse_public_url),
+    "proxy": partial(_find_problem, parse_proxy),
+    "proxy_user_header": partial(_find_problem, _parse_user_header),
+}
 """For each setting what finds the end of a sentence about a wrong value; empty for a right one."""
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.config import validation
 from tasuki.config.defaults import DEFAULT_BUDGET
@@ -268,15 +267,32 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
     files: list[SettingsFile] = []
     for source in _list_sources(cwd, flags or {}, files, problems):
         source_values = _select_values(source, problems)
-        choice = _read_model_choice(source, source_values)
-        if choice:
-            choices.insert(0, choice)
+        model = (source_values.get("model") or "").strip()
+        current = source_values.get("use_current_model")
+        if model or current is not None:
+            origin = source.describe_origin("model" if model else "use_current_model")
+            own = not source.repository
+            choices.insert(0, ModelChoice(origin, own=own, model=model, current=current))
         for name, value in source_values.items():
             if not (source.repository and name in NAMES_ONLY):
                 values[name], sources[name] = value, source.describe_origin(name)
-    settings = _validate(_apply_own_model(Settings(**values), choices, sources), sources)
-    problems += _find_open_addresses(settings, sources)
-    problems += _find_outside_problems(settings)
+    # One that names a model and nothing else means that model, not the thread's own.
+    strongest = next((choice for choice in choices if choice.own), None)
+    if strongest and strongest.model and strongest.current is None:
+        sources["use_current_model"] = f"{strongest.source}, where model is set"
+        values["use_current_model"] = False
+    settings = _validate(Settings(**values), sources)
+    problems += [
+        f"{sources['providers']}: providers.{name} sends the key and the thread unencrypted to "
+        f"{provider.base_url}. Use https://."
+        for name, provider in settings.providers.items()
+        if provider.key_env and validation.is_open_http(provider.base_url)
+    ]
+    given = (settings.proxy, settings.proxy_user_header, settings.proxy_users)
+    if any(given):
+        from tasuki.config.outside import find_problems
+
+        problems += find_problems(settings.public_url, *given)
     return LoadedSettings(settings, sources, tuple(problems), tuple(choices), tuple(files))
 
 
@@ -305,35 +321,14 @@ def _select_values(source: SettingsSource, problems: list[str]) -> dict[str, Any
         else:
             accepted[name] = convert_value(source.describe_origin(name), key, _KINDS[name], value)
     for name, provider in accepted.get("providers", {}).items():
-        _check_provider(source.name, f"providers.{name}", provider)
+        key = f"providers.{name}"
+        validation.check_variable(source.name, f"{key}.key_env", provider.key_env)
+        validation.check_url(source.name, f"{key}.base_url", provider.base_url)
+        if provider.window < 0:
+            raise ConfigInvalid(
+                f"{source.name}: {key}.window must not be negative; it is {provider.window}."
+            )
     return accepted
-
-
-def _read_model_choice(source: SettingsSource, values: Mapping[str, Any]) -> ModelChoice | None:
-    model, current = (values.get("model") or "").strip(), values.get("use_current_model")
-    if not model and current is None:
-        return None
-    return ModelChoice(
-        source.describe_origin("model" if model else "use_current_model"),
-        own=not source.repository,
-        model=model,
-        current=current,
-    )
-
-
-def _apply_own_model(
-    settings: Settings, choices: list[ModelChoice], sources: dict[str, str]
-) -> Settings:
-    """Return the settings with `use_current_model` false where the user's sources mean a `model`.
-
-    The strongest of them decides; one that names a model and nothing else means that
-    model.
-    """
-    own = next((choice for choice in choices if choice.own), None)
-    if own and own.model and own.current is None:
-        sources["use_current_model"] = f"{own.source}, where model is set"
-        return replace(settings, use_current_model=False)
-    return settings
 
 
 def _list_sources(
@@ -344,40 +339,29 @@ def _list_sources(
     if own is None:
         problems.append("Your home folder is not known, so your own settings file was not read. "
                         "TASUKI_CONFIG can name one.")  # fmt: skip
-    elif not _exists(own, files, problems):
-        if os.environ.get("TASUKI_CONFIG") and not problems:
-            problems.append(
-                f"TASUKI_CONFIG names {format_path(own)}, which does not exist. The defaults apply."
-            )
     else:
-        yield SettingsSource(format_path(own), validation.read_toml(own, format_path(own)))
+        name, exists = format_path(own), False
+        try:
+            exists = own.exists()
+        except (OSError, ValueError) as exc:
+            reason = getattr(exc, "strerror", None) or exc
+            problems.append(f"Cannot look for {name}: {reason}. The defaults apply.")
+        files.append(SettingsFile(name, exists))
+        if exists:
+            yield SettingsSource(name, validation.read_toml(own, name))
+        elif os.environ.get("TASUKI_CONFIG") and not problems:
+            problems.append(
+                f"TASUKI_CONFIG names {name}, which does not exist. The defaults apply."
+            )
     if pi := _find_nearest(cwd, PI_FILE, files):
-        yield SettingsSource(
-            f'{format_path(pi)} ("handoff")',
-            validation.read_pi_settings(pi, format_path(pi)),
-            repository=True,
-            lenient=True,
-        )
+        name = format_path(pi)
+        values = validation.read_pi_settings(pi, name)
+        yield SettingsSource(f'{name} ("handoff")', values, repository=True, lenient=True)
     if project := _find_nearest(cwd, PROJECT_FILE, files):
-        yield SettingsSource(
-            format_path(project),
-            validation.read_toml(project, format_path(project)),
-            repository=True,
-        )
+        name = format_path(project)
+        yield SettingsSource(name, validation.read_toml(project, name), repository=True)
     yield SettingsSource("environment", dict(_read_environment(problems)))
     yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
-
-
-def _exists(path: Path, files: list[SettingsFile], problems: list[str]) -> bool:
-    """Tell whether the user's own file exists; an unreadable folder is a problem."""
-    try:
-        exists = path.exists()
-    except (OSError, ValueError) as exc:
-        problems.append(f"Cannot look for {format_path(path)}: {getattr(exc, 'strerror', None) or exc}. "
-                        "The defaults apply.")  # fmt: skip
-        exists = False
-    files.append(SettingsFile(format_path(path), exists))
-    return exists
 
 
 def _find_nearest(cwd: Path, name: str, files: list[SettingsFile]) -> Path | None:
@@ -420,40 +404,26 @@ def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
             f"{sources['notify_about']}: notify_about knows no {validation.format_value(other[0])}. "
             f"Words: {' '.join((ALL, *ALERTS))}."
         )
-    _check_outside(settings, sources)
+    if settings.public_url or settings.proxy or settings.proxy_user_header:
+        from tasuki.config.outside import CHECKS
+
+        for name, find_problem in CHECKS.items():
+            if problem := find_problem(getattr(settings, name)):
+                raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
     for name, kind in _KINDS.items():
         if kind is not int:
             continue
         value = getattr(settings, name)
         least, most, unit = BOUNDS.get(name, (0, None, ""))
+        bound = ""
         if value < least:
             bound = f"be at least {least} {unit}" if unit else "not be negative"
-            raise ConfigInvalid(
-                f"{_format_setting(sources[name], name)} must {bound}; it is {value}."
-            )
-        if most is not None and value > most:
-            raise ConfigInvalid(
-                f"{_format_setting(sources[name], name)} must be at most {most} {unit}; it is {value}."
-            )
+        elif most is not None and value > most:
+            bound = f"be at most {most} {unit}"
+        if bound:
+            setting = _format_setting(sources[name], name)
+            raise ConfigInvalid(f"{setting} must {bound}; it is {value}.")
     return settings
-
-
-def _check_outside(settings: Settings, sources: Mapping[str, str]) -> None:
-    if not (settings.public_url or settings.proxy or settings.proxy_user_header):
-        return
-    from tasuki.config.outside import CHECKS
-
-    for name, find_problem in CHECKS.items():
-        if problem := find_problem(getattr(settings, name)):
-            raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
-
-
-def _find_outside_problems(settings: Settings) -> Iterator[str]:
-    given = (settings.proxy, settings.proxy_user_header, settings.proxy_users)
-    if any(given):
-        from tasuki.config.outside import find_problems
-
-        yield from find_problems(settings.public_url, *given)
 
 
 def _format_setting(source: str, name: str) -> str:
@@ -464,20 +434,32 @@ def _format_setting(source: str, name: str) -> str:
     return variable if source.endswith(variable) else f"{source}: {name}"
 
 
-def _check_provider(where: str, key: str, provider: Provider) -> None:
-    validation.check_variable(where, f"{key}.key_env", provider.key_env)
-    validation.check_url(where, f"{key}.base_url", provider.base_url)
-    if provider.window < 0:
-        raise ConfigInvalid(f"{where}: {key}.window must not be negative; it is {provider.window}.")
-
-
-def _find_open_addresses(settings: Settings, sources: Mapping[str, str]) -> Iterator[str]:
-    for name, provider in settings.providers.items():
-        if provider.key_env and validation.is_open_http(provider.base_url):
-            yield (f"{sources['providers']}: providers.{name} sends the key and the thread "
-                   f"unencrypted to {provider.base_url}. Use https://.")  # fmt: skip
-
-
 def _format_user_file() -> str:
     own = find_user_file()
     return format_path(own) if own else "the file that TASUKI_CONFIG names"
+
+
+VARIABLE_PREFIX = "TASUKI_"
+OTHER_VARIABLES = frozenset({
+    "DATA", "CONFIG", "DATABASE_URL", "AGENT_TOKEN", "INSTALLED", "INSIDE", "PROGRESS", "TRACEBACK",
+    "CACHE", "CORPORA", "CORPUS", "E2E", "ARTEFACTS", "WRITE_GOLDEN",
+})  # fmt: skip
+"""Variables that are no settings: the program's own, and those of its scripts and tests."""
+
+
+def list_unknown_variables() -> Iterator[tuple[str, str]]:
+    """Yield each variable that tasuki does not know, and a sentence about it."""
+    import difflib
+
+    settings = [name.upper() for name in Settings.__struct_fields__]
+    for variable in sorted(os.environ):
+        name = variable.removeprefix(VARIABLE_PREFIX)
+        if name != variable and name not in OTHER_VARIABLES and name not in settings:
+            near = difflib.get_close_matches(name, (*settings, "DATA", "CONFIG"), n=1, cutoff=0.65)
+            hint = (
+                f" Did you mean {VARIABLE_PREFIX}{near[0]}?" if near else " Settings: tasuki config"
+            )
+            yield (
+                variable,
+                f"{variable} is set in the environment, but tasuki does not know it.{hint}",
+            )

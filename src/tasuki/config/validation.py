@@ -49,23 +49,20 @@ def convert_value(source: str, key: str, kind: Any, value: Any) -> Any:
         inner = get_args(kind)[1]
         return {k: convert_value(source, f"{key}.{k}", inner, v) for k, v in value.items()}
     if isinstance(kind, type) and issubclass(kind, Struct) and isinstance(value, dict):
-        return _convert_table(source, key, kind, value)
+        values = {}
+        for name, inner_value in value.items():
+            field = convert_to_snake(name)
+            if field not in kind.__struct_fields__:
+                unknown = describe_unknown_key(f"{key}.{name}", name, kind.__struct_fields__)
+                raise ConfigInvalid(f"{source}: {unknown}")
+            inner = kind.__annotations__[field]
+            values[field] = convert_value(source, f"{key}.{name}", inner, inner_value)
+        return kind(**values)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as exc:
         message = f"{source}: {key} must be {describe_type(kind)}, not {format_value(value)}."
         raise ConfigInvalid(message) from exc
-
-
-def _convert_table(source: str, key: str, kind: type[Struct], value: dict[str, Any]) -> Struct:
-    values = {}
-    for name, inner in value.items():
-        if convert_to_snake(name) not in kind.__struct_fields__:
-            unknown = describe_unknown_key(f"{key}.{name}", name, kind.__struct_fields__)
-            raise ConfigInvalid(f"{source}: {unknown}")
-        kind_inside = kind.__annotations__[convert_to_snake(name)]
-        values[convert_to_snake(name)] = convert_value(source, f"{key}.{name}", kind_inside, inner)
-    return kind(**values)
 
 
 def describe_unknown_key(name: str, key: str, names: Iterable[str]) -> str:

@@ -53,7 +53,13 @@ def check_state(text: str | None, addition: Addition) -> str:
     if text is None or not text.strip("\ufeff \t\r\n"):
         return "add"
     if isinstance(addition, TomlTable):
-        return _check_table_state(text, addition)
+        found = toml_text.find_value(text, addition.keys)
+        if found is None:
+            return "add"
+        if not _is_own_table(text, addition.keys, addition.mark):
+            return "foreign"
+        wanted, _ = toml_text.add_table("", addition.keys, addition.body)
+        return "there" if found == toml_text.find_value(wanted, addition.keys) else "replace"
     nodes = _list_nodes(text, addition)
     if not nodes:
         return "add"
@@ -126,16 +132,6 @@ def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
 # -- tables ----------------------------------------------------------------------------
 
 
-def _check_table_state(text: str, addition: TomlTable) -> str:
-    if toml_text.find_value(text, addition.keys) is None:
-        return "add"
-    if not _is_own_table(text, addition.keys, addition.mark):
-        return "foreign"
-    wanted, _ = toml_text.add_table("", addition.keys, addition.body)
-    found = [toml_text.find_value(one, addition.keys) for one in (text, wanted)]
-    return "there" if found[0] == found[1] else "replace"
-
-
 def _is_own_table(text: str, keys: tuple[str, ...], mark: str) -> bool:
     place = toml_text.find_table(text, keys)
     return place is not None and mark in text[place.start : place.end]
@@ -155,7 +151,6 @@ def _list_nodes(text: str, addition: JsonEntry) -> list[json_text.JsonNode]:
 def _find_marked(
     text: str, holder: json_text.JsonNode | None, mark: str
 ) -> list[json_text.JsonNode]:
-    """Find the elements of a list that bear our mark."""
     if holder is None or holder.kind != "list":
         return []
     return [node for node in holder.children if mark in text[node.start : node.end]]

@@ -22,6 +22,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+from tasuki.files import replace_file
+
 NAME = "hook.sh"
 MOST_FILES = 10_000
 """Events that are kept while no server answers; later ones are counted and dropped."""
@@ -67,10 +69,7 @@ def write_hook_script(folder: Path) -> Path:
     path, text = get_script_path(folder), build_hook_script(folder)
     if path.exists() and path.read_text("utf-8") == text:
         return path
-    new = path.with_suffix(".new")
-    new.write_text(text, "utf-8")
-    new.chmod(0o700)
-    os.replace(new, path)
+    replace_file(path, text.encode(), 0o700, synced=False)
     return path
 
 

@@ -95,12 +95,13 @@ class InstallPlan(Struct, frozen=True):
         return any(step.action in ("add", "replace", "remove") for step in self.steps)
 
 
-class InstallState(Struct, frozen=True):
-    """The state of an addition: there, replace (an older one is), add (none is), foreign."""
+class InstalledPart(Struct, frozen=True):
+    """One thing that tasuki adds: there, replace (an older one is), add (none is), foreign."""
 
-    addition: Addition
+    what: str
+    path: str
     state: str
-    programs: tuple[str, ...]
+    programs: tuple[str, ...] = ()
     """Those that it runs, by their whole paths."""
 
 
@@ -154,14 +155,15 @@ class Installer:
                 work.take_out(put)
         return work.build_plan()
 
-    def list_states(self, harness: str, additions: Sequence[Addition]) -> Iterator["InstallState"]:
-        """Yield the state of each addition. Raises InstallFailed as `plan` does."""
+    def list_parts(self, harness: str, additions: Sequence[Addition]) -> Iterator[InstalledPart]:
+        """Yield each addition with its state. Raises InstallFailed as `plan` does."""
         work = _InstallWork(self.data, harness)
         for addition in additions:
             text = work.read_text(addition.path)
             state = work.check_state(addition)
             values = edits.find_own_values(text, addition) if text and state != "foreign" else []
-            yield InstallState(addition, state, tuple(_find_programs(values)))
+            programs = tuple(_find_programs(values))
+            yield InstalledPart(addition.what, addition.path, state, programs)
 
     def list_created_folders(self) -> tuple[str, ...]:
         """List the folders that were created for the record, the outermost first."""
@@ -218,18 +220,17 @@ class _InstallWork:
         self.damaged = ""
         self.to_remove: dict[str, str] = {}
         self.to_add: dict[str, str] = {}
-        self.record = self._load_record()
-        self.puts = list(self.record.harnesses.get(harness, ()))
-
-    def _load_record(self) -> InstallRecord:
         content = self.before[self.record_path] = read_content(self.record_path)
         try:
-            return msgspec.json.decode(b"{}" if content is None else content, type=InstallRecord)
+            self.record = msgspec.json.decode(
+                b"{}" if content is None else content, type=InstallRecord
+            )
         except UNDECODABLE:
             base = f"{self.record_path}.damaged"
             names = (f"{base}-{number}" if number else base for number in itertools.count())
             self.damaged = next(name for name in names if not os.path.lexists(name))
-            return InstallRecord()  # the marks tell what is ours
+            self.record = InstallRecord()  # the marks tell what is ours
+        self.puts = list(self.record.harnesses.get(harness, ()))
 
     def read_text(self, path: str) -> str | None:
         """Return what a file shall hold, as far as it is worked out; None for no file."""

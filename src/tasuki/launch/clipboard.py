@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 from tasuki.errors import LaunchFailed
@@ -23,11 +22,22 @@ def copy_text(text: str) -> str:
     LaunchFailed.
     """
     data = text.encode("utf-8", "replace")
-    for command in _list_programs():
-        if _run_program(command, data):
+    has_display, is_mac = os.environ.get("DISPLAY"), sys.platform == "darwin"
+    programs = {
+        ("wl-copy", "--type", "text/plain;charset=utf-8"): os.environ.get("WAYLAND_DISPLAY"),
+        ("xclip", "-selection", "clipboard"): has_display,
+        ("xsel", "--input", "--clipboard"): has_display,
+        ("pbcopy",): is_mac,
+    }
+    for command, is_usable in programs.items():
+        if is_usable and _run_program(command, data):
             return command[0]
-    if os.environ.get("TMUX") and _copy_by_tmux(text):
-        return "tmux"
+    if os.environ.get("TMUX"):
+        from tasuki.launch.tmux.server import Tmux
+
+        with suppress(LaunchFailed):
+            Tmux().copy_text(text)
+            return "tmux"
     if _copy_by_terminal(data):
         return "the terminal (OSC 52)"
     raise LaunchFailed(
@@ -36,21 +46,8 @@ def copy_text(text: str) -> str:
     )
 
 
-def _list_programs() -> Iterator[tuple[str, ...]]:
-    if os.environ.get("WAYLAND_DISPLAY"):
-        yield ("wl-copy", "--type", "text/plain;charset=utf-8")
-    if os.environ.get("DISPLAY"):
-        yield ("xclip", "-selection", "clipboard")
-        yield ("xsel", "--input", "--clipboard")
-    if sys.platform == "darwin":
-        yield ("pbcopy",)
-
-
 def _run_program(command: tuple[str, ...], data: bytes) -> bool:
-    """Tell whether the program took the text.
-
-    Its output is not read: xclip stays and holds it open.
-    """
+    """Tell whether the program took the text. Its output is not read: xclip holds it open."""
     if not shutil.which(command[0]):
         return False
     try:
@@ -65,15 +62,6 @@ def _run_program(command: tuple[str, ...], data: bytes) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-def _copy_by_tmux(text: str) -> bool:
-    from tasuki.launch.tmux.server import Tmux
-
-    with suppress(LaunchFailed):
-        Tmux().copy_text(text)
-        return True
-    return False
 
 
 def _copy_by_terminal(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import HarnessMissing, LaunchFailed
+from tasuki.files import create_file
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 
@@ -77,18 +78,10 @@ def write_planned_files(plan: LaunchPlan) -> Iterator[None]:
 
 def _write_file(file: PlannedFile) -> None:
     path = Path(file.path)
-    created = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file.mode)
-        created = True
-        with os.fdopen(number, "w", encoding="utf-8", errors="replace", newline="") as stream:
-            stream.write(file.content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        create_file(path, file.content.encode("utf-8", "replace"), file.mode)
     except FileExistsError as error:
         raise LaunchFailed(f"{path} already exists and is not overwritten. Try again.") from error
     except OSError as error:
-        if created:
-            path.unlink(missing_ok=True)
         raise LaunchFailed(f"{path} cannot be written: {error.strerror}.") from error

@@ -41,7 +41,6 @@ QUIET_SECONDS = 0.15
 """How long the output must pause after the program became ready."""
 CHUNK = 65536
 
-_PASTE_MODE = compile_pattern(rb"\x1b\[\?(?:[\d;]*;)?2004([hl])")
 _MODE = compile_pattern(rb"\x1b\[\?([\d;]+)([hl])")
 _KEYBOARD = compile_pattern(rb"\x1b\[([<>])[\d;]*u")
 _LINE_MOVE = compile_pattern(rb"\x1b\[[\d;]*[ABEFHdf]")
@@ -149,8 +148,7 @@ class Relay:
                 while self._read_program(0):
                     pass
                 return status
-            typing.type_if_ready()
-            self._move_data(typing.patience)
+            self._move_data(typing.type_if_ready())
 
     def _move_data(self, patience: float) -> None:
         """Move what can be moved, waiting up to `patience` seconds for something."""
@@ -178,7 +176,9 @@ class Relay:
                 return False
             raise
         self.output.add_data(data)
-        _write_all(1, data)
+        left = data
+        while left:
+            left = left[os.write(1, left) :]
         return bool(data)
 
     def _suspend(self, before: _TerminalSettings) -> None:
@@ -202,27 +202,18 @@ class _FirstTextTyper:
         self.ready_since = 0.0
         self.checked_at = 0.0
 
-    @property
-    def patience(self) -> float:
-        """Seconds to wait for input or output before the next check."""
-        return 0.05 if self.deadline else 0.5
-
-    def type_if_ready(self) -> None:
-        """Type the text if it is time."""
+    def type_if_ready(self) -> float:
+        """Type the text if it is time; return the seconds to wait before the next check."""
         now = time.monotonic()
-        if not self.deadline:
-            return
-        if self._is_time(now):
+        if self.deadline and self._is_time(now):
             self.relay.to_program += b"\x1b[200~" + self.text + b"\x1b[201~"
             self.relay.filled, self.deadline = True, 0.0
         elif now > self.deadline:
             self.deadline = 0.0
+        return 0.05 if self.deadline else 0.5
 
     def _is_time(self, now: float) -> bool:
-        """Tell whether the program is ready, and quiet since then.
-
-        A program that is never quiet is waited for 1 s.
-        """
+        """Tell whether the program is ready, and quiet since then or busy for 1 s."""
         output = self.relay.output
         if output.byte_count != self.seen_bytes:
             self.seen_bytes, self.quiet_since = output.byte_count, now
@@ -265,20 +256,17 @@ def _run_as_leader(
             os.execve(argv[0], argv, env)
         with suppress(OSError):
             os.setpgid(program, program)
-        code = _wait_as_leader(program)
+        while True:
+            _, status = os.waitpid(program, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                code = _convert_exit_code(status)
+                break
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.killpg(program, signal.SIGCONT)
     except OSError as error:
         os.write(2, f"{argv[0]} cannot be run in {cwd}: {error}\r\n".encode())
     finally:
         os._exit(code)
-
-
-def _wait_as_leader(program: int) -> int:
-    while True:
-        _, status = os.waitpid(program, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            return _convert_exit_code(status)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os.killpg(program, signal.SIGCONT)
 
 
 def _convert_exit_code(status: int) -> int:
@@ -303,11 +291,6 @@ def _handle_signals(relay: Relay) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
 
 
 LEFT_ON = (
@@ -339,31 +322,17 @@ def start_here(plan: LaunchPlan) -> LaunchResult:
         return LaunchResult(
             "here", _find_device(), pid=result.pid, filled=result.filled, code=result.code
         )
-    with _restore_terminal():
+    before = termios.tcgetattr(0)
+    try:
         with write_planned_files(plan):
             foreground = _ForegroundProgram(argv, plan.cwd, env)
         with foreground:
             code = foreground.wait()
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
     if code > 128:
         print(LEFT_ON, end="", flush=True)
     return LaunchResult("here", _find_device(), pid=foreground.program.pid, code=code)
-
-
-def _spawn(argv: list[str], cwd: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(argv, cwd=cwd, env=env)
-    except OSError as error:
-        raise LaunchFailed(f"{argv[0]} cannot be run: {error.strerror}.") from error
-
-
-@contextmanager
-def _restore_terminal() -> Iterator[None]:
-    """Restore the terminal's settings, however the body ends."""
-    before = termios.tcgetattr(0)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 class _ForegroundProgram:
@@ -389,11 +358,13 @@ class _ForegroundProgram:
             number: signal.signal(number, act) for number, act in wanted.items()
         }
         try:
-            self.program = _spawn(argv, cwd, env)
-        except BaseException:
+            self.program = subprocess.Popen(argv, cwd=cwd, env=env)
+        except BaseException as error:
             self.__exit__()
             if self.ordered:
                 os.kill(os.getpid(), self.ordered)
+            if isinstance(error, OSError):
+                raise LaunchFailed(f"{argv[0]} cannot be run: {error.strerror}.") from error
             raise
         self.is_started = True
         if self.ordered:
@@ -416,16 +387,11 @@ class _ForegroundProgram:
             _, status = os.waitpid(self.program.pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):
                 break
-            self._stop_with_program()
-        code = os.waitstatus_to_exitcode(status)
-        self.program.returncode = code
-        return 128 - code if code < 0 else code
-
-    def _stop_with_program(self) -> None:
-        """Stop, unless the whole group was stopped and has been continued since."""
-        if not self.continued:
-            os.kill(0, signal.SIGTSTP)  # ignored where no shell could continue us
-        os.kill(self.program.pid, signal.SIGCONT)
+            if not self.continued:  # Else the whole group was stopped and has been continued since.
+                os.kill(0, signal.SIGTSTP)  # ignored where no shell could continue us
+            os.kill(self.program.pid, signal.SIGCONT)
+        self.program.returncode = os.waitstatus_to_exitcode(status)
+        return _convert_exit_code(status)
 
     def _ignore_signal(self, number: int, frame: FrameType | None) -> None:
         """Leave the signal to the program."""

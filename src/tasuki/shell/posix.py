@@ -82,10 +82,7 @@ class CommandSplitter:
         return self.commands
 
     def end_command(self, operator: str) -> None:
-        """Store the current command.
-
-        A newline that follows an operator does not replace it.
-        """
+        """Store the current command. A newline that follows an operator does not replace it."""
         source = "".join(self.parts).strip()
         text = " ".join(source.split())
         if operator == "&" and not text and self.group_start is not None:

@@ -117,21 +117,6 @@ def extract_first_words(thread: Thread) -> str:
     return find_first_prompt(thread.entries)[: 8 * FIRST_WORDS + BEYOND]
 
 
-def separate_odd_names(
-    files: Sequence[tuple[Harness, ThreadFile]],
-) -> tuple[list[tuple[Harness, ThreadFile]], list[str]]:
-    """Separate the files whose names are text from the others; return sentences about these."""
-    good, odd = [], []
-    for harness, file in files:
-        path = str(file.path)
-        if path == path.encode("utf-8", "replace").decode():
-            good.append((harness, file))
-        else:
-            displayed = path.encode("utf-8", "backslashreplace").decode()
-            odd.append(f"The name of {displayed} is not UTF-8; it cannot be searched.")
-    return good, odd
-
-
 def read_ahead_threads(
     files: Sequence[tuple[Harness, ThreadFile]],
 ) -> Iterator[tuple[ThreadFile, str, Thread | TasukiError]]:
@@ -139,14 +124,13 @@ def read_ahead_threads(
     with ThreadPoolExecutor(1) as pool:
         waiting: deque[tuple[ThreadFile, str, Future[Thread | TasukiError]]] = deque()
         try:
-            for harness, file in files:
-                waiting.append((file, harness.name, pool.submit(_read_thread, harness, file)))
-                if len(waiting) > 1:
+            for pair in (*files, None):
+                if pair:
+                    harness, file = pair
+                    waiting.append((file, harness.name, pool.submit(_read_thread, harness, file)))
+                if len(waiting) > 1 or (waiting and not pair):
                     done_file, name, future = waiting.popleft()
                     yield done_file, name, future.result()
-            while waiting:
-                done_file, name, future = waiting.popleft()
-                yield done_file, name, future.result()
         finally:
             for _, _, future in waiting:
                 future.cancel()

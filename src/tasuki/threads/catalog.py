@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -10,11 +11,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.files import (
-    expand_user,
-    get_data_folder,
-    is_possible,
-)
+from tasuki.files import expand_user, get_data_folder, is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.heads import build_head
@@ -27,7 +24,7 @@ from tasuki.threads.projects import belongs_to, list_project_folders
 from tasuki.typed_prompts import HANDOFF_TITLE
 
 if TYPE_CHECKING:
-    from tasuki.threads.heads import HeadStore
+    from tasuki.threads.index_file import HeadStore
 
 T = TypeVar("T")
 FIRST_WORDS = 120
@@ -70,9 +67,9 @@ def get_reader(name: str, path: Path) -> Harness:
     adapter = harnesses.get_harness(name)
     if not has_kept_copies():
         return adapter
-    from tasuki.threads.kept.reader import choose_reader
+    from tasuki.threads.kept.reader import build_reader, is_only_kept
 
-    return choose_reader(adapter, path)
+    return build_reader(adapter) if is_only_kept(adapter, path) else adapter
 
 
 def is_readable(name: str, path: str) -> bool:
@@ -95,16 +92,17 @@ def describe_copy(harness: Harness, path: Path) -> str:
 
 
 def list_heads(
-    harness: str | None = None, cwd: Path | None = None, limit: int | None = None
+    harness: str | None = None,
+    cwd: Path | None = None,
+    limit: int | None = None,
+    known: dict[str, ThreadHead] | None = None,
 ) -> Iterator[ThreadHead]:
-    """Yield threads, those of the newest work first, of one folder if given."""
-    return _list_heads(harness, cwd, limit, {})
+    """Yield threads, those of the newest work first, of one folder if given.
 
-
-def _list_heads(
-    harness: str | None, cwd: Path | None, limit: int | None, known: dict[str, ThreadHead]
-) -> Iterator[ThreadHead]:
-    heads = _read_heads(find_thread_files(harness, cwd), known, is_part=bool(harness))
+    Heads that are `known`, by their paths, are not read again; those that are read are added.
+    """
+    files, known = find_thread_files(harness, cwd), {} if known is None else known
+    heads = _read_heads(files, known, is_part=bool(harness))
     if cwd is not None:
         here = os.path.realpath(cwd)
         is_here = {f: belongs_to(f, here) for f in {f for h in heads for f in (h.cwd, *h.folders)}}
@@ -125,7 +123,7 @@ def _read_heads(
 
     `known` gets those that are read. `is_part`: there are more files than these.
     """
-    own = [f for h, f in files if harnesses.get_harness(h.name) is h and _is_text(f.path)]
+    own = [f for h, f in files if harnesses.get_harness(h.name) is h and is_text(f.path)]
     is_stored = not known and (
         len(own) >= MANY or (bool(own) and (get_data_folder() / "index.db").exists())
     )
@@ -152,14 +150,14 @@ def _read_heads(
     return heads
 
 
-def _is_text(path: Path) -> bool:
+def is_text(path: Path) -> bool:
     """Tell whether a database can hold a path."""
     return str(path) == str(path).encode("utf-8", "replace").decode()
 
 
 def _use_store(use: "Callable[[HeadStore], T]") -> "T | None":
     """Use the heads in the index; None where they cannot be used."""
-    from tasuki.threads.heads import FAILURES, HeadStore
+    from tasuki.threads.index_file import FAILURES, HeadStore
 
     try:
         with HeadStore() as store:
@@ -174,7 +172,11 @@ def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
     The whole file is read where the ends show nothing or no folder. None where there is no
     message. A first or last line may be longer than what is read of an end.
     """
-    head = _read_head(adapter, file)
+    head = read_ends(adapter, file)
+    is_whole = file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project))
+    if not is_whole:
+        with suppress(TasukiError):
+            head = build_head(read_whole_thread(adapter, file.path), file) or head
     return redact_head(head) if head else None
 
 
@@ -185,17 +187,6 @@ def redact_head(head: ThreadHead) -> ThreadHead:
         words = words.rpartition(" ")[0] + " …"
     name = "" if head.name.startswith(HANDOFF_TITLE) else head.name  # A program made it of a brief.
     return replace(head, name=redact(name)[0], first_words=redact(words)[0])
-
-
-def _read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
-    head = read_ends(adapter, file)
-    if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
-        return head
-    try:
-        thread = read_whole_thread(adapter, file.path)
-    except TasukiError:
-        return head
-    return build_head(thread, file) or head
 
 
 def read_ends(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
@@ -238,7 +229,7 @@ def list_heads_near(
     """
     known: dict[str, ThreadHead] = {}
     for folder in (cwd, *list_project_folders(cwd)):
-        if near_heads := list(_list_heads(harness, folder, limit, known)):
+        if near_heads := list(list_heads(harness, folder, limit, known)):
             return near_heads, folder
     return [], cwd
 
@@ -269,19 +260,15 @@ def find_near(spec: str, cwd: Path) -> FoundThread:
     """
     with collect_unreadable() as unreadable:
         try:
-            return _find_near(spec, cwd)
+            if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
+                harness, path = find_thread(spec, cwd)
+                return FoundThread(harness, path, describe_copy(harness, path))
+            name = spec if spec in harnesses.list_names() else None
+            n = 1 if name or not spec else int(spec[1:])
+            heads, folder = list_heads_near(name, cwd, n)
+            harness, path = _pick_nth(n, heads, cwd, name)
         except ThreadNotFound as error:
             raise ThreadNotFound(" ".join((str(error), *unreadable))) from error
-
-
-def _find_near(spec: str, cwd: Path) -> FoundThread:
-    if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
-        harness, path = find_thread(spec, cwd)
-        return FoundThread(harness, path, describe_copy(harness, path))
-    name = spec if spec in harnesses.list_names() else None
-    n = 1 if name or not spec else int(spec[1:])
-    heads, folder = list_heads_near(name, cwd, n)
-    harness, path = _pick_nth(n, heads, cwd, name)
     notes = (describe_folder(folder, cwd), describe_copy(harness, path))
     return FoundThread(harness, path, " ".join(filter(None, notes)))
 
@@ -332,9 +319,9 @@ def _pick_nth(
         )
     head = heads[-1]
     path = Path(head.path)
-    return get_reader(head.harness, path) if head.kept else harnesses.get_harness(
-        head.harness
-    ), path
+    if head.kept:
+        return get_reader(head.harness, path), path
+    return harnesses.get_harness(head.harness), path
 
 
 def _find_by_id(spec: str) -> tuple[Harness, Path]:
@@ -362,7 +349,6 @@ def _find_by_id(spec: str) -> tuple[Harness, Path]:
 
 
 def _find_heads(files: Sequence[tuple[Harness, ThreadFile]], prefix: str) -> list[ThreadHead]:
-    """Find the heads with an id that begins so."""
     heads = _read_heads(files, {}, is_part=True)
     return [head for head in heads if head.id.lower().startswith(prefix)]
 
@@ -373,9 +359,6 @@ def _describe_unknown(spec: str) -> str:
 
 
 def _has_id_in_name(path: Path, prefix: str) -> bool:
-    """Tell whether a file name holds an id that begins with a prefix.
-
-    The id is at the name's start or after a date and `_` or `-`.
-    """
+    """Tell whether a name begins with a prefix of an id, perhaps after a date and `_` or `-`."""
     stem = path.stem.lower()
     return stem.startswith(prefix) or f"_{prefix}" in stem or f"-{prefix}" in stem[20:]

@@ -8,37 +8,25 @@ and the index is rebuilt once more of it is dead than alive. It may be deleted a
 
 import contextlib
 import errno
-import fcntl
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any
 
 from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
+from tasuki.files import await_lock
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.heads import parse_time
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
-from tasuki.threads.blocks import (
-    FIRST_WORDS,
-    IndexBlock,
-    IndexedThread,
-    IndexHit,
-    IndexUpdate,
-    clean_blocks,
-    extract_first_words,
-    learn_blocks,
-    list_touched_paths,
-    read_ahead_threads,
-    separate_odd_names,
-    split_blocks,
-)
+from tasuki.threads import blocks
+from tasuki.threads.blocks import IndexBlock, IndexedThread, IndexHit, IndexUpdate
+from tasuki.threads.catalog import is_text
 from tasuki.threads.index_file import IndexFile, run_transaction
 from tasuki.threads.query import Query
 
@@ -85,8 +73,14 @@ class ThreadIndex(IndexFile):
         `report` is called with the bytes of each thread file that is done. Threads are indexed one
         by one: finished work is kept if the process is killed.
         """
-        files, problems = separate_odd_names(files)
-        result = IndexUpdate(problems=problems)
+        result = IndexUpdate()
+        for _, file in files:
+            if not is_text(file.path):
+                displayed = str(file.path).encode("utf-8", "backslashreplace").decode()
+                result.problems.append(
+                    f"The name of {displayed} is not UTF-8; it cannot be searched."
+                )
+        files = [pair for pair in files if is_text(pair[1].path)]
         try:
             with self._hold_lock() as alone:
                 if alone:
@@ -103,14 +97,15 @@ class ThreadIndex(IndexFile):
             file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._build_access_error(error) from error
-        with os.fdopen(file, "w") as lock:
-            deadline = time.monotonic() + BUSY_SECONDS
-            while not _try_lock(lock.fileno()):
-                if time.monotonic() > deadline:
-                    yield False
-                    return
-                time.sleep(0.05)
+        try:
+            yield await_lock(file, BUSY_SECONDS)
+        except OSError as error:
+            # Without locks each program writes: the database guards itself.
+            if error.errno != errno.ENOLCK:
+                raise
             yield True
+        finally:
+            os.close(file)
 
     def _update(
         self,
@@ -119,7 +114,9 @@ class ThreadIndex(IndexFile):
         report: Callable[[int], None],
     ) -> None:
         result.gone = self._forget_missing({str(file.path) for _, file in files})
-        if self._is_mostly_dead():
+        (alive,) = self._db.execute("SELECT count(*) FROM block").fetchone()
+        (total,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
+        if total > 2 * alive + DEAD:
             with run_transaction(self._db):
                 for table in ("thread", "block", "touched"):
                     self._db.execute(f"DELETE FROM {table}")
@@ -128,7 +125,7 @@ class ThreadIndex(IndexFile):
         committed = time.monotonic()
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            for file, harness, thread in read_ahead_threads(waiting):
+            for file, harness, thread in blocks.read_ahead_threads(waiting):
                 self._put_thread(file, harness, thread, result)
                 result.threads += 1
                 report(file.bytes)
@@ -143,18 +140,12 @@ class ThreadIndex(IndexFile):
             raise
 
     def _forget_missing(self, present: set[str]) -> int:
-        """Remove threads whose file is gone."""
         rows = self._db.execute("SELECT path, key FROM thread").fetchall()
         missing = [(key,) for path, key in rows if path not in present]
         with run_transaction(self._db):
             for table, column in (("block", "thread"), ("touched", "thread"), ("thread", "key")):
                 self._db.executemany(f"DELETE FROM {table} WHERE {column} = ?", missing)
         return len(missing)
-
-    def _is_mostly_dead(self) -> bool:
-        (alive,) = self._db.execute("SELECT count(*) FROM block").fetchone()
-        (total,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
-        return bool(total > 2 * alive + DEAD)
 
     def _put_thread(
         self, file: ThreadFile, harness: str, thread: Thread | TasukiError, result: IndexUpdate
@@ -169,15 +160,15 @@ class ThreadIndex(IndexFile):
             worked, messages = file.modified, None
             self._put_blocks(key, [], "", redactor)
         else:
-            said = extract_first_words(thread)
+            said = blocks.extract_first_words(thread)
             redactor.learn_values(find_given_secrets(thread.entries))
             texts = (thread.id, thread.cwd, thread.name, said, thread.started, thread.updated)
-            problem, count, files = "", len(thread.entries), list_touched_paths(thread)
+            problem, count, files = "", len(thread.entries), blocks.list_touched_paths(thread)
             worked = parse_time(thread.updated) or file.modified
             messages = sum(e.kind in ("user", "assistant") for e in thread.entries)
-            self._put_blocks(key, list(split_blocks(thread.readable)), said, redactor)
+            self._put_blocks(key, list(blocks.split_blocks(thread.readable)), said, redactor)
         shown = [*map(redactor.redact, texts), count, redactor.redact(problem)]
-        shown[3] = shorten_to_line(str(shown[3]), FIRST_WORDS)
+        shown[3] = shorten_to_line(str(shown[3]), blocks.FIRST_WORDS)
         self._db.execute(
             "UPDATE thread SET harness=?, id=?, cwd=?, name=?, said=?, started=?, updated=?,"
             " entries=?, problem=?, modified=?, bytes=?, worked=?, messages=? WHERE key=?",
@@ -188,18 +179,20 @@ class ThreadIndex(IndexFile):
         self._db.executemany("INSERT INTO touched VALUES (?, ?)", touched)
 
     def _put_blocks(
-        self, key: int, blocks: list[IndexBlock], said: str, redactor: Redactor
+        self, key: int, present: list[IndexBlock], said: str, redactor: Redactor
     ) -> None:
         """Add the blocks that are new, without secrets; unchanged ones are kept."""
         old = self._db.execute(
             "SELECT key, digest FROM block WHERE thread = ? ORDER BY key", (key,)
         ).fetchall()
-        pairs = zip(old, blocks, strict=False)
+        pairs = zip(old, present, strict=False)
         same = len(list(takewhile(lambda pair: pair[0][1] == pair[1].digest, pairs)))
         self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old[same:]])
-        new = blocks[same:]
-        learn_blocks(blocks[:same], "\n".join([said, *(block.text for block in new)]), redactor)
-        for block, text in zip(new, clean_blocks(new, redactor), strict=True):
+        new = present[same:]
+        blocks.learn_blocks(
+            present[:same], "\n".join([said, *(block.text for block in new)]), redactor
+        )
+        for block, text in zip(new, blocks.clean_blocks(new, redactor), strict=True):
             row = self._db.execute("INSERT INTO words (text) VALUES (?)", (text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
@@ -225,7 +218,10 @@ class ThreadIndex(IndexFile):
                 )
                 return [IndexHit(IndexedThread(*row), 0.0, ()) for row in rows]
             hits: dict[str, IndexHit] = {}
-            candidate_keys = self._list_keys(where, values)
+            candidate_keys = ""  # of threads that pass the filters; empty without filters
+            if where:
+                keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
+                candidate_keys = f"[{','.join(str(key) for (key,) in keys)}]"
             if candidate_keys == "[]":
                 return []
             for expression in query.build_expressions():
@@ -236,13 +232,6 @@ class ThreadIndex(IndexFile):
             return list(hits.values())[:limit]
         except sqlite3.Error as error:
             raise self._handle_failure(error) from error
-
-    def _list_keys(self, where: str, values: tuple[Any, ...]) -> str:
-        """Return keys of threads that pass the filters, as a JSON list; empty without filters."""
-        if not where:
-            return ""
-        keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
-        return f"[{','.join(str(key) for (key,) in keys)}]"
 
     def _rank_threads(self, expression: str, candidate_keys: str, limit: int) -> list[IndexHit]:
         by_thread: dict[int, list[tuple[float, int, int]]] = {}
@@ -302,28 +291,8 @@ class ThreadIndex(IndexFile):
             values,
         ).fetchall()
 
-    def count_contents(self) -> tuple[int, int, int]:
-        """Count threads, blocks, and bytes of the threads that are indexed."""
-        threads, read = self._db.execute(
-            "SELECT count(*), coalesce(sum(bytes), 0) FROM thread"
-        ).fetchone()
-        (blocks,) = self._db.execute("SELECT count(*) FROM block").fetchone()
-        return threads, blocks, read
-
 
 _SELECT = (
     "SELECT t.harness, t.id, t.path, t.cwd, t.name, t.said, t.worked, t.bytes, t.updated,"
     " t.entries FROM thread t"
 )
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        # Without locks each program writes: the database guards itself.
-        if error.errno != errno.ENOLCK:
-            raise
-    return True

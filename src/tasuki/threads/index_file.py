@@ -1,14 +1,18 @@
-"""The file of the index of all threads: `<data>/index.db`, opened, or created anew."""
+"""The file of the index of all threads: `<data>/index.db`, opened, or created anew; and the heads in it."""
 
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from tasuki.errors import StoreFailed
 from tasuki.files import describe_fault, find_fault, get_data_folder
+from tasuki.harness.protocol import ThreadFile
+from tasuki.model import ThreadHead
 from tasuki.paths import normalize_path, resolve_links
 
 APPLICATION = 0x7461_7375
@@ -79,8 +83,11 @@ class IndexFile:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
         try:
-            db.create_function("normalize", 1, _fold_case, deterministic=True)
-            db.create_function("resolve", 1, _resolve_and_fold)
+            # As `Query.build_filters` compares paths.
+            db.create_function(
+                "normalize", 1, lambda p: normalize_path(p).lower(), deterministic=True
+            )
+            db.create_function("resolve", 1, lambda p: resolve_links(p).lower())
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -32000")
@@ -148,10 +155,49 @@ def run_transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
-def _fold_case(path: str) -> str:
-    """Return a path as `Query.build_filters` compares it."""
-    return normalize_path(path).lower()
+_HEAD = msgspec.msgpack.Decoder(ThreadHead)
 
 
-def _resolve_and_fold(path: str) -> str:
-    return resolve_links(path).lower()
+class HeadStore(IndexFile):
+    """The heads in the index, without secrets. A failure to read or write it is none of theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._db.execute("PRAGMA busy_timeout = 100")  # Nobody waits for what is only faster.
+
+    def find_heads(
+        self, files: Sequence[ThreadFile]
+    ) -> tuple[dict[str, ThreadHead], dict[str, int]]:
+        """Find the heads of the files that did not change since, and how many messages the index counted."""
+        state = {str(file.path): (file.modified, file.bytes) for file in files}
+        heads = {
+            path: _HEAD.decode(data)
+            for path, modified, size, data in self._db.execute("SELECT * FROM head")
+            if state.get(path) == (modified, size)
+        }
+        query = "SELECT path, modified, bytes, messages FROM thread WHERE messages NOT NULL"
+        counts = {
+            path: messages
+            for path, modified, size, messages in self._db.execute(query)
+            if state.get(path) == (modified, size)
+        }
+        return heads, counts
+
+    def put_heads(
+        self, heads: Iterable[tuple[ThreadFile, ThreadHead]], paths: Iterable[str]
+    ) -> None:
+        """Add the heads of files, and forget those of other files than `paths`."""
+        rows = [
+            (str(file.path), file.modified, file.bytes, msgspec.msgpack.encode(head))
+            for file, head in heads
+        ]
+        present = set(paths)
+        with run_transaction(self._db):
+            old = [
+                row for row in self._db.execute("SELECT path FROM head") if row[0] not in present
+            ]
+            self._db.executemany("DELETE FROM head WHERE path = ?", old)
+            self._db.executemany("INSERT OR REPLACE INTO head VALUES (?, ?, ?, ?)", rows)
+
+
+FAILURES = (sqlite3.Error, msgspec.MsgspecError, ValueError)

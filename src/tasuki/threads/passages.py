@@ -59,23 +59,17 @@ class EntryCleaner:
                 )
                 for c in call.changes
             ),
-            todos=None
-            if call.todos is None
-            else tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
+            todos=call.todos and tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
         )
 
 
+LINES = 3
+"""Matching lines of one thread that are shown."""
 LINE = 200
 """Characters of a matching line that are shown, around its first match."""
 PASSAGE = 700
 """Characters of one passage of an answer."""
-WEIGHTS: Mapping[str, float] = {
-    "user": 1.25,
-    "assistant": 1.15,
-    "compaction": 0.7,
-    "tool": 0.8,
-    "document": 0.8,
-}
+WEIGHTS = {"user": 1.25, "assistant": 1.15, "compaction": 0.7, "tool": 0.8, "document": 0.8}
 """Weights of kinds: words of people and agents count more than what a program printed."""
 LONGER_WORD_WEIGHT = 0.4
 """Weight of a longer word that begins with the wanted one."""
@@ -100,8 +94,7 @@ def find_matching_lines(
     entries: Sequence[Entry],
     words: Sequence[str],
     cleaner: EntryCleaner,
-    limit: int = 3,
-    of: Sequence[Entry] = (),
+    of: Sequence[Entry],
 ) -> list[Passage]:
     """Find the lines that hold most of some words, at most one an entry, in the thread's order.
 
@@ -114,14 +107,15 @@ def find_matching_lines(
         for entry in entries
         if (score := _find_best_line(entry, wanted, patterns)[0]) > 0
     ]
-    best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]
-    cleaner.learn_entries((entry for _, entry in best), of or entries)
-    chosen: list[Passage] = []
+    best = sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * LINES]
+    cleaner.learn_entries((entry for _, entry in best), of)
+    chosen: dict[str, Passage] = {}
     for score, entry in best:
         _, match_start, line = _find_best_line(cleaner.clean_entry(entry), wanted, patterns)
         if line:
-            chosen.append(_build_passage(entry, _cut_around(line, match_start), score))
-    return sorted(_remove_duplicates(chosen)[:limit], key=lambda passage: passage.ref)
+            passage = _build_passage(entry, _cut_around(line, match_start), score)
+            chosen.setdefault(_normalize_gist(passage.text), passage)
+    return sorted(list(chosen.values())[:LINES], key=lambda passage: passage.ref)
 
 
 def _find_best_line(
@@ -212,7 +206,9 @@ def _extract_stems(question: str) -> dict[str, float]:
         stem = re.sub(r"(?:ing|ed|es|s)$", "", term) if term.isalpha() and len(term) > 5 else term
         stems[stem if len(stem) >= 4 else term] = weight
     if not stems or any(map(is_cjk, question)):
-        stems |= dict.fromkeys(_split_runs(question)[:MAX_TERMS], 1.0)
+        parts = split_tokens(question)  # of a script without blanks: pairs of its characters
+        pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
+        stems |= dict.fromkeys((pairs or parts)[:MAX_TERMS], 1.0)
     return stems
 
 
@@ -224,7 +220,6 @@ def _score_text(low: str, term_values: Mapping[str, float]) -> float:
 
 
 def _list_texts(entry: Entry) -> Iterator[tuple[str, float]]:
-    """Yield the texts of an entry with their weights."""
     call = entry.tool
     if call is None:
         yield entry.text, WEIGHTS[entry.kind]
@@ -252,7 +247,6 @@ def _split_pieces(entry: Entry) -> Iterator[str]:
 
 
 def _cut_around_terms(text: str, term_values: Mapping[str, float]) -> str:
-    """Cut a long passage around its terms."""
     if len(text) > PASSAGE:
         low = fold_accents(text).lower()
         starts = [start for term in term_values if (start := low.find(term)) >= 0]
@@ -265,18 +259,6 @@ def _cut_around_terms(text: str, term_values: Mapping[str, float]) -> str:
 
 def _build_passage(entry: Entry, text: str, score: float) -> Passage:
     return Passage(entry.ref, entry.kind, entry.origin, entry.at, text, round(score, 3))
-
-
-def _remove_duplicates(passages: Iterable[Passage]) -> list[Passage]:
-    """Remove passages that repeat the words of an earlier one."""
-    seen: set[str] = set()
-    distinct = []
-    for passage in passages:
-        gist = _normalize_gist(passage.text)
-        if gist not in seen:
-            seen.add(gist)
-            distinct.append(passage)
-    return distinct
 
 
 def _normalize_gist(text: str) -> str:
@@ -296,13 +278,6 @@ def _build_pattern(parts: Sequence[str]) -> re.Pattern[str]:
     start = "" if is_cjk(parts[0]) else r"(?<![^\W_])"
     end = "" if is_cjk(parts[-1]) else r"(?![^\W_])"
     return re.compile(rf"{start}{words}(?P<end>{end})?", re.IGNORECASE)
-
-
-def _split_runs(text: str) -> list[str]:
-    """Split into words, or into pairs of neighbouring characters of a script without blanks."""
-    parts = split_tokens(text)
-    pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
-    return pairs or parts
 
 
 def _cut_around(line: str, position: int) -> str:

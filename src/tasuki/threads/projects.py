@@ -58,10 +58,7 @@ def _list_worktrees(root: Path) -> Iterator[Path]:
 
 
 def _find_common_folder(git: Path) -> Path | None:
-    """Find the folder that all worktrees share.
-
-    It is found from a worktree's `.git`: a folder, or a file that names one.
-    """
+    """Find the folder that all worktrees share, by the `.git` of one: a folder, or a pointer."""
     if git.is_dir():
         return Path(os.path.realpath(git))
     pointer = _read_pointer(git).removeprefix("gitdir:").strip()

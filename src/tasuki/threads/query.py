@@ -80,8 +80,9 @@ class Query(Struct, frozen=True):
             )
             values += [f"*/{_escape_glob(name)}/*", f"{_escape_glob(real)}/*"]
         for path in self.files:
+            forms = (normalize_path(path).lower(), resolve_links(path).lower())
             wanted, real = (
-                _build_glob(form(path).lower()) for form in (normalize_path, resolve_links)
+                form.replace("[", "[[]") if "*" in form else _escape_glob(form) for form in forms
             )
             tail = f"*/{wanted.lstrip('/')}"
             parts.append(
@@ -172,10 +173,6 @@ def _build_expression(word: str, prefix: bool = False) -> str:
         return ""
     star = "*" if prefix and len(parts[-1]) >= PREFIX else ""
     return f'"{" ".join(parts)}"{star}'
-
-
-def _build_glob(path: str) -> str:
-    return path.replace("[", "[[]") if "*" in path else _escape_glob(path)
 
 
 def _escape_glob(text: str) -> str:

@@ -72,17 +72,22 @@ class GivenPassage(Struct, frozen=True):
 
 
 class LineageThread(Struct, frozen=True):
-    """One thread of a lineage with entries of it."""
+    """One thread of a lineage with its entries."""
 
     source: OpenedThread
     entries: Sequence[Entry]
 
     def select_passages(
-        self, subject: str, cleaner: EntryCleaner, limit: int
+        self,
+        subject: str,
+        cleaner: EntryCleaner,
+        limit: int,
+        entries: Sequence[Entry] | None = None,
     ) -> list[GivenPassage]:
-        """Select the passages that say most about a subject, in the order of the thread."""
-        by_ref = {entry.ref: entry for entry in self.entries}
-        passages = find_passages(self.entries, subject, cleaner, limit, of=self.source.entries)
+        """Select the passages of entries that say most about a subject, in the order of the thread."""
+        chosen = self.entries if entries is None else entries
+        by_ref = {entry.ref: entry for entry in chosen}
+        passages = find_passages(chosen, subject, cleaner, limit, of=self.source.entries)
         return [GivenPassage(self.source, p, cleaner.clean_entry(by_ref[p.ref])) for p in passages]
 
 
@@ -159,39 +164,28 @@ class _QuestionSession:
             start = len(self.passages) + 1
             self.passages += later
             text, name = self._format_passages(later, start)
-            dropped_list = "\n".join(f"- {text} — {why}" for text, why in dropped)
-            dropped_text = (
-                render_prompt("question_dropped", dropped=dropped_list) if dropped_list else ""
-            )
-            second = self._ask(
-                render_prompt("question_later", passages=text, fence=name, dropped=dropped_text)
-            )
-            sentences, dropped = self._check_answer(second)
-            first = second
+            listed = "\n".join(f"- {text} — {why}" for text, why in dropped)
+            listed = render_prompt("question_dropped", dropped=listed) if listed else ""
+            prompt = render_prompt("question_later", passages=text, fence=name, dropped=listed)
+            first = self._ask(prompt)
+            sentences, dropped = self._check_answer(first)
         unanswered = first.get("unanswered")
         unanswered = unanswered.strip() if isinstance(unanswered, str) else ""
         if not sentences and not unanswered:
             reasons = "; ".join(why for _, why in dropped[:2]) or "it was empty"
             raise AuthorFailed(f"Nothing of the model's answer passed the checks: {reasons}.")
-        return CheckedAnswer(
-            tuple(sentences), unanswered, tuple(dropped), (self._describe_model(),)
-        )
+        model = f"Answered by {self.talk.sum_replies().model}: {self.talk.describe_cost()}."
+        return CheckedAnswer(tuple(sentences), unanswered, tuple(dropped), (model,))
 
     def _ask(self, prompt: str) -> dict[str, Any]:
         """Return the object that answers a prompt; ask once more if there is none."""
-        problem = ""
-        for text in (prompt, None):
-            question = text or render_prompt("question_again", problem=problem)
-            answer_object, _ = find_last_object(
-                self.talk.ask_question(question)[:MAX_ANSWER], ("answer",)
-            )
+        problem = "it holds no JSON object with the key answer."
+        for text in (prompt, render_prompt("question_again", problem=problem)):
+            reply = self.talk.ask_question(text)[:MAX_ANSWER]
+            answer_object, _ = find_last_object(reply, ("answer",))
             if answer_object is not None:
                 return answer_object
-            problem = "it holds no JSON object with the key answer."
         raise AuthorFailed(f"The model's answer could not be read: {problem}")
-
-    def _describe_model(self) -> str:
-        return f"Answered by {self.talk.sum_replies().model}: {self.talk.describe_cost()}."
 
     def _format_passages(self, passages: Sequence[GivenPassage], start: int) -> tuple[str, str]:
         """Format numbered passages, as many as there is room for; return them and a fence name."""
@@ -234,12 +228,10 @@ class _QuestionSession:
     def _find_later(self, subject: str, answer_object: dict[str, Any]) -> list[GivenPassage]:
         """Find passages after the earliest cited one that are not given yet, oldest first."""
         items = answer_object.get("answer")
-        cited = [
-            c
-            for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict)
-            for c in self._find_cited(item.get("passages"))
-        ]
+        found = (
+            [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        )
+        cited = [c for item in found for c in self._find_cited(item.get("passages"))]
         references = {one.reference for one in self.passages}
         oldest = {
             c.source.label: min(x.passage.ref for x in cited if x.source is c.source) for c in cited
@@ -252,12 +244,8 @@ class _QuestionSession:
                 e for e in link.entries if e.ref > after and f"{label}#{e.ref}" not in references
             ]
             newest = [e for e in new if e.kind != "tool"][-NEWEST:]
-            best = LineageThread(link.source, new).select_passages(subject, self.cleaner, LATER)
-            last = [
-                g
-                for e in newest
-                for g in LineageThread(link.source, [e]).select_passages(subject, self.cleaner, 1)
-            ]
+            best = link.select_passages(subject, self.cleaner, LATER, new)
+            last = [g for e in newest for g in link.select_passages(subject, self.cleaner, 1, [e])]
             both = {g.passage.ref: g for g in (*best, *last)}
             later[:0] = [both[ref] for ref in sorted(both)]
             if label in oldest:

@@ -37,10 +37,7 @@ class OpenedThread(Struct, frozen=True):
     handoff: Handoff | None = None
     """Set where the name was that of a handoff: the thread is its predecessor."""
     problem: str = ""
-    """Why the thread no longer exists.
-
-    Then only what the handoff kept can be read.
-    """
+    """Why the thread no longer exists. Then only what the handoff kept can be read."""
     note: str = ""
     """A sentence on where the thread was read from, if it was not its own file."""
 
@@ -88,15 +85,14 @@ def split_spec(spec: str) -> tuple[str, list[int] | None]:
     return match["thread"].strip(), refs[:MAX_REFS]
 
 
-def open_thread(name: str, cwd: Path, vault: Vault | None = None) -> OpenedThread:
+def open_thread(name: str, cwd: Path) -> OpenedThread:
     """Open the thread of a handoff's id, or of what `--from` takes.
 
     Raises ThreadNotFound, ThreadUnreadable or UsageError. Where a handoff's thread is gone, the
     entries that the handoff kept are still available.
     """
-    vault = vault or Vault()
     try:
-        return open_predecessor(vault.get(name))
+        return open_predecessor(Vault().get(name))
     except HandoffNotFound as error:
         if "cannot be read" in str(error):
             raise
@@ -134,9 +130,8 @@ def open_predecessor(handoff: Handoff) -> OpenedThread:
     return OpenedThread(handoff.id[:8], thread, handoff, note=catalog.describe_copy(harness, path))
 
 
-def walk_chain(newest: OpenedThread, vault: Vault | None = None) -> Iterator[OpenedThread]:
+def walk_chain(newest: OpenedThread) -> Iterator[OpenedThread]:
     """Yield the thread, the one it was handed on from, and so on back, as far as they are known."""
-    vault = vault or Vault()
     seen: set[str] = set()
     current: OpenedThread | None = newest
     while current is not None and len(seen) < MAX_CHAIN:
@@ -146,7 +141,7 @@ def walk_chain(newest: OpenedThread, vault: Vault | None = None) -> Iterator[Ope
         if parent and parent[:8] not in seen:
             seen.add(parent[:8])
             try:
-                current = open_predecessor(vault.get(parent))
+                current = open_predecessor(Vault().get(parent))
             except TasukiError:
                 return
 
@@ -172,7 +167,7 @@ def read_entries(source: OpenedThread, refs: Sequence[int] | None = None) -> Ite
     shown = (ref for ref in sorted(by_ref or citations) if ref < FIRST_DOCUMENT)
     for ref in refs if refs is not None else shown:
         entry, citation = by_ref.get(ref), citations.get(ref)
-        if citation and (entry is None or not _is_unchanged(entry, citation)):
+        if citation and (entry is None or _hash_text(entry) != citation.sha256):
             yield EntryReading(_build_entry(citation), kept=True)
         elif entry is not None:
             yield EntryReading(entry)
@@ -208,9 +203,8 @@ def _build_entry(citation: Citation) -> Entry:
     return Entry(citation.ref, citation.kind, citation.text, id=citation.entry_id)
 
 
-def _is_unchanged(entry: Entry, citation: Citation) -> bool:
-    digest = hashlib.sha256(join_entry_text(entry).encode("utf-8", "replace")).hexdigest()
-    return digest == citation.sha256
+def _hash_text(entry: Entry) -> str:
+    return hashlib.sha256(join_entry_text(entry).encode("utf-8", "replace")).hexdigest()
 
 
 def check_question(question: str) -> None:
@@ -220,11 +214,7 @@ def check_question(question: str) -> None:
 
 
 def find_answers(
-    source: OpenedThread,
-    question: str,
-    cleaner: "EntryCleaner",
-    limit: int = 6,
-    vault: Vault | None = None,
+    source: OpenedThread, question: str, cleaner: "EntryCleaner", limit: int = 6
 ) -> "list[tuple[OpenedThread, list[Passage]]]":
     """Find the passages that answer a question, thread by thread, the newest thread first.
 
@@ -234,7 +224,7 @@ def find_answers(
 
     check_question(question)
     answers_by_thread = []
-    for link in walk_chain(source, vault):
+    for link in walk_chain(source):
         entries = [reading.entry for reading in read_entries(link)]
         entries += link.thread.readable[len(link.thread.entries) :] if link.thread else ()
         if passages := find_passages(entries, question, cleaner, limit):

@@ -78,7 +78,7 @@ def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadS
     return ThreadSearchResult(
         thread,
         hit.score,
-        tuple(find_matching_lines(near, query.words, cleaner, of=entries)),
+        tuple(find_matching_lines(near, query.words, cleaner, entries)),
         note=describe_copy(harness, path),
     )
 
@@ -152,14 +152,16 @@ def find_prunable(
         return []
     newest = [node for node in reversed(whole.nodes.values()) if node.handoff]
     spared = _STARTED if only_drafts else ("uncertain",)
-    deletable = {
-        node.id: node.handoff
-        for node in newest[keep:]
-        if node.handoff
-        and _is_older(node.handoff, now - days * DAY)
-        and node.state not in spared
-        and node.id not in needed
-    }
+    deletable: dict[str, Handoff] = {}
+    for node in newest[keep:]:
+        with contextlib.suppress(ValueError, OverflowError):  # One without a date stays.
+            if (
+                node.handoff
+                and datetime.fromisoformat(node.handoff.created).timestamp() <= now - days * DAY
+                and node.state not in spared
+                and node.id not in needed
+            ):
+                deletable[node.id] = node.handoff
     for node in newest:
         if node.id not in deletable:
             for ancestor in whole.list_chain(node.id):
@@ -168,10 +170,3 @@ def find_prunable(
 
 
 _STARTED = ("started", "delivered", "acknowledged", "uncertain", "failed")
-
-
-def _is_older(handoff: Handoff, limit: float) -> bool:
-    try:
-        return datetime.fromisoformat(handoff.created).timestamp() <= limit
-    except (ValueError, OverflowError):
-        return False

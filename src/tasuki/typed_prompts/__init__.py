@@ -6,6 +6,7 @@ compared, so line wraps do not matter. The templates are in `draft/prompts` and
 """
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -160,6 +161,13 @@ def find_typed_prompt(text: str, start_at: int = 0) -> TypedPrompt | None:
     return _find_after_words(text, start_at) if _LAST_LINE.search(text, start_at) else None
 
 
+def _list_typed_prompts(text: str) -> Iterator[TypedPrompt]:
+    prompt = find_typed_prompt(text)
+    while prompt:
+        yield prompt
+        prompt = find_typed_prompt(text, prompt.end)
+
+
 def _find_after_words(text: str, start_at: int) -> TypedPrompt | None:
     line = _LINE.search(text, start_at)
     start = line.end() if line else len(text)
@@ -192,10 +200,7 @@ def is_document_request(text: str) -> bool:
 
     Such a prompt may also be inside it.
     """
-    prompt = find_typed_prompt(text)
-    while prompt and not _INSTRUCTION.match(text, prompt.start):
-        prompt = find_typed_prompt(text, prompt.end)
-    return prompt is not None
+    return any(_INSTRUCTION.match(text, prompt.start) for prompt in _list_typed_prompts(text))
 
 
 def is_typed_by_tasuki(text: str) -> bool:
@@ -208,24 +213,20 @@ def extract_human_words(text: str) -> str:
 
     What a person wrote is kept: before and after it, and a goal or note that it passes on.
     """
-    prompt = find_typed_prompt(text)
-    if prompt is None:
+    prompts = list(_list_typed_prompts(text))
+    if not prompts:
         return text
-    end = prompt.start if _BEFORE.fullmatch(text, 0, prompt.start) else 0
+    end = prompts[0].start if _BEFORE.fullmatch(text, 0, prompts[0].start) else 0
     parts = []
-    while prompt:
+    for prompt in prompts:
         parts += [text[end : prompt.start], prompt.human_words]
         end = prompt.end
-        prompt = find_typed_prompt(text, end)
     return "\n\n".join(part.strip() for part in (*parts, text[end:]) if part.strip())
 
 
 def find_named_document(text: str) -> str:
     """Find the path of the handoff document that a prompt asks a successor to read; else empty."""
-    prompt, path = find_typed_prompt(text), ""
-    while prompt and not path:
-        path, prompt = prompt.document, find_typed_prompt(text, prompt.end)
-    return path
+    return next((one.document for one in _list_typed_prompts(text) if one.document), "")
 
 
 def is_handoff_prompt(text: str) -> bool:

@@ -90,10 +90,7 @@ def read_fleet_file(path: Path) -> list[FleetRecord]:
 def build_fleet_records(
     handoffs: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]]
 ) -> list[FleetRecord]:
-    """Build records from rows of the fleet, the oldest first.
-
-    Agents without a row are unknown.
-    """
+    """Build records from rows of the fleet, the oldest first. Agents without a row are unknown."""
     handoffs = list(handoffs)
     by_id = {agent["id"]: agent for agent in agents}
     leaving = [row for row in handoffs if not row.get("fork")]
@@ -103,6 +100,8 @@ def build_fleet_records(
     records = []
     for row in handoffs:
         successor = by_id.get(row["successor_id"], no_agent)
+        # Without an order: `fleet.lost_agents` checks more.
+        was_lost = successor["state"] == "lost" or successor["end_reason"] == HUNG_UP
         records.append(
             FleetRecord(
                 id=row["id"],
@@ -118,12 +117,7 @@ def build_fleet_records(
                 successor_session=successor["session"],
                 successor_runs=successor["ended_at"] is None,
                 successor_waits=row["successor_id"] not in succeeded
-                and (row["successor_id"] in unfinished or _was_lost(successor)),
+                and (row["successor_id"] in unfinished or was_lost),
             )
         )
     return sorted(records, key=lambda record: (record.created_at, record.id))
-
-
-def _was_lost(agent: Mapping[str, Any]) -> bool:
-    """Tell whether an agent ended without an order: `fleet.lost_agents` checks more."""
-    return bool(agent["state"] == "lost" or agent["end_reason"] == HUNG_UP)

@@ -1,6 +1,6 @@
 """The chains that stored handoffs form, derived from the handoffs themselves."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -109,6 +109,18 @@ def build_lineage(
     return _extract_trees(whole, wanted) if wanted else whole
 
 
+def _extract_trees(whole: Lineage, wanted: Sequence[str]) -> Lineage:
+    """Leave the trees that contain what is wanted, and nothing else."""
+    found = {whole.list_chain(id)[0] for id in wanted}
+    roots = tuple(root for root in whole.roots if root in found)
+    nodes, waiting = {}, list(roots)
+    while waiting:
+        node = whole.nodes[waiting.pop()]
+        nodes[node.id] = node
+        waiting.extend(node.children)
+    return Lineage(nodes, roots, wanted[-1])
+
+
 def find_successor(events: Sequence[HandoffEvent]) -> Successor | None:
     """Find the thread that the last start of a handoff names; None where that start failed."""
     named = [event.detail for event in events if event.detail.get("successor_thread")]
@@ -132,19 +144,28 @@ def _find_links(
     }
     links: dict[str, tuple[str, Link]] = {}
     created = {h.id: h.created for h in handoffs.values()}
-    for handoff_id in sorted(
-        fleet.keys() | handoffs.keys(), key=lambda at: (created.get(at) or fleet[at].created, at)
-    ):
-        links[handoff_id] = ("", "")
-        if stored := handoffs.get(handoff_id):
-            links[handoff_id] = _find_parent(
-                stored, handoffs_by_thread, _complete_id(stored.parent, {*handoffs, *fleet})
-            )
-        if not links[handoff_id][0] and handoff_id in fleet:
-            links[handoff_id] = _find_agent_parent(
-                fleet[handoff_id], handoffs_by_thread, handoffs_by_successor
+    known = handoffs.keys() | fleet.keys()
+    for id in sorted(known, key=lambda at: (created.get(at) or fleet[at].created, at)):
+        links[id] = ("", "")
+        if stored := handoffs.get(id):
+            parent = stored.parent  # A brief names only the first digits of its own id.
+            if parent and parent not in known:
+                parent = next((one for one in known if one.startswith(parent)), parent)
+            links[id] = _find_parent(stored, handoffs_by_thread, parent)
+        if not links[id][0] and id in fleet:
+            before = handoffs_by_successor.get(fleet[id].agent_id)
+            thread = fleet[id].session
+            links[id] = (
+                (before, "agent") if before else _link_by_thread(id, thread, handoffs_by_thread)
             )
     return links
+
+
+def _link_by_thread(
+    id: str, thread: str, handoffs_by_thread: Mapping[str, str]
+) -> tuple[str, Link]:
+    parent = handoffs_by_thread.get(thread, "") if thread else ""
+    return (parent, "thread") if parent not in ("", id) else ("", "")
 
 
 def _remove_printed(
@@ -170,10 +191,7 @@ def _find_wanted(
     handoffs: Mapping[str, Handoff],
     successors: Mapping[str, Successor],
 ) -> list[str]:
-    """Find a handoff of the vault or of the fleet, or all handoffs from and to a thread.
-
-    Raises HandoffNotFound.
-    """
+    """Find a handoff, or all from and to a thread. Raises HandoffNotFound."""
     try:
         return [vault.get(id).id]
     except HandoffNotFound as error:
@@ -203,35 +221,26 @@ def _find_wanted(
         return threads[found[0]]
 
 
-def _find_agent_parent(
-    record: FleetRecord,
-    handoffs_by_thread: Mapping[str, str],
-    handoffs_by_successor: Mapping[int, str],
-) -> tuple[str, Link]:
-    """Find the parent of an agent's handoff: the one that brought the agent."""
-    if before := handoffs_by_successor.get(record.agent_id):
-        return before, "agent"
-    by_thread = handoffs_by_thread.get(record.session, "") if record.session else ""
-    return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
-
-
 def draw_lineage(lineage: Lineage, width: int = 400) -> str:
     """Draw the lineage for a terminal: one line a handoff, indented only where it forks.
 
     Where `width` columns are too few for one line, it takes several.
     """
     lines = []
-    for id, first, rest in _walk_nodes(lineage):
-        cells, words = _describe_node(lineage.nodes[id], id == lineage.focus)
+    # With each node what is drawn before it, and before its children.
+    waiting = [(root, "", "") for root in reversed(lineage.roots)]
+    while waiting:
+        id, first, rest = waiting.pop()
+        node = lineage.nodes[id]
+        cells, words = _describe_node(node, id == lineage.focus)
         lines.append(format_row((first + cells[0], *cells[1:]), words, width, rest))
+        if len(node.children) == 1:
+            waiting.append((node.children[0], rest, rest))
+            continue
+        for position, child in enumerate(reversed(node.children)):
+            corner, bar = ("└─", "  ") if position == 0 else ("├─", "│ ")
+            waiting.append((child, rest + corner, rest + bar))
     return "\n".join(lines)
-
-
-def _complete_id(prefix: str, handoffs: Collection[str]) -> str:
-    """Complete an id where it is stored; a brief names only the first digits of its own."""
-    if prefix in handoffs or not prefix:
-        return prefix
-    return next((id for id in handoffs if id.startswith(prefix)), prefix)
 
 
 def _find_parent(
@@ -242,8 +251,7 @@ def _find_parent(
         return handoff.revises, "revises"
     if parent and parent != handoff.id:
         return parent, "parent"
-    by_thread = handoffs_by_thread.get(handoff.predecessor.thread_id, "")
-    return (by_thread, "thread") if by_thread not in ("", handoff.id) else ("", "")
+    return _link_by_thread(handoff.id, handoff.predecessor.thread_id, handoffs_by_thread)
 
 
 def _remove_circles(parents_by_id: Mapping[str, tuple[str, Link]]) -> dict[str, tuple[str, Link]]:
@@ -273,51 +281,16 @@ def _assemble_nodes(
     children: dict[str, list[str]] = {}
     for id, (parent, _) in parents_by_id.items():
         children.setdefault(parent, []).append(id)
-    nodes = {
-        id: LineageNode(
-            id,
-            handoffs.get(id),
-            link,
-            states.get(id, "draft"),
-            tuple(children.get(id, ())),
-            fleet.get(id),
-            successors.get(id),
-        )
-        for id, (_, link) in parents_by_id.items()
-    }
+    nodes = {}
+    for id, (_, link) in parents_by_id.items():
+        known, state, below = handoffs.get(id), states.get(id, "draft"), tuple(children.get(id, ()))
+        nodes[id] = LineageNode(id, known, link, state, below, fleet.get(id), successors.get(id))
     missing = [parent for parent in children if parent and parent not in nodes]
     nodes |= {id: LineageNode(id, children=tuple(children[id])) for id in missing}
     first = {id: position for position, id in enumerate(nodes)}
     dated_roots = [(min(first[child] for child in children[id]), id) for id in missing]
     dated_roots += [(first[id], id) for id in children.get("", ())]
     return Lineage(nodes, tuple(id for _, id in sorted(dated_roots)))
-
-
-def _extract_trees(whole: Lineage, wanted: Sequence[str]) -> Lineage:
-    """Leave the trees that contain what is wanted, and nothing else."""
-    found = {whole.list_chain(id)[0] for id in wanted}
-    roots = tuple(root for root in whole.roots if root in found)
-    nodes, waiting = {}, list(roots)
-    while waiting:
-        node = whole.nodes[waiting.pop()]
-        nodes[node.id] = node
-        waiting.extend(node.children)
-    return Lineage(nodes, roots, wanted[-1])
-
-
-def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
-    """Yield every node with the lines to draw before it, and before its children."""
-    waiting = [(root, "", "") for root in reversed(lineage.roots)]
-    while waiting:
-        id, first, rest = waiting.pop()
-        yield id, first, rest
-        children = lineage.nodes[id].children
-        if len(children) == 1:
-            waiting.append((children[0], rest, rest))
-            continue
-        for position, child in enumerate(reversed(children)):
-            corner, bar = ("└─", "  ") if position == 0 else ("├─", "│ ")
-            waiting.append((child, rest + corner, rest + bar))
 
 
 def _describe_node(node: LineageNode, focus: bool) -> tuple[tuple[str, ...], str]:

@@ -4,8 +4,8 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ import msgspec
 
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.files import (
+    create_file,
     create_private_folder,
     describe_fault,
     explain_error,
@@ -20,7 +21,7 @@ from tasuki.files import (
     get_data_folder,
     sync_folder,
 )
-from tasuki.model import Citation, Handoff, HandoffEvent
+from tasuki.model import Handoff, HandoffEvent
 from tasuki.patterns import compile_pattern
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
@@ -37,39 +38,17 @@ STALE = 3600.0
 
 _ID = compile_pattern(r"[0-9a-f]{32}")
 _PREFIX = compile_pattern(r"[0-9a-f]{4,32}")
-_STATES: dict[str, State] = {
-    "drafted": "draft",
-    "printed": "printed",
-    "started": "started",
-    "intent": "uncertain",
-    "uncertain": "uncertain",
-    "failed": "failed",
-    "delivered": "delivered",
-    "acknowledged": "acknowledged",
-}
 _RANK: dict[State, int] = {
-    "draft": 0,
-    "printed": 0,
-    "started": 1,
-    "uncertain": 2,
-    "failed": 2,
-    "delivered": 3,
-    "acknowledged": 4,
-}
+    "draft": 0, "printed": 0, "started": 1, "uncertain": 2, "failed": 2, "delivered": 3, "acknowledged": 4,
+}  # fmt: skip
+_STATES: dict[str, State] = {state: state for state in _RANK}
+_STATES |= {"drafted": "draft", "intent": "uncertain"}
+"""The state that each kind of an event leads to."""
 
 
 def create_handoff_id() -> str:
     """Create a random id of a handoff: 32 hexadecimal digits."""
     return os.urandom(16).hex()
-
-
-def list_citations(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:
-    """Return the entries of `refs` as they were when the handoff was made, in the given order.
-
-    A reference that the handoff does not cite is left out.
-    """
-    citations = {citation.ref: citation for citation in handoff.citations}
-    return [citations[ref] for ref in refs if ref in citations]
 
 
 class Vault:
@@ -100,11 +79,14 @@ class Vault:
         target = self.root / handoff.id
         with self._report_failure(f"The handoff could not be stored in {self.root}"):
             create_private_folder(self.root)
-            self._remove_unfinished()
+            for path in self.root.glob(f"{UNFINISHED}*"):  # the remains of killed processes
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > STALE:
+                        _remove_folder(path, ignore_errors=True)
             folder = self._create_unfinished()
             try:
-                _write_file(folder / HANDOFF, encoded)
-                _write_file(folder / BRIEF, brief.encode("utf-8", "replace"))
+                create_file(folder / HANDOFF, encoded)
+                create_file(folder / BRIEF, brief.encode("utf-8", "replace"))
                 sync_folder(folder)
                 folder.rename(target)
             except BaseException:
@@ -206,7 +188,11 @@ class Vault:
             raise HandoffNotFound(
                 f"The events of {prefix} cannot be read: {explain_error(error)}."
             ) from error
-        return list(_decode_events(lines))
+        events = []
+        for line in lines:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                events.append(_EVENT.decode(line))
+        return events
 
     def load_state(self, prefix: str) -> State:
         """Derive the state of a handoff from its events; uncertain where they are unreadable."""
@@ -251,16 +237,6 @@ class Vault:
         folder = self.root / f"{UNFINISHED}{os.urandom(8).hex()}"
         folder.mkdir(mode=0o700)
         return folder
-
-    def _remove_unfinished(self) -> None:
-        """Remove the remains of killed processes."""
-        for path in self.root.glob(f"{UNFINISHED}*"):
-            try:
-                old = time.time() - path.stat().st_mtime > STALE
-            except FileNotFoundError:
-                continue
-            if old:
-                _remove_folder(path, ignore_errors=True)
 
     @contextmanager
     def _report_failure(self, failure: str) -> Iterator[None]:
@@ -309,27 +285,13 @@ def _decode(folder: Path) -> Handoff:
     return handoff
 
 
-def _decode_events(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
-    decoder = msgspec.json.Decoder(HandoffEvent)
-    for line in lines:
-        try:
-            yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
+_EVENT = msgspec.json.Decoder(HandoffEvent)
 
 
 def _remove_folder(folder: Path, *, ignore_errors: bool = False) -> None:
     import shutil
 
     shutil.rmtree(folder, ignore_errors=ignore_errors)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _append_line(file: int, line: bytes) -> None:

@@ -455,7 +455,7 @@ def test_the_record_holds_nothing_of_the_users(place: Place) -> None:
 def test_the_state_of_each_part_names_the_programs_that_it_runs(place: Place) -> None:
     """So that it is seen when a program is gone."""
     place.install()
-    found = list(place.installer.list_states("x", place.additions()))
+    found = list(place.installer.list_parts("x", place.additions()))
 
     assert [standing.state for standing in found] == ["there"] * 5
     assert found[1].programs == ("/opt/tasuki",)

@@ -9,7 +9,7 @@ from tree import ROOT
 
 from tasuki.config import settings as config
 from tasuki.config import validation
-from tasuki.config.environment import list_unknown_variables
+from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import ConfigInvalid
 
 

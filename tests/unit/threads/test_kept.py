@@ -194,7 +194,6 @@ def test_a_draft_from_a_copy_is_the_one_from_the_thread(home: Path) -> None:
 def test_a_citation_of_an_old_handoff_opens_from_the_copy(home: Path) -> None:
     """Also entries that the handoff itself did not keep."""
     from tasuki import prepare_handoff, read_thread
-    from tasuki.vault import Vault
 
     path = write_claude(home)
     prepared = prepare_handoff(str(path), "cover the login with a test")
@@ -202,7 +201,7 @@ def test_a_citation_of_an_old_handoff_opens_from_the_copy(home: Path) -> None:
     keep_thread(CLAUDE, path, ALL)
     path.unlink()
 
-    opened = references.open_thread(prepared.handoff.id[:8], home, Vault())
+    opened = references.open_thread(prepared.handoff.id[:8], home)
     assert opened.problem == ""
     assert opened.note.startswith("Kept copy")
     texts = [reading.text for reading in references.read_entries(opened)]

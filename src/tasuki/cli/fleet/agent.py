@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +12,30 @@ import click
 from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.answer import answer
 from tasuki.cli.fleet.changes import show_changes
-from tasuki.cli.fleet.mute import mute
 from tasuki.cli.fleet.persona import create_client
-from tasuki.cli.output import JSON_OPTION, format_age, format_table, print_json, shorten_folder
-from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
+from tasuki.cli.output import (
+    JSON_OPTION,
+    format_age,
+    format_table,
+    print_json,
+    print_records,
+    print_result,
+    shorten_folder,
+)
+from tasuki.errors import NotPossible, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.harness.registry import DEFAULT
-from tasuki.text_safety import format_plural, shorten_to_line
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
-WIDTH_COLUMNS = 200
 NEXT_TO_REPOSITORY = ":next:"
 """The value of --worktree without a folder."""
+ID_ARGUMENT = click.argument("id", type=int)
+WATCH_OPTION = click.option(
+    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
+)
 
 
 @click.group()
@@ -37,7 +48,24 @@ def agent() -> None:
 
 agent.add_command(answer)
 agent.add_command(show_changes)
-agent.add_command(mute)
+
+
+@agent.command()
+@ID_ARGUMENT
+@click.option("--for", "span", default="", metavar="SPAN",
+              help="30m, 1h, 2d or tomorrow. Default: until you unmute it.")  # fmt: skip
+@click.option("--off", is_flag=True, help="Unmute it.")
+@JSON_OPTION
+def mute(id: int, span: str, off: bool, as_json: bool) -> None:
+    """Mute an agent: its alerts are listed but notify nobody.
+
+    It still counts among those that need you.
+    """
+    if span and off:
+        raise UsageError("Give either --for or --off.")
+    muted = create_client().post("agents", id, "mute", body={"for": "off" if off else span})
+    sentence = f"Agent {id} is {muted['muted'] or 'no longer muted'}."
+    print_result(as_json, {"agent": muted}, sentence)
 
 
 @agent.command()
@@ -54,28 +82,20 @@ agent.add_command(mute)
               help="Host to run on. Default: this one. --cwd is then a folder there.")  # fmt: skip
 @JSON_OPTION
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
-def start(
-    persona: str, harness: str, cwd: str, model: str, permission: str, goal: str, on_host: str,
-    as_json: bool, arguments: tuple[str, ...],
-) -> None:  # fmt: skip
+def start(as_json: bool, arguments: tuple[str, ...], **values: str) -> None:
     """Start an agent in a new window of the tmux session `tasuki`.
 
     ARGS are passed on to the program.
     """
+    cwd, on_host = values.pop("cwd"), values.pop("on_host")
     if on_host and not os.path.isabs(cwd):
         raise UsageError("Name a folder of that host, whole path: --cwd")
     folder = cwd if on_host else os.path.abspath(cwd or os.getcwd())
-    body = {"persona": persona, "harness": harness, "cwd": folder, "model": model,
-            "permission": permission, "goal": goal, "arguments": list(arguments),
-            "host": on_host}  # fmt: skip
+    body = {**values, "cwd": folder, "arguments": list(arguments), "host": on_host}
     started = create_client().post("agents", body=body)
-    if as_json:
-        print_json({"agent": started})
-        return
-    id = started["id"]
-    click.echo(
-        f"Agent {id} ({_format_name(started)}) was started. Look at it: tasuki agent attach {id}"
-    )
+    id, name = started["id"], _format_name(started)
+    look = f"Look at it: tasuki agent attach {id}"
+    print_result(as_json, {"agent": started}, f"Agent {id} ({name}) was started. {look}")
 
 
 @agent.command("list")
@@ -93,76 +113,69 @@ def list_agents(everything: bool, persona: str, host: str, limit: int, as_json: 
     records = server.get_pages(
         "agents", limit, ended=ended, persona=persona or None, host=host or None
     )
-    if as_json:
-        print_json({"agents": records})
-    elif not records:
-        more = "" if everything else " (Those that ended: tasuki agent list --all.)"
-        click.echo(f"No agents.{more} Start one: tasuki agent start --persona SLUG", err=True)
-    else:
-        hosts = _name_hosts(server, records)
-        titles = ("id", "state", "since", "persona", "harness", "context", "host", "pane", "folder")
-        rows = [_build_row(one, hosts.get(one["host"], "")) for one in records]
-        click.echo("\n".join(format_table(titles, rows, right=(0, 2, 5))))
+    more = "" if everything else " (Those that ended: tasuki agent list --all.)"
+    empty = f"No agents.{more} Start one: tasuki agent start --persona SLUG"
+    print_records(as_json, "agents", records, _build_table(server, records), empty)
 
 
-def _name_hosts(server: "FleetClient", records: list[dict[str, Any]]) -> dict[str, str]:
-    """Return what to show of each host by its id; nothing where all agents are on one."""
+def _build_table(server: "FleetClient", records: list[dict[str, Any]]) -> Iterator[str]:
     hosts = server.get("hosts")["hosts"]
-    if len(hosts) < 2 and len({one["host"] for one in records}) < 2:
-        return {}
-    away = {
-        one["id"]: f" ({one['state']})" for one in hosts if one["state"] not in ("here", "alive")
-    }
-    return {one["id"]: _clean_line(one["label"]) + away.get(one["id"], "") for one in hosts}
+    labels: dict[str, str] = {}
+    if len(hosts) > 1 or len({one["host"] for one in records}) > 1:
+        for one in hosts:
+            away = "" if one["state"] in ("here", "alive") else f" ({one['state']})"
+            labels[one["id"]] = shorten_to_line(one["label"]) + away
+    titles = ("id", "state", "since", "persona", "harness", "context", "host", "pane", "folder")
+    rows = [_build_row(one, labels.get(one["host"], "")) for one in records]
+    yield from format_table(titles, rows, right=(0, 2, 5))
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 @JSON_OPTION
 def show(id: int, as_json: bool) -> None:
     """Show what an agent does, where it runs, and its handoffs."""
     record = create_client().get("agents", id)
-    if as_json:
-        print_json({"agent": record})
-        return
-    waiting = f", for: {_clean_line(record['waiting_for'])}" if record["waiting_for"] else ""
-    ended = f": {_clean_line(record['end_reason'])}" if record["end_reason"] else ""
-    source = f" ({_clean_line(record['context_source'])})" if record["context_source"] else ""
+    print_result(as_json, {"agent": record}, _describe_agent(record))
+
+
+def _describe_agent(record: dict[str, Any]) -> Iterator[str]:
+    waiting = f", for: {shorten_to_line(record['waiting_for'])}" if record["waiting_for"] else ""
+    ended = f": {shorten_to_line(record['end_reason'])}" if record["end_reason"] else ""
+    source = f" ({shorten_to_line(record['context_source'])})" if record["context_source"] else ""
     before, origin = record["previous_agent_id"], record["forked_from"]
+    context, pane = _format_context(record), _format_pane(record)
     rows = [
         ("agent", f"{record['id']}, {_format_name(record)}"),
-        ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
-        ("alerts", _clean_line(record["muted"])), (_name_failure(record), _format_failure(record)),
-        ("stuck", _clean_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
-        ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
-        ("running", "; ".join(map(_clean_line, record["children"]))),
-        ("host", _clean_line(record["host_label"]) if record["elsewhere"] else ""),
-        ("folder", _clean_line(record["cwd"])), ("model", _clean_line(record["model"])),
-        ("permission", _clean_line(record["permission"])), ("goal", _clean_line(record["goal"])),
-        ("pane", f"{_format_pane(record)} in {_clean_line(record['window']) or 'tmux'}" if _format_pane(record) else ""),
-        ("session", _clean_line(record["session"])), ("thread", _clean_line(record["thread"])),
+        ("state", f"{record['state']} for {format_age(time.time() - record['state_at'])}{waiting}{ended}"),
+        ("alerts", shorten_to_line(record["muted"])), ("limit" if record["limit_text"] else "error", _format_failure(record)),
+        ("stuck", shorten_to_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
+        ("context", f"{context}{source}" if context else ""),
+        ("running", "; ".join(map(shorten_to_line, record["children"]))),
+        ("host", shorten_to_line(record["host_label"]) if record["elsewhere"] else ""),
+        ("folder", shorten_to_line(record["cwd"])), ("model", shorten_to_line(record["model"])),
+        ("permission", shorten_to_line(record["permission"])), ("goal", shorten_to_line(record["goal"])),
+        ("pane", f"{pane} in {shorten_to_line(record['window']) or 'tmux'}" if pane else ""),
+        ("session", shorten_to_line(record["session"])), ("thread", shorten_to_line(record["thread"])),
         ("successor of", f"agent {before}" if before is not None else ""),
         ("fork of", f"agent {origin}" if origin is not None else ""),
     ]  # fmt: skip
-    for name, value in rows:
-        if value:
-            click.echo(f"{name:<12} {value}")
-    for handoff_record in record["handoffs"]:
-        click.echo(
-            f"{'fork' if handoff_record['fork'] else 'handoff':<12} {handoff_record['id'][:8]}, {handoff_record['state']} at {handoff_record['step']}"
-        )
+    yield from (f"{name:<12} {value}" for name, value in rows if value)
+    for one in record["handoffs"]:
+        kind = "fork" if one["fork"] else "handoff"
+        yield f"{kind:<12} {one['id'][:8]}, {one['state']} at {one['step']}"
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 def attach(id: int) -> None:
     """Go to an agent's pane; C-b d comes back."""
     from tasuki.launch.tmux.panes import attach as go
 
     record = create_client().get("agents", id)
     if record["elsewhere"]:
-        raise NotPossible(_clean_line(record["elsewhere"]))
-    if not record["pane"] or record["ended_at"] is not None:
+        raise NotPossible(shorten_to_line(record["elsewhere"]))
+    if record["ended_at"] is not None or not record["pane"]:
         why = (
             f"Agent {id} has ended."
             if record["ended_at"] is not None
@@ -173,7 +186,7 @@ def attach(id: int) -> None:
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
 @click.option("--key", metavar="KEY", help="With the same key, a text is typed only once.")
 @JSON_OPTION
@@ -195,24 +208,30 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
             f"uncertain: the server stopped before it reported whether the text was typed. Repeat with --key {key}: "
             "it is not typed twice."
         ) from error
-    state = result["state"]
+    why = shorten_to_line(result.get("why") or "")
+    code = _print_proof(
+        id, result, f"Agent {id}: {why}." if why else f"Agent {id} received it.", as_json=as_json
+    )
+    if result.get("leftover") and not as_json:
+        click.echo(f"Unsent text in its input: {shorten_to_line(result['leftover'])}", err=True)
+    return code
+
+
+def _print_proof(id: int, result: dict[str, Any], proven: str, *, as_json: bool) -> int:
+    """Print whether a text is proven to have arrived; return the exit code."""
     if as_json:
         print_json({"sent": result})
-    elif state == "proven":
-        why = _clean_line(result["why"])
-        click.echo(f"Agent {id}: {why}." if why else f"Agent {id} received it.")
+    elif result["state"] == "proven":
+        click.echo(proven)
     else:
-        why = _clean_line(
-            result.get("why") or "nothing shows that it was taken, nor that it was not"
-        )
-        click.echo(f"{_clean_line(state)}: {why}. Look at it: tasuki agent attach {id}", err=True)
-    if result.get("leftover") and not as_json:
-        click.echo(f"Unsent text in its input: {_clean_line(result['leftover'])}", err=True)
-    return 0 if state == "proven" else 1
+        why = result.get("why") or "nothing shows that it was taken, nor that it was not"
+        sentence = f"{shorten_to_line(result['state'])}: {shorten_to_line(why)}."
+        click.echo(f"{sentence} Look at it: tasuki agent attach {id}", err=True)
+    return 0 if result["state"] == "proven" else 1
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 @click.option("--force", is_flag=True, help="Try even before the limit resets.")
 @JSON_OPTION
 def resume(id: int, force: bool, as_json: bool) -> int:
@@ -221,25 +240,18 @@ def resume(id: int, force: bool, as_json: bool) -> int:
     Exit code 1 if nothing proves that its turn began.
     """
     result = create_client().post("agents", id, "resume", body={"force": force})
-    if as_json:
-        print_json({"sent": result})
-    elif result["state"] == "proven":
-        click.echo(f"Agent {id} goes on.")
-    else:
-        why = _clean_line(result["why"] or "nothing shows that it was taken, nor that it was not")
-        click.echo(f"{result['state']}: {why}. Look at it: tasuki agent attach {id}", err=True)
-    return 0 if result["state"] == "proven" else 1
+    return _print_proof(id, result, f"Agent {id} goes on.", as_json=as_json)
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 def stop(id: int) -> None:
     """End an agent.
 
     It gets its own exit command, and a signal only if it does not react.
     """
     result = create_client().post("agents", id, "stop")
-    click.echo(f"Agent {id} ended: {_clean_line(result['end_reason']) or 'it is gone'}")
+    click.echo(f"Agent {id} ended: {shorten_to_line(result['end_reason']) or 'it is gone'}")
 
 
 @agent.command()
@@ -255,24 +267,21 @@ def stop(id: int) -> None:
 @click.option("--persona", default="", metavar="SLUG", help="Persona it works as from now on.")
 @click.option("--session", default="", metavar="ID", help="Id of its thread, if you know it.")
 @JSON_OPTION
-def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) -> None:
+def adopt(as_json: bool, **values: str) -> None:
     """Adopt an agent that is already running in a tmux PANE: %3.
 
     The pane you are in: tmux display-message -p '#{pane_id}'
     """
-    body = {"pane": pane, "harness": harness, "persona": persona, "session": session}
-    adopted = create_client().post("agents", "adopt", body=body)
-    if as_json:
-        print_json({"agent": adopted})
-    else:
-        click.echo(f"Agent {adopted['id']} ({_format_name(adopted)}) was adopted.")
+    adopted = create_client().post("agents", "adopt", body=values)
+    sentence = f"Agent {adopted['id']} ({_format_name(adopted)}) was adopted."
+    print_result(as_json, {"agent": adopted}, sentence)
 
 
 # -- handoffs --------------------------------------------------------------------------
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 @click.option("--reason", required=True, metavar="TEXT", help="Why, in a few words.")
 @click.option("--context", default="", metavar="TEXT", help="A note for its successor.")
 @click.option(
@@ -292,46 +301,29 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
               help="Move uncommitted work even if it seems to hold a secret.")  # fmt: skip
 @click.option("--dry-run", is_flag=True,
               help="With --to-host: only show what would happen and what stands in the way. Exit code 3 if it cannot begin.")  # fmt: skip
-@click.option(
-    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
-)
+@WATCH_OPTION
 @JSON_OPTION
-def handoff(
-    id: int,
-    reason: str,
-    context: str,
-    force: bool,
-    from_thread: bool,
-    to: str,
-    to_host: str,
-    to_cwd: str,
-    worktree: str,
-    with_secrets: bool,
-    dry_run: bool,
-    watch: bool,
-    as_json: bool,
-) -> int:
+def handoff(id: int, dry_run: bool, watch: bool, as_json: bool, **body: Any) -> int:
     """Hand an agent off to a fresh one of its persona, here or on another host.
 
     It writes a handoff document and ends, and its successor continues with the document. If it is at a
     usage limit, the document is written from its thread. Exit code 3 while sub-agents, background
     commands or a compaction run; --force goes ahead anyway.
     """
+    from tasuki.cli.fleet.handoffs import refuse_if_busy
+
     server = create_client()
-    if not (force or from_thread or dry_run):
-        _refuse_if_busy(server.get("agents", id))
-    body = {"reason": reason, "context": context, "force": force,
-            "from": "thread" if from_thread else "agent", "to": to, "to_host": to_host, "to_cwd": to_cwd,
-            "worktree": worktree, "with_secrets": with_secrets}  # fmt: skip
+    body["from"] = "thread" if body.pop("from_thread") else "agent"
+    if not (body["force"] or body["from"] == "thread" or dry_run):
+        refuse_if_busy(server.get("agents", id))
     if dry_run:
         preview = server.post("agents", id, "handoff", body={**body, "dry_run": True})
         return _print_preview(id, preview, as_json=as_json)
     begun_handoff = server.post("agents", id, "handoff", body=body)
-    if not as_json:
-        click.echo(
-            f"Handoff {begun_handoff['id'][:8]} of agent {id} ({_format_name(begun_handoff)}) begins."
-        )
-    return _finish_start(server, begun_handoff, watch=watch, as_json=as_json)
+    sentence = (
+        f"Handoff {begun_handoff['id'][:8]} of agent {id} ({_format_name(begun_handoff)}) begins."
+    )
+    return _finish_start(server, begun_handoff, sentence, watch=watch, as_json=as_json)
 
 
 def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
@@ -341,16 +333,18 @@ def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
     if as_json:
         print_json({"move": preview})
         return 3 if is_refused else 0
-    label = _clean_line(preview["label"])
+    label = shorten_to_line(preview["label"])
     for one in sorted(obstacles, key=lambda one: not one["blocks"]):
-        click.echo(f"{'obstacle' if one['blocks'] else 'note':<9} {_clean_line(one['text'])}")
+        click.echo(f"{'obstacle' if one['blocks'] else 'note':<9} {shorten_to_line(one['text'])}")
     if is_refused:
         click.echo(f"Agent {id} cannot move to {label} now. Nothing was done.", err=True)
         return 3
     where = (
-        "in place" if plan["in_place"] else f"on the new branch {_clean_line(plan['place_branch'])}"
+        "in place"
+        if plan["in_place"]
+        else f"on the new branch {shorten_to_line(plan['place_branch'])}"
     )
-    folder = _clean_line(plan["folder"])
+    folder = shorten_to_line(plan["folder"])
     click.echo(
         f"Agent {id} can move to {label}: {folder}{f', {where}' if plan['checkout'] else ''}."
     )
@@ -358,7 +352,7 @@ def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
 
 
 @agent.command()
-@click.argument("id", type=int)
+@ID_ARGUMENT
 @click.option(
     "--goal", required=True, metavar="TEXT", help="What the second agent should accomplish."
 )
@@ -366,9 +360,7 @@ def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
               help="Persona of the second agent. Default: a new one like the first one's.")  # fmt: skip
 @click.option("--worktree", metavar="[DIR]", is_flag=False, flag_value=NEXT_TO_REPOSITORY,
               help="Give it its own git worktree and branch, in DIR or beside the repository.")  # fmt: skip
-@click.option(
-    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
-)
+@WATCH_OPTION
 @JSON_OPTION
 def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as_json: bool) -> int:
     """Start a second agent from an agent's thread. The first goes on undisturbed.
@@ -386,12 +378,11 @@ def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as
     server = create_client()
     body = {"goal": goal, "persona": persona, "worktree": folder}
     begun_fork = server.post("agents", id, "fork", body=body)
-    if not as_json:
-        where = f" in {_clean_line(begun_fork['worktree'])}" if begun_fork["worktree"] else ""
-        click.echo(
-            f"Fork {begun_fork['id'][:8]} of agent {id} begins, as {_format_name(begun_fork)}{where}."
-        )
-    return _finish_start(server, begun_fork, watch=watch, as_json=as_json)
+    where = f" in {shorten_to_line(begun_fork['worktree'])}" if begun_fork["worktree"] else ""
+    sentence = (
+        f"Fork {begun_fork['id'][:8]} of agent {id} begins, as {_format_name(begun_fork)}{where}."
+    )
+    return _finish_start(server, begun_fork, sentence, watch=watch, as_json=as_json)
 
 
 @agent.command()
@@ -406,7 +397,7 @@ def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
     Each is handed off from its thread, a few at a time. An agent whose program still runs is refused.
     Exit code 1 if an agent cannot be recovered.
     """
-    from tasuki.cli.fleet.handoffs import await_handoffs, print_recovery
+    from tasuki.cli.fleet.handoffs import await_handoffs, format_recovery
 
     server = create_client()
     if dry_run:
@@ -415,84 +406,53 @@ def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
         records = server.post("agents", "recover", body={"reason": reason})["agents"]
     if watch and not dry_run:
         await_handoffs(server, records)
-    if as_json:
-        print_json({"agents": records})
-    else:
-        print_recovery(records)
+    empty = "No lost agent is without a successor."
+    print_records(as_json, "agents", records, format_recovery(records), empty)
     failed = any((one["handoff"] or {}).get("state") in ("failed", "uncertain") for one in records)
     return int(failed or any(one["refused"] for one in records))
 
 
 def _finish_start(
-    server: "FleetClient", begun: dict[str, Any], *, watch: bool, as_json: bool
+    server: "FleetClient", begun: dict[str, Any], sentence: str, *, watch: bool, as_json: bool
 ) -> int:
-    """Watch a handoff or a fork that has begun, or say where its steps are; return the exit code."""
+    """Say that a handoff or a fork has begun, and watch it if wanted; return the exit code."""
     from tasuki.cli.fleet.handoffs import watch_handoff
 
     if watch:
+        if not as_json:
+            click.echo(sentence)
         return watch_handoff(server, begun["id"], as_json=as_json)
-    if as_json:
-        print_json({"handoff": begun})
-    else:
-        click.echo("Its steps: tasuki handoffs --agents", err=True)
+    print_result(as_json, {"handoff": begun}, sentence, "Its steps: tasuki handoffs --agents")
     return 0
-
-
-def _refuse_if_busy(record: dict[str, Any]) -> None:
-    """Raise Refused while children run or a compaction does (D15): they would be cut off."""
-    id = record["id"]
-    if record["state"] == "compacting":
-        raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
-    if children := record["children"]:
-        names = shorten_to_line("; ".join(children), WIDTH_COLUMNS)
-        still = format_plural(
-            len(children), "sub-agent or background command", "sub-agents or background commands"
-        )
-        runs, them = ("still runs", "it") if len(children) == 1 else ("still run", "them")
-        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait for {them}, or use --force.")
-
-
-def _send_order(name: str, handoff_id: str) -> dict[str, Any]:
-    return create_client().post("handoffs", handoff_id, name)
 
 
 @agent.command()
 @click.argument("id", metavar="HANDOFF")
-@click.option(
-    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
-)
+@WATCH_OPTION
 def retry(id: str, watch: bool) -> int:
     """Continue a failed handoff. HANDOFF is its id or the start of it."""
     from tasuki.cli.fleet.handoffs import watch_handoff
 
-    result = _send_order("retry", id)
+    result = create_client().post("handoffs", id, "retry")
     click.echo(f"Handoff {result['id'][:8]} continues with {result['step']}.")
     return watch_handoff(create_client(), result["id"]) if watch else 0
 
 
-@agent.command()
-@click.argument("id", metavar="HANDOFF")
-def cancel(id: str) -> None:
-    """Cancel a handoff; finished steps are not undone."""
-    result = _send_order("cancel", id)
-    click.echo(f"Handoff {result['id'][:8]} is cancelled, at {result['step']}.")
+def _add_order(name: str, sentence: str, help: str) -> None:
+    """Add a command that sends an order about a handoff and says what became of it."""
+
+    @agent.command(name, help=help)
+    @click.argument("id", metavar="HANDOFF")
+    def send_order(id: str) -> None:
+        click.echo(sentence.format(**create_client().post("handoffs", id, name)))
 
 
-@agent.command()
-@click.argument("id", metavar="HANDOFF")
-def finish(id: str) -> None:
-    """Mark a failed handoff as done.
-
-    For when you did the rest by hand, or saw that the prompt arrived.
-    """
-    click.echo(f"Handoff {_send_order('finish', id)['id'][:8]} is done.")
-
-
-@agent.command()
-@click.argument("id", metavar="HANDOFF")
-def skip(id: str) -> None:
-    """Finish a handoff without waiting for the acknowledgement."""
-    click.echo(f"Handoff {_send_order('skip', id)['id'][:8]} is done, without acknowledgement.")
+_add_order("cancel", "Handoff {id:.8} is cancelled, at {step}.",
+           "Cancel a handoff; finished steps are not undone.")  # fmt: skip
+_add_order("finish", "Handoff {id:.8} is done.",
+           "Mark a failed handoff as done.\n\nFor when you did the rest by hand, or saw that the prompt arrived.")  # fmt: skip
+_add_order("skip", "Handoff {id:.8} is done, without acknowledgement.",
+           "Finish a handoff without waiting for the acknowledgement.")  # fmt: skip
 
 
 # -- formatting ------------------------------------------------------------------------
@@ -500,21 +460,17 @@ def skip(id: str) -> None:
 
 def _build_row(record: dict[str, Any], host: str) -> tuple[str, ...]:
     origin = f" (fork of {record['forked_from']})" if record["forked_from"] is not None else ""
-    name = f"{_clean_line(record['persona'] or '-')}{origin}"
+    name = f"{shorten_to_line(record['persona'] or '-')}{origin}"
     return (
-        str(record["id"]), _format_state(record), _format_age(record["state_at"]), name,
-        _clean_line(record["harness"]), _format_context(record), host, _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
+        str(record["id"]), _format_state(record), format_age(time.time() - record["state_at"]), name,
+        shorten_to_line(record["harness"]), _format_context(record), host, _format_pane(record), shorten_folder(shorten_to_line(record["cwd"])),
     )  # fmt: skip
-
-
-def _name_failure(record: dict[str, Any]) -> str:
-    return "limit" if record["limit_text"] else "error"
 
 
 def _format_failure(record: dict[str, Any]) -> str:
     if not (failure := record["failure"]):
         return ""
-    text, until = _clean_line(failure["text"]), describe_reset(failure["resets_at"])
+    text, until = shorten_to_line(failure["text"]), describe_reset(failure["resets_at"])
     return f"{text} (resets at {until})" if until else text
 
 
@@ -525,7 +481,7 @@ def _format_state(record: dict[str, Any]) -> str:
 
 
 def _format_name(record: dict[str, Any]) -> str:
-    return _clean_line(record["persona"] or record["harness"])
+    return shorten_to_line(record["persona"] or record["harness"])
 
 
 def _format_context(record: dict[str, Any]) -> str:
@@ -536,16 +492,5 @@ def _format_context(record: dict[str, Any]) -> str:
 
 
 def _format_pane(record: dict[str, Any]) -> str:
-    """Format the pane.
-
-    Empty once the agent ended: tmux may have given the number to another pane.
-    """
-    return "" if record["ended_at"] is not None else _clean_line(record["pane"])
-
-
-def _format_age(started_at: float) -> str:
-    return format_age(time.time() - started_at)
-
-
-def _clean_line(text: str) -> str:
-    return shorten_to_line(text, WIDTH_COLUMNS)
+    """Format the pane; of an ended agent tmux may have given its number to another pane."""
+    return "" if record["ended_at"] is not None else shorten_to_line(record["pane"])

@@ -11,13 +11,12 @@ import click
 import msgspec
 
 from tasuki.cli.fleet.persona import create_client
-from tasuki.cli.output import JSON_OPTION, print_json
+from tasuki.cli.output import JSON_OPTION, print_json, print_result
 from tasuki.errors import NotPossible
 from tasuki.files import replace_file
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
-WIDTH_COLUMNS = 200
 SHOWN_FILE = "shown-questions.json"
 """In the folder of the server: what was shown last of each agent, on each terminal."""
 MOST_SHOWN = 200
@@ -54,25 +53,20 @@ def answer(id: int, words: tuple[str, ...], mark: str, whole: bool, as_json: boo
         raise NotPossible("A secret is hidden in it here: answer it in its terminal.")
     if not mark:
         _check_shown(id, question, shown, " ".join(words))
-    result = client.post("agents", id, "answer", body=_build_body(question, words, mark))
-    if as_json:
-        print_json({"answered": result})
-    elif result["state"] == "proven":
-        click.echo(f"Agent {id} took it: {shorten_to_line(result['answer'], WIDTH_COLUMNS)}")
-    else:
-        why = shorten_to_line(result["why"], WIDTH_COLUMNS)
-        click.echo(f"uncertain: {why} tasuki agent attach {id}", err=True)
-    return 0 if result["state"] == "proven" else 1
-
-
-def _build_body(question: AgentQuestion, words: tuple[str, ...], mark: str) -> dict[str, Any]:
-    keys = {choice.key for choice in question.choices}
     body: dict[str, Any] = {"mark": mark or question.mark}
-    if keys.issuperset(words) and question.takes_several:
-        return {**body, "choices": words}
-    if len(words) == 1 and words[0] in keys:
-        return {**body, "choice": words[0]}
-    return {**body, "text": " ".join(words)}
+    keys = {choice.key for choice in question.choices}
+    if question.takes_several and keys.issuperset(words):
+        body["choices"] = words
+    elif len(words) == 1 and words[0] in keys:
+        body["choice"] = words[0]
+    else:
+        body["text"] = " ".join(words)
+    result = client.post("agents", id, "answer", body=body)
+    is_proven = result["state"] == "proven"
+    taken = f"Agent {id} took it: {shorten_to_line(result['answer'])}" if is_proven else ()
+    missed = f"uncertain: {shorten_to_line(result['why'] or '')} tasuki agent attach {id}"
+    print_result(as_json, {"answered": result}, taken, "" if is_proven else missed)
+    return 0 if is_proven else 1
 
 
 class _ShownQuestions:
@@ -157,19 +151,14 @@ def _show_question(
         lines.append(f"  {' '.join(filter(None, size))}")
     lines += _list_choices(question)
     if question.answered_at:
-        lines.append(f"It was answered: {shorten_to_line(question.answer, WIDTH_COLUMNS)}")
+        lines.append(f"It was answered: {shorten_to_line(question.answer)}")
     elif question.obstacle:
         lines.append(clean_for_display(question.obstacle))
     click.echo("\n".join(lines), err=is_error)
     if question.answered_at:
         return
-    wanted = " or ".join(
-        word
-        for word, is_there in (
-            ("CHOICE …" if question.takes_several else "CHOICE", question.choices),
-            ("TEXT", question.takes_text),
-        )
-        if is_there
-    )
+    choice = "CHOICE …" if question.takes_several else "CHOICE"
+    ways = ((choice, question.choices), ("TEXT", question.takes_text))
+    wanted = " or ".join(word for word, is_there in ways if is_there)
     how = f"tasuki agent answer {id} {wanted}" if wanted else f"tasuki agent attach {id}"
     click.echo(f"Answer it: {how}", err=True)

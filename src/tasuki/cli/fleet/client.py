@@ -8,6 +8,7 @@ session that runs inside an agent's is not the agent.
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -25,6 +26,8 @@ PAGE_ROWS = 1000
 """Rows of one answer."""
 ANSWER_SECONDS = 150.0
 """Time limit of an answer: ending an agent takes the longest."""
+AWAY_SECONDS = 120.0
+"""How long to wait for a server that does not answer."""
 MOST_LINE_BYTES = 4 << 20
 
 JsonObject = dict[str, Any]
@@ -85,12 +88,9 @@ class FleetClient:
         """Send `DELETE /api/PATH`."""
         return self._send_request("DELETE", path)
 
-    def get_patiently(self, *path: object, seconds: float, on_away: Any) -> JsonObject:
-        """Send `GET /api/PATH`; retry for `seconds` while no server answers.
-
-        `on_away` is called once.
-        """
-        deadline, is_reported = time.monotonic() + seconds, False
+    def await_server(self, *path: object) -> JsonObject:
+        """Send `GET /api/PATH`; say so, and retry for two minutes, while no server answers."""
+        deadline, is_reported = time.monotonic() + AWAY_SECONDS, False
         while True:
             try:
                 return self.get(*path)
@@ -98,7 +98,8 @@ class FleetClient:
                 if time.monotonic() > deadline:
                     raise
                 if not is_reported:
-                    on_away(error)
+                    note = f"{error}\nWaiting for it; the handoff continues then."
+                    print(note, file=sys.stderr, flush=True)
                 is_reported = True
                 time.sleep(0.3)
 
@@ -124,9 +125,8 @@ class FleetClient:
         key: str = "",
     ) -> JsonObject:
         resource = "/".join(quote(str(part), safe="") for part in ("api", *path))
-        connection, answer = self._open_answer(
-            method, f"/{resource}?{query}".rstrip("?"), body, key=key
-        )
+        target = f"/{resource}?{query}".rstrip("?")
+        connection, answer = self._open_answer(method, target, body, key=key)
         try:
             document = json.loads(answer.read())
         except (OSError, HTTPException, ValueError) as error:
@@ -148,9 +148,7 @@ class FleetClient:
         """Open a connection with an answer that is no error."""
         address_file = self._read_file("address")
         address = address_file.partition("\n")[0]
-        if is_stale(
-            address_file
-        ):  # another program may have its port now: it must not get the token
+        if is_stale(address_file):  # Another program may have its port now, and not the token.
             raise ServerAway(f"The server at http://{address} is gone. Start one: tasuki serve")
         headers = {"Authorization": f"Bearer {self._read_file('token')}"}
         if key:
@@ -190,17 +188,15 @@ class FleetClient:
             raise ServerAway(
                 f"No server of the fleet runs (there is no {path}). Start one: tasuki serve"
             ) from None
-        except OSError as error:
-            raise ServerAway(f"{path} cannot be read: {error.strerror}.") from error
-        except ValueError as error:
-            raise ServerAway(f"{path} cannot be read: {error}.") from error
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ServerAway(f"{path} cannot be read: {why}.") from error
         if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
             raise ServerAway(f"{path} holds no address. Restart the server: tasuki serve")
         return text
 
 
 def _build_error(status: int, content: bytes) -> TasukiError:
-    """Build the error that an answer reports."""
     try:
         document = json.loads(content)
         sentence, kind = str(document["error"]), str(document.get("kind", ""))
@@ -227,7 +223,6 @@ def find_own_agent(sessions: Sequence[str] = ()) -> dict[str, Any] | None:
     `sessions` are ids or paths of the calling thread, where the harness gives them. Raises
     ServerAway where an agent of the fleet started the caller, and no server answers.
     """
-    # XXX
     from tasuki.launch.processes import list_ancestors
 
     token = os.environ.get(TOKEN, "")
@@ -260,8 +255,6 @@ def hand_off_own(agent: dict[str, Any], goal: str, *, by_model: bool = False) ->
     A goal that the model proposes is no order of the user: it is passed as the reason. Raises
     TasukiError.
     """
-    # XXX
-
     id = agent["id"]
     proposal = {
         "reason": f"{REQUEST_REASON}, which proposes as next: {goal}"[:MOST_REASON_CHARACTERS]

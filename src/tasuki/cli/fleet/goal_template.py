@@ -7,9 +7,9 @@ import click
 
 from tasuki.cli.completions import complete_program
 from tasuki.cli.fleet.persona import create_client
-from tasuki.cli.output import JSON_OPTION, format_table, print_json
+from tasuki.cli.output import JSON_OPTION, format_table, print_records, print_result
 from tasuki.errors import UsageError
-from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.text_safety import shorten_to_line
 
 
 @click.group()
@@ -25,17 +25,13 @@ def template() -> None:
 def list_templates(as_json: bool) -> None:
     """List the templates, the one used last first."""
     records = create_client().get("templates")["templates"]
-    if as_json:
-        print_json({"templates": records})
-    elif not records:
-        click.echo("No templates yet. Add one: tasuki template add NAME GOAL", err=True)
-    else:
-        rows = [
-            (str(t["id"]), _clean_line(t["name"]), t["persona"] or t["role"], ", ".join(t["fields"]), _clean_line(t["goal"]))
-            for t in records
-        ]  # fmt: skip
-        titles = ("id", "template", "works as", "fields", "goal")
-        click.echo("\n".join(format_table(titles, rows, right=(0,))))
+    rows = [
+        (str(t["id"]), shorten_to_line(t["name"], 80), t["persona"] or t["role"], ", ".join(t["fields"]), shorten_to_line(t["goal"], 80))
+        for t in records
+    ]  # fmt: skip
+    table = format_table(("id", "template", "works as", "fields", "goal"), rows, right=(0,))
+    empty = "No templates yet. Add one: tasuki template add NAME GOAL"
+    print_records(as_json, "templates", records, table, empty)
 
 
 @template.command()
@@ -55,10 +51,7 @@ def add(as_json: bool, **values: str) -> None:
     if (folder := values["folder"]) and not folder.startswith("{"):
         values["folder"] = os.path.abspath(folder)
     record = create_client().post("templates", body=values)
-    if as_json:
-        print_json({"template": record})
-        return
-    click.echo(str(record["id"]))
+    print_result(as_json, {"template": record}, str(record["id"]))
 
 
 @template.command()
@@ -69,16 +62,18 @@ def add(as_json: bool, **values: str) -> None:
 def start(name_or_id: str, given: tuple[str, ...], cwd: str, as_json: bool) -> None:
     """Start an agent from a template, in the template's folder or this one."""
     record = _find_template(name_or_id)
-    fields = dict(_split_field(one) for one in given)
+    fields = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise UsageError(f"{shorten_to_line(one, 60)!r} fills in no field: --set FIELD=TEXT")
+        fields[name.strip()] = value
     folder = os.path.abspath(cwd or ".") if cwd or not record["folder"] else ""
     started = create_client().post(
         "templates", record["id"], "start", body={"fields": fields, "cwd": folder}
     )
-    if as_json:
-        print_json({"agent": started})
-        return
-    click.echo(str(started["id"]))
-    click.echo(f"Look at it: tasuki agent attach {started['id']}", err=True)
+    look = f"Look at it: tasuki agent attach {started['id']}"
+    print_result(as_json, {"agent": started}, str(started["id"]), look)
 
 
 @template.command()
@@ -95,14 +90,3 @@ def _find_template(name_or_id: str) -> dict[str, Any]:
     raise UsageError(
         f"There is no template {shorten_to_line(name_or_id, 60)!r}. List them: tasuki template list"
     )
-
-
-def _split_field(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"{shorten_to_line(text, 60)!r} fills in no field: --set FIELD=TEXT")
-    return name.strip(), value
-
-
-def _clean_line(text: str) -> str:
-    return shorten_to_line(clean_for_display(text), 80)

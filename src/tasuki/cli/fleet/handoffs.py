@@ -9,7 +9,8 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,32 @@ from msgspec import Struct
 
 from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.output import format_age, format_table, print_json
-from tasuki.errors import ServerAway, StoreFailed, TasukiError
+from tasuki.errors import Refused, ServerAway, StoreFailed, TasukiError
+from tasuki.files import get_data_folder
 from tasuki.fleet.membership import URL_FILE
-from tasuki.text_safety import shorten_to_line
-from tasuki.vault import get_data_folder
+from tasuki.text_safety import format_plural, shorten_to_line
 from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fleet_file
 
 LOOK_SECONDS = 1.0
 """How often a handoff is requested where no event reports it."""
-AWAY_SECONDS = 120.0
-"""How long to wait for a server that does not answer."""
 INTERRUPTED_CODE = 130
 ORDERS = ("retry", "skip", "finish", "cancel")
 """What an operator can order about a handoff that failed, as `tasuki agent` and its advice name it."""
 _SIGNS = {"ok": "✓", "failed": "✗", "skipped": "–", "": "…"}
+
+
+def refuse_if_busy(record: dict[str, Any]) -> None:
+    """Raise Refused while children run or a compaction does (D15): they would be cut off."""
+    id = record["id"]
+    if record["state"] == "compacting":
+        raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
+    if children := record["children"]:
+        names = shorten_to_line("; ".join(children))
+        still = format_plural(
+            len(children), "sub-agent or background command", "sub-agents or background commands"
+        )
+        runs, them = ("still runs", "it") if len(children) == 1 else ("still run", "them")
+        raise Refused(f"{still} of agent {id} {runs}: {names}. Wait for {them}, or use --force.")
 
 
 def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False) -> int:
@@ -45,14 +58,15 @@ def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False
     news = _listen_for_news(server, handoff_id)
     try:
         while True:
-            record = server.get_patiently(
-                "handoffs", handoff_id, seconds=AWAY_SECONDS, on_away=_print_away
-            )
+            record = server.await_server("handoffs", handoff_id)
             if not as_json:
                 steps.show_steps(record["steps"])
             if record["state"] != "running":
                 break
-            _await_news(news)
+            with suppress(queue.Empty):
+                news.get(timeout=LOOK_SECONDS)
+                while True:
+                    news.get_nowait()
     except KeyboardInterrupt:
         click.echo(
             "\nThe handoff continues. Its steps: tasuki handoffs --agents. "
@@ -60,12 +74,22 @@ def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False
             err=True,
         )
         return INTERRUPTED_CODE
+    is_done = record["state"] == "done"
     if as_json:
         print_json({"handoff": record})
     else:
         steps.end_line()
-        _print_end(record)
-    return 0 if record["state"] == "done" else 1
+        id = record["id"][:8]
+        if is_done:
+            click.echo(f"Handoff {id} is done: agent {record['successor_id']} continues the work.")
+            after = [f"  {shorten_to_line(note, 500)}" for note in record["notes"]]
+        else:
+            verb = "is" if record["state"] == "cancelled" else "has"
+            ended = f"Handoff {id} {verb} {record['state']} at {record['step']}."
+            after = [ended, *_format_failure(record)]
+        for sentence in after:
+            click.echo(sentence, err=True)
+    return 0 if is_done else 1
 
 
 def _listen_for_news(server: FleetClient, handoff_id: str) -> "queue.Queue[None]":
@@ -74,26 +98,14 @@ def _listen_for_news(server: FleetClient, handoff_id: str) -> "queue.Queue[None]
 
     def listen() -> None:
         while True:
-            try:
+            with suppress(TasukiError):
                 for event in server.stream_events():
                     if event.get("handoff_id") == handoff_id:
                         news.put(None)
-            except TasukiError:
-                pass
             time.sleep(LOOK_SECONDS)
 
     threading.Thread(target=listen, name="events", daemon=True).start()
     return news
-
-
-def _await_news(news: "queue.Queue[None]") -> None:
-    """Wait for news, or for the time of another check."""
-    try:
-        news.get(timeout=LOOK_SECONDS)
-        while True:
-            news.get_nowait()
-    except queue.Empty:
-        pass
 
 
 class _StepPrinter:
@@ -128,71 +140,44 @@ class _StepPrinter:
         click.echo(f"{clear}{line}", nl=nl)
 
 
-def _print_end(record: dict[str, Any]) -> None:
-    id, state = record["id"][:8], record["state"]
-    if state == "done":
-        click.echo(f"Handoff {id} is done: agent {record['successor_id']} continues the work.")
-        for note in record["notes"]:
-            click.echo(f"  {shorten_to_line(note, 500)}", err=True)
-        return
-    click.echo(
-        f"Handoff {id} {'is' if state == 'cancelled' else 'has'} {state} at {record['step']}.",
-        err=True,
-    )
-    for sentence in _format_failure(record):
-        click.echo(sentence, err=True)
-
-
-def _print_away(error: ServerAway) -> None:
-    click.echo(f"{error}\nWaiting for it; the handoff continues then.", err=True)
-
-
-def print_handoffs(records: list[dict[str, Any]]) -> None:
-    """Print a table of the fleet's handoffs, a failure under its line."""
+def format_handoffs(records: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a table of the fleet's handoffs, a failure under its line."""
     titles = ("id", "age", "state", "step", "agent", "persona", "reason")
     title, *lines = format_table(titles, list(map(_build_row, records)), right=(1,))
-    click.echo(title)
+    yield title
     for record, line in zip(records, lines, strict=True):
-        click.echo(line)
-        for sentence in _format_failure(record):
-            click.echo(f"    {sentence}")
+        yield line
+        yield from (f"    {sentence}" for sentence in _format_failure(record))
 
 
 def await_handoffs(server: FleetClient, records: list[dict[str, Any]]) -> None:
     """Wait until the handoffs of lost agents are no longer under way; update each record."""
     for one in records:
         while one["handoff"] and one["handoff"]["state"] == "running":
-            id = one["handoff"]["id"]
-            one["handoff"] = server.get_patiently(
-                "handoffs", id, seconds=AWAY_SECONDS, on_away=_print_away
-            )
+            one["handoff"] = server.await_server("handoffs", one["handoff"]["id"])
             if one["handoff"]["state"] == "running":
                 time.sleep(LOOK_SECONDS)
 
 
-def print_recovery(records: list[dict[str, Any]]) -> None:
-    """Print a line for each lost agent: what continues its work, or why nothing does."""
-    if not records:
-        click.echo("No lost agent is without a successor.", err=True)
+def format_recovery(records: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each lost agent: what continues its work, or why nothing does."""
     for one in records:
         agent, handoff = one["agent"], one["handoff"]
         name = f"Agent {agent['id']} ({shorten_to_line(agent['persona'], 80)})"
         if one["refused"]:
-            click.echo(f"{name}: refused. {shorten_to_line(one['refused'], 500)}")
+            yield f"{name}: refused. {shorten_to_line(one['refused'], 500)}"
         elif handoff is None:
             way = f"by handoff {one['retried'][:8]}" if one["retried"] else "from its thread"
-            click.echo(f"{name}: can be recovered {way}.")
-        elif handoff["state"] == "running":
-            click.echo(f"{name}: handoff {handoff['id'][:8]} is under way.")
-        elif handoff["state"] == "done":
-            click.echo(
-                f"{name}: handoff {handoff['id'][:8]} is done, agent {handoff['successor_id']} continues the work."
-            )
+            yield f"{name}: can be recovered {way}."
         else:
-            failure = " ".join(_format_failure(handoff))
-            click.echo(
-                f"{name}: handoff {handoff['id'][:8]} {handoff['state']} at {handoff['step']}. {failure}"
-            )
+            name, state = f"{name}: handoff {handoff['id'][:8]}", handoff["state"]
+            if state == "running":
+                yield f"{name} is under way."
+            elif state == "done":
+                yield f"{name} is done, agent {handoff['successor_id']} continues the work."
+            else:
+                failure = " ".join(_format_failure(handoff))
+                yield f"{name} {state} at {handoff['step']}. {failure}"
 
 
 def _format_failure(record: dict[str, Any]) -> Iterable[str]:
@@ -264,17 +249,13 @@ _ASK_SERVER = "The fleet's handoffs are in a database that its server must be as
 
 def read_fleet_history() -> FleetHistory:
     """Read the handoffs of the fleet's agents: from its server, else from its SQLite file."""
-    from tasuki.cli.fleet.client import FleetClient
-
     folder = get_data_folder()
     if os.path.exists(folder / "fleet" / "address"):
-        try:
+        with suppress(ServerAway):  # Its database may be a file.
             client = FleetClient()
             handoffs = client.get_pages("handoffs")
             agents = client.get_pages("agents")
             return FleetHistory(tuple(build_fleet_records(handoffs, agents)))
-        except ServerAway:
-            pass  # its database may be a file
     if os.path.exists(folder / "fleet" / URL_FILE):
         return FleetHistory(problem=_ASK_SERVER)
     try:

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import click
 
 from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.fleet.persona import create_client
-from tasuki.cli.output import JSON_OPTION, need_extra, print_json
+from tasuki.cli.output import (
+    JSON_OPTION,
+    format_age,
+    format_table,
+    need_extra,
+    print_json,
+    print_result,
+)
 from tasuki.errors import TasukiError, UsageError
 from tasuki.text_safety import clean_for_display, format_plural
 
@@ -46,15 +54,10 @@ def list_hosts(everything: bool, as_json: bool) -> None:
 
     A host that was silent for a minute is away. Its agents stay listed and resume with it.
     """
-    from tasuki.cli.output import format_table
-
     listed = create_client().get("hosts", retired=everything or None)["hosts"]
-    if as_json:
-        print_json({"hosts": listed})
-        return
     titles = ("host", "state", "agents", "load", "tasuki", "harnesses", "id")
-    for line in format_table(titles, [_build_row(one) for one in listed], right=(2, 3)):
-        click.echo(line)
+    table = format_table(titles, list(map(_build_row, listed)), right=(2, 3))
+    print_result(as_json, {"hosts": listed}, table)
 
 
 def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
@@ -69,8 +72,6 @@ def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
 
 def _format_state(record: dict[str, Any]) -> str:
     """Format a state: since when a host is away, and a clock that is off."""
-    from tasuki.cli.output import format_age
-
     state, offset = str(record["state"]), record["details"]["clock_offset"]
     if state == "away" and record["seen_seconds"] is not None:
         state = f"away for {format_age(record['seen_seconds'])}"
@@ -98,18 +99,19 @@ def give_up(name: str, as_json: bool) -> None:
     without what it had not pushed. If the host comes back after all, it starts nothing twice.
     """
     answer = create_client().post("hosts", name, "give-up")
-    if as_json:
-        print_json(answer)
-        return
+    print_result(as_json, answer, _describe_losses(answer))
+
+
+def _describe_losses(answer: dict[str, Any]) -> Iterator[str]:
     agents = answer["agents"]
     label = clean_for_display(answer["host"]["label"])
-    click.echo(f"{label} is given up. {format_plural(len(agents), 'agent is', 'agents are')} lost.")
+    yield f"{label} is given up. {format_plural(len(agents), 'agent is', 'agents are')} lost."
     for one in agents:
         id, persona = one["agent"]["id"], clean_for_display(one["agent"]["persona"] or "-")
         if one["has_thread"]:
-            click.echo(f"  agent {id} ({persona}): tasuki agent handoff {id} --reason 'its host is gone' --to-host HOST")  # fmt: skip
+            yield f"  agent {id} ({persona}): tasuki agent handoff {id} --reason 'its host is gone' --to-host HOST"
         else:
-            click.echo(f"  agent {id} ({persona}): its thread is not in the database (setting keep_threads)")  # fmt: skip
+            yield f"  agent {id} ({persona}): its thread is not in the database (setting keep_threads)"
 
 
 @host.command("move-all")
@@ -132,13 +134,8 @@ def move_all(target: str, source: str, dry_run: bool, watch: bool, as_json: bool
     records = [_move_agent(server, one, target, dry_run=dry_run) for one in reversed(agents)]
     if watch and not dry_run:
         await_handoffs(server, records)
-    if as_json:
-        print_json({"agents": records})
-    else:
-        for record in records:
-            click.echo(_describe_move(record))
-        if not records:
-            click.echo("No agent is there.")
+    lines = list(map(_describe_move, records)) or ["No agent is there."]
+    print_result(as_json, {"agents": records}, lines)
     wanted = ("done", "running")
     failed = [one for one in records if one["refused"] or (one["handoff"] or {}).get("state", "done") not in wanted]  # fmt: skip
     return 1 if failed else 0
@@ -243,12 +240,17 @@ def join(
     own database role; tasuki serve finds its URL in the data folder. If joining was interrupted, join
     again with a new token.
     """
-    from tasuki.cli.fleet.client import FleetClient
     from tasuki.files import require_text_path
 
     with need_extra("server", "Joining a fleet", "dbos", "psycopg", "sqlalchemy"):
         from tasuki.fleet.membership.join import join_fleet
-    certificates = _read_certificates(certificate_file) if certificate_file else b""
+    certificates = b""
+    if certificate_file:
+        try:
+            with Path(certificate_file).open("rb") as file:
+                certificates = file.read(MOST_INPUT_BYTES)
+        except OSError as error:
+            raise UsageError(f"{certificate_file} cannot be read: {error.strerror}.") from error
     if url == "-":
         content = sys.stdin.buffer.read(MOST_INPUT_BYTES)
         first, _, rest = content.partition(b"\n")
@@ -259,22 +261,14 @@ def join(
         url, require_text_path(), label, certificates=certificates,
         allow_unverified=allow_unverified, leave_agents=leave_agents,
     )  # fmt: skip
-    if as_json:
-        print_json({"host": joined.id, "role": joined.role, "file": str(joined.file)})
-        return
-    click.echo(f"This host ({joined.id}) joined the fleet in {clean_for_display(joined.place)}.")
-    click.echo(f"Its own URL, with its password, is in {clean_for_display(str(joined.file))}.")
-    if FleetClient(joined.file.parent).is_running():
-        click.echo("A server runs with what was there before: end it first.", err=True)
-    click.echo(NEXT_STEPS, err=True)
-
-
-def _read_certificates(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(MOST_INPUT_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    document = {"host": joined.id, "role": joined.role, "file": str(joined.file)}
+    lines = [
+        f"This host ({joined.id}) joined the fleet in {clean_for_display(joined.place)}.",
+        f"Its own URL, with its password, is in {clean_for_display(str(joined.file))}.",
+    ]
+    running = "A server runs with what was there before: end it first.\n"
+    is_running = FleetClient(joined.file.parent).is_running()
+    print_result(as_json, document, lines, (running if is_running else "") + NEXT_STEPS)
 
 
 @host.command()
@@ -286,15 +280,10 @@ def retire(name: str, as_json: bool) -> None:
     Refused while its agents run or a handoff needs it. It can join again later.
     """
     retired = create_client().post("hosts", name, "retire")
-    if as_json:
-        print_json({"host": retired})
-        return
     label = clean_for_display(retired["label"])
-    click.echo(f"{label} ({retired['id']}) is retired.")
-    if retired["role"] == "shared":
-        click.echo(
-            f"It used a role of PostgreSQL that is not its own: change that role's password if {label} should not get in.",
-            err=True,
-        )
-    elif retired["role"] == "disabled":
-        click.echo("Its role may not log in any more, but still owns something: the server's log names it.", err=True)  # fmt: skip
+    notes = {
+        "shared": f"It used a role of PostgreSQL that is not its own: change that role's password if {label} should not get in.",
+        "disabled": "Its role may not log in any more, but still owns something: the server's log names it.",
+    }
+    note = notes.get(retired["role"], "")
+    print_result(as_json, {"host": retired}, f"{label} ({retired['id']}) is retired.", note)

@@ -1,12 +1,13 @@
 """`tasuki persona`: the personas of the fleet."""
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tasuki.cli.completions import complete_program
-from tasuki.cli.output import JSON_OPTION, format_table, print_json
+from tasuki.cli.output import JSON_OPTION, format_table, print_json, print_records, print_result
 from tasuki.errors import UsageError
 from tasuki.harness.registry import DEFAULT
 from tasuki.text_safety import clean_for_display, shorten_to_line
@@ -62,21 +63,13 @@ def persona() -> None:
 )
 @ON_LIMIT_OPTION
 @JSON_OPTION
-def add(
-    role: str, name: str, skill: str | None, harness: str | None, model: str | None,
-    threshold: float | None, automatic: bool, on_limit: str | None, as_json: bool,
-) -> None:  # fmt: skip
+def add(skill: str | None, harness: str | None, as_json: bool, **values: Any) -> None:
     """Create a persona. ROLE developer and NAME con make developer-con-1."""
-    body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
-                            "harness": harness or DEFAULT, "model": model or "",
-                            "threshold": threshold, "automatic": automatic,
-                            "on_limit": on_limit or ""}  # fmt: skip
+    empty = {name: "" for name in ("model", "on_limit") if values[name] is None}
+    body = {**values, **empty, "skill": _read_skill(skill) or "", "harness": harness or DEFAULT}
     added = create_client().post("personas", body=body)
-    if as_json:
-        print_json({"persona": added})
-        return
-    click.echo(clean_for_display(added["slug"]))
-    click.echo(f"Its folder: {clean_for_display(added['folder'])}", err=True)
+    place = f"Its folder: {clean_for_display(added['folder'])}"
+    print_result(as_json, {"persona": added}, clean_for_display(added["slug"]), place)
 
 
 @persona.command("list")
@@ -88,23 +81,13 @@ def list_personas(everything: bool, as_json: bool) -> None:
     records = server.get("personas")["personas"]
     if everything:
         records += server.get("personas", retired=True)["personas"]
-    if as_json:
-        print_json({"personas": records})
-    elif not records:
-        click.echo("No personas yet. Add one: tasuki persona add developer con", err=True)
-    else:
-        rows = [
-            (
-                p["slug"],
-                p["harness"],
-                _clean_line(p["model"]),
-                _format_percent(p["threshold"]),
-                _format_notes(p),
-            )
-            for p in records
-        ]
-        titles = ("persona", "harness", "model", "threshold", "")
-        click.echo("\n".join(format_table(titles, rows, right=(3,))))
+    rows = [
+        (p["slug"], p["harness"], shorten_to_line(p["model"]), _format_percent(p["threshold"]), _format_notes(p))
+        for p in records
+    ]  # fmt: skip
+    table = format_table(("persona", "harness", "model", "threshold", ""), rows, right=(3,))
+    empty = "No personas yet. Add one: tasuki persona add developer con"
+    print_records(as_json, "personas", records, table, empty)
 
 
 @persona.command()
@@ -140,10 +123,6 @@ def queue(
     if as_json:
         print_json({"queue": record})
         return
-    _print_queue(record)
-
-
-def _print_queue(record: dict[str, Any]) -> None:
     note = f"Stopped: {record['stopped']}" if record["stopped"] else ""
     note = note or ("Paused. Resume it with --resume." if record["paused"] else "")
     if note:
@@ -151,7 +130,7 @@ def _print_queue(record: dict[str, Any]) -> None:
     if not record["goals"]:
         click.echo("No goal waits. Add one: --add TEXT", err=True)
         return
-    rows = [(str(g["id"]), g["state"], _clean_line(g["text"])) for g in record["goals"]]
+    rows = [(str(g["id"]), g["state"], shorten_to_line(g["text"])) for g in record["goals"]]
     click.echo("\n".join(format_table(("id", "state", "goal"), rows, right=(0,))))
 
 
@@ -161,21 +140,20 @@ def _print_queue(record: dict[str, Any]) -> None:
 def show(slug: str, as_json: bool) -> None:
     """Show a persona: its settings, its agents and its skill."""
     record = create_client().get("personas", slug)
-    if as_json:
-        print_json({"persona": record})
-        return
+    print_result(as_json, {"persona": record}, _describe_persona(record))
+
+
+def _describe_persona(record: dict[str, Any]) -> Iterator[str]:
     working = ", ".join(f"agent {agent['id']} ({agent['state']})" for agent in record["agents"])
     rows = [
-        ("persona", record["slug"]), ("harness", record["harness"]), ("model", _clean_line(record["model"])),
+        ("persona", record["slug"]), ("harness", record["harness"]), ("model", shorten_to_line(record["model"])),
         ("threshold", _format_percent(record["threshold"]) or "as the settings say"),
-        ("handoffs", _format_notes(record) or "on request"), ("on limit", _format_limit_choice(record)), ("folder", _clean_line(record["folder"])),
+        ("handoffs", _format_notes(record) or "on request"), ("on limit", f"go on in {shorten_to_line(record['on_limit'])}" if record["on_limit"] else ""), ("folder", shorten_to_line(record["folder"])),
         ("at work", working or "none"),
     ]  # fmt: skip
-    for name, value in rows:
-        if value:
-            click.echo(f"{name:<10} {value}")
-    click.echo("")
-    click.echo(clean_for_display(record["skill"]) or "(no skill)")
+    yield from (f"{name:<10} {value}" for name, value in rows if value)
+    yield ""
+    yield clean_for_display(record["skill"]) or "(no skill)"
 
 
 @persona.command()
@@ -190,27 +168,21 @@ def show(slug: str, as_json: bool) -> None:
 @ON_LIMIT_OPTION
 @JSON_OPTION
 def edit(
-    slug: str, skill: str | None, harness: str | None, model: str | None, threshold: float | None,
-    default_threshold: bool, automatic: bool | None, on_limit: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    slug: str, skill: str | None, default_threshold: bool, as_json: bool, **values: Any
+) -> None:
     """Change a persona.
 
     Settings that you leave out stay as they are. Changes apply to agents that start later.
     """
-    values = {
-        "skill": _read_skill(skill), "harness": harness, "model": model, "threshold": threshold,
-        "automatic": automatic, "on_limit": on_limit,
-    }  # fmt: skip
+    values["skill"] = _read_skill(skill)
     body: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if default_threshold:
         body["threshold"] = None
     if not body:
         raise UsageError("Say what to change, for example: tasuki persona edit SLUG --skill FILE")
     changed = create_client().patch("personas", slug, body=body)
-    if as_json:
-        print_json({"persona": changed})
-    else:
-        click.echo(f"{clean_for_display(changed['slug'])} was changed.")
+    sentence = f"{clean_for_display(changed['slug'])} was changed."
+    print_result(as_json, {"persona": changed}, sentence)
 
 
 @persona.command()
@@ -236,17 +208,13 @@ def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -
             for one in all_lessons
             if one["state"] == "proposed" and (not ids or one["id"] in ids)
         ]
-    if as_json:
-        print_json({"lessons": shown_lessons})
-        return
-    for one in shown_lessons:
-        click.echo(
-            f"{one['id']:>4}  {one['state']}  agent {one['agent_id']}: {_clean_line(one['text'])}"
-        )
-    if not shown_lessons:
-        click.echo("No lessons are proposed.", err=True)
-    elif not order:
-        click.echo(f"Accept or drop them: tasuki persona lessons {slug} --accept", err=True)
+    note = "" if order else f"Accept or drop them: tasuki persona lessons {slug} --accept"
+    lines = [
+        f"{one['id']:>4}  {one['state']}  agent {one['agent_id']}: {shorten_to_line(one['text'])}"
+        for one in shown_lessons
+    ]
+    note = note if lines else "No lessons are proposed."
+    print_result(as_json, {"lessons": shown_lessons}, lines, note)
 
 
 @persona.command()
@@ -278,18 +246,9 @@ def _format_percent(value: float | None) -> str:
     return "" if value is None else f"{value:g} %"
 
 
-def _format_limit_choice(record: dict[str, Any]) -> str:
-    return f"go on in {_clean_line(record['on_limit'])}" if record["on_limit"] else ""
-
-
 def _format_notes(record: dict[str, Any]) -> str:
-    """Format what is special about a persona."""
     if record["retired_at"] is not None:
         return "retired"
     if stop_reason := record["automation_stopped"]:
-        return f"automatic, stopped: {_clean_line(stop_reason)}"
+        return f"automatic, stopped: {shorten_to_line(stop_reason)}"
     return "automatic" if record["automatic"] else ""
-
-
-def _clean_line(text: str) -> str:
-    return shorten_to_line(text, 200)

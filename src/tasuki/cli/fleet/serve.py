@@ -8,15 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import click
 from click.core import ParameterSource
 
-from tasuki.cli.output import need_extra
-from tasuki.config.environment import list_unknown_variables
+from tasuki.cli.output import format_age, format_table, need_extra, print_records
+from tasuki.config.settings import list_unknown_variables
 from tasuki.errors import UsageError
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
@@ -122,15 +123,24 @@ def dashboard(opens: bool, lists: bool, sign_out: str | None, local: bool, as_js
     else:
         link = server.post("login")["local_link" if local else "link"]
         click.echo(link)
-        _explain_name(link)
+        name = urlsplit(link).hostname or ""
+        if sys.platform == "darwin" and name.endswith(".localhost"):  # Safari may not resolve it.
+            line = f"echo '127.0.0.1 {name}' | sudo tee -a /etc/hosts"
+            click.echo(f"If Safari does not find that name: {line}", err=True)
 
 
 def _open_dashboard(server: "FleetClient", *, local: bool = False) -> None:
     """Open a private file that leads to the dashboard, so no command line has the link."""
     login = server.post("login")
+    deadline = time.monotonic() + PATIENCE_SECONDS
     with _write_private_page(server.folder, login["local_link" if local else "link"]) as page:
-        if not click.launch(page.as_uri()) and _await_use(server, login["id"]):
-            return
+        is_failed = click.launch(page.as_uri())
+        while not is_failed:
+            state = server.get("login", login["id"])["state"]
+            if state == "used":
+                return
+            is_failed = state != "unused" or time.monotonic() >= deadline
+            time.sleep(POLL_SECONDS)
     raise click.ClickException(
         "No browser opened the dashboard. Open the link in one yourself: tasuki dashboard"
     )
@@ -153,51 +163,20 @@ def _write_private_page(folder: Path, link: str) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _await_use(server: "FleetClient", login_id: str) -> bool:
-    """Wait for the use of the link; return whether it was used in time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (
-        state := server.get("login", login_id)["state"]
-    ) == "unused" and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-    return bool(state == "used")
-
-
-def _explain_name(link: str) -> None:
-    """Explain how to resolve a name under localhost, where the system's browser may not."""
-    from urllib.parse import urlsplit
-
-    name = urlsplit(link).hostname or ""
-    if sys.platform == "darwin" and name.endswith(".localhost"):
-        click.echo(
-            f"If Safari does not find that name: echo '127.0.0.1 {name}' | sudo tee -a /etc/hosts",
-            err=True,
-        )
-
-
 def _print_sessions(server: "FleetClient", *, as_json: bool) -> None:
-    from tasuki.cli.output import format_age, format_table, print_json
-
     sessions = server.get("sessions")["sessions"]
-    if as_json:
-        print_json({"sessions": sessions})
-        return
-    if not sessions:
-        click.echo("No browser is signed in.", err=True)
-        return
     now = time.time()
     rows = [
-        _build_session_row(one, format_age(now - one["used_at"]), format_age(now - one["made_at"]))
+        (
+            str(one["id"]),
+            format_age(now - one["used_at"]),
+            format_age(now - one["made_at"]),
+            shorten_to_line(one["user_agent"], 120) or "-",
+        )
         for one in sessions
     ]
-    for line in format_table(("id", "used", "since", "browser"), rows):
-        click.echo(line)
-
-
-def _build_session_row(session: dict[str, Any], used: str, since: str) -> tuple[str, ...]:
-    from tasuki.text_safety import shorten_to_line
-
-    return (str(session["id"]), used, since, shorten_to_line(session["user_agent"], 120) or "-")
+    table = format_table(("id", "used", "since", "browser"), rows)
+    print_records(as_json, "sessions", sessions, table, "No browser is signed in.")
 
 
 def _sign_out(server: "FleetClient", session_id: str) -> None:

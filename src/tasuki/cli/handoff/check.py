@@ -60,22 +60,27 @@ def check(
     import gc
 
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
-    text = _read_document(file)
-    opened_thread, quality = _score_document(text, spec, goal)
+    shown_name = "standard input" if file == "-" else file
+    opened_thread, quality = _score_document(_read_document(file, shown_name), spec, goal)
     if as_json:
-        print_json(_build_json(file, opened_thread, quality))
+        import msgspec
+
+        scores = msgspec.to_builtins(quality)
+        for name in ("sections", "facts", "claims"):
+            scores[name]["percent"] = round(100 * getattr(quality, name).share)
+        thread = {name: getattr(opened_thread.thread, name) for name in ("harness", "id", "path")}
+        print_json({"file": file, "thread": thread, **scores})
     else:
         width = min(shutil.get_terminal_size((WIDTH_COLUMNS, 24)).columns, 100) if sys.stdout.isatty() else WIDTH_COLUMNS  # fmt: skip
-        for line in _format_lines(file, opened_thread, quality, everything, width):
+        for line in _format_lines(shown_name, opened_thread, quality, everything, width):
             click.echo(line)
     return int(fail_under is not None and quality.total < fail_under)
 
 
-def _read_document(name: str) -> str:
+def _read_document(name: str, shown_name: str) -> str:
     """Read the text of a document. Raises UsageError where it cannot be one."""
     from tasuki.errors import UsageError
 
-    shown_name = "standard input" if name == "-" else name
     try:
         if name == "-":
             data = sys.stdin.buffer.read(MOST_DOCUMENT_BYTES + 1)
@@ -123,11 +128,8 @@ def _score_document(text: str, spec: str, goal: str) -> "tuple[OpenedThread, Doc
     return opened_thread, score.score_document(text, opened_thread.thread, task, goal)
 
 
-# -- for people ------------------------------------------------------------------------
-
-
 def _format_lines(
-    file: str,
+    name: str,
     opened_thread: "OpenedThread",
     quality: "DocumentQuality",
     everything: bool,
@@ -136,7 +138,6 @@ def _format_lines(
     from tasuki.text_safety import shorten_to_line
 
     assert opened_thread.thread is not None
-    name = "standard input" if file == "-" else file
     thread = f"{opened_thread.thread.harness} {shorten_to_line(opened_thread.thread.id, 8)}"
     yield _wrap_text(
         f"{shorten_to_line(name, 200)} — {thread}, {len(opened_thread.thread.entries)} entries",
@@ -208,30 +209,9 @@ _OBVIOUS_KINDS = ("secret", "finished", "leftover")
 
 
 def _wrap_text(text: str, head: str, width: int) -> str:
-    """Wrap a text after its head, with the next lines indented."""
     from tasuki.text_safety import shorten_to_line
 
     return textwrap.fill(
         shorten_to_line(text, 360), width, initial_indent=head, subsequent_indent=" " * len(head),
         break_on_hyphens=False,
     )  # fmt: skip
-
-
-# -- for programs ----------------------------------------------------------------------
-
-
-def _build_json(
-    file: str, opened_thread: "OpenedThread", quality: "DocumentQuality"
-) -> dict[str, object]:
-    import msgspec
-
-    assert opened_thread.thread is not None
-    scores = msgspec.to_builtins(quality)
-    for name in ("sections", "facts", "claims"):
-        scores[name]["percent"] = round(100 * getattr(quality, name).share)
-    thread = {
-        "harness": opened_thread.thread.harness,
-        "id": opened_thread.thread.id,
-        "path": opened_thread.thread.path,
-    }
-    return {"file": file, "thread": thread, **scores}

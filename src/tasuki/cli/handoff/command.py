@@ -1,6 +1,7 @@
 """`tasuki handoff`, from a thread and a goal to a started successor, and `tasuki start`."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ import click
 from tasuki.cli.completions import complete_handoff, complete_program, complete_source
 
 if TYPE_CHECKING:
-    from tasuki.handoffs import PreparedHandoff
     from tasuki.vault import Vault
 
 MOST_TEXT_BYTES = 4 << 20
@@ -39,6 +39,25 @@ DASH_ADVICE = (
 def _has_words(word: str) -> bool:
     """Tell whether an argument is a sentence, and not an option with a value."""
     return len(word.partition("=")[0].split()) > 1
+
+
+def add_start_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options for the start of a successor."""
+    for option in (
+        click.option("--tmux", is_flag=True, help="Start in a new tmux window."),
+        click.option(
+            "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
+        ),
+        click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR."),
+        click.option("--yes", "-y", is_flag=True, help="Start without a review."),
+    ):
+        function = option(function)
+    return function
+
+
+MODEL_OPTION = click.option(
+    "--model", metavar="MODEL", help="Model of the successor, as its harness names it."
+)
 
 
 class AfterDashesCommand(click.Command):
@@ -101,16 +120,11 @@ class AfterDashesCommand(click.Command):
 )
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Start without a review.")
-@click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
-@click.option(
-    "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
-)
-@click.option("--tmux", is_flag=True, help="Start in a new tmux window.")
+@add_start_options
 @click.option(
     "--copy", "copied", is_flag=True, help="Put the brief on the clipboard, start nothing."
 )
-@click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
+@MODEL_OPTION
 @click.option("--force", is_flag=True, help="Accept a vague goal, and a goal that holds a secret.")
 @click.option(
     "--no-fleet",
@@ -162,13 +176,8 @@ def handoff(
 @click.argument("id", required=False, shell_complete=complete_handoff)
 @click.option("--to", metavar="HARNESS", callback=check_harness_name, shell_complete=complete_program,
               help="Harness of the successor. Default: the handoff's.")  # fmt: skip
-@click.option("--yes", "-y", is_flag=True, help="Start without a review.")
-@click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
-@click.option(
-    "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
-)
-@click.option("--tmux", is_flag=True, help="Start in a new tmux window.")
-@click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
+@add_start_options
+@MODEL_OPTION
 @click.option("--force", is_flag=True, help="Accept a goal that holds a secret.")
 @click.option(
     "--prepare",
@@ -184,16 +193,12 @@ def handoff(
 @click.pass_context
 def start(
     ctx: click.Context,
+    /,
     id: str | None,
     to: str | None,
-    yes: bool,
-    editor: bool,
-    send: bool,
-    tmux: bool,
-    model: str | None,
-    force: bool,
     prepare: bool,
     brief_file: str | None,
+    **flags: Any,
 ) -> int:
     """Start the successor of a stored handoff: a saved draft, or one that an agent made.
 
@@ -201,7 +206,8 @@ def start(
     taken. The brief is shown for review first, as `tasuki handoff` shows it. Everything after -- goes to the successor's program.
     """
     from tasuki import handoffs
-    from tasuki.cli.handoff.review import StartOptions, revise
+    from tasuki.cli.handoff.review import StartOptions, print_message, revise
+    from tasuki.cli.output import print_json
     from tasuki.config import settings as config
     from tasuki.errors import UsageError
     from tasuki.harness import plans
@@ -216,25 +222,18 @@ def start(
         text = read_text(brief_file, "brief")
         if not text.strip():
             raise UsageError("The brief is empty. Nothing was started; the draft is as it was.")
-        revise(prepared, text, force=force)
-    if prepare:
-        return _prepare_files(prepared)
+        revise(prepared, text, force=flags["force"])
+    if prepare:  # For the program that opens the file.
+        plan = handoffs.prepare_session_file(prepared, print_message)
+        print_json({"id": prepared.handoff.id, "thread": plan.thread_path, "text": plan.paste})
+        return 0
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not (terminal or (yes and tmux)):
+    if not (terminal or (flags["yes"] and flags["tmux"])):
         raise click.UsageError(
             "There is no terminal to start it in. Inside tmux, use --tmux --yes. "
             f"The brief alone: tasuki show {prepared.handoff.id[:8]} --brief"
         )
-    options = StartOptions(
-        yes=yes,
-        editor=editor,
-        send=send,
-        tmux=tmux,
-        model=model or "",
-        force=force,
-        budget=settings.budget,
-        arguments=ctx.meta["arguments"],
-    )
+    options = StartOptions(**flags, budget=settings.budget, arguments=ctx.meta["arguments"])
     return options.review_and_start(prepared)
 
 
@@ -259,17 +258,6 @@ def _choose_draft(vault: "Vault") -> str:
         'No draft waits to be started. Make one: tasuki handoff "what comes next". '
         "Start another one again: tasuki start ID; their ids: tasuki handoffs"
     )
-
-
-def _prepare_files(prepared: "PreparedHandoff") -> int:
-    """Write the successor's files for the program that opens them; return the exit code."""
-    from tasuki import handoffs
-    from tasuki.cli.handoff.review import print_message
-    from tasuki.cli.output import print_json
-
-    plan = handoffs.prepare_session_file(prepared, print_message)
-    print_json({"id": prepared.handoff.id, "thread": plan.thread_path, "text": plan.paste})
-    return 0
 
 
 def read_text(name: str, noun: str) -> str:

@@ -2,11 +2,12 @@
 
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
 from tasuki.cli.completions import complete_handoff, complete_lineage
 from tasuki.cli.fleet.handoffs import (
@@ -15,7 +16,16 @@ from tasuki.cli.fleet.handoffs import (
     read_fleet_history,
     select_prunable_documents,
 )
-from tasuki.cli.output import JSON_OPTION, format_age, get_width, make_visible, print_json
+from tasuki.cli.output import (
+    JSON_OPTION,
+    format_age,
+    get_width,
+    make_visible,
+    print_json,
+    print_problems,
+    print_records,
+    print_result,
+)
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import (
     INDENT,
@@ -33,14 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tasuki.threads.search import Candidate
-
-
-class PruneChoice(Struct, frozen=True):
-    """What the user wants to delete."""
-
-    days: int
-    keep: int
-    only_drafts: bool
 
 
 class PrunePlan:
@@ -74,22 +76,18 @@ class PrunePlan:
         return len(handoffs) + len(documents)
 
 
-def build_prune_plan(choice: PruneChoice) -> PrunePlan:
-    """Build the plan of a choice. Documents stay while it is unknown which of them are needed."""
+def build_prune_plan(days: int, keep: int, only_drafts: bool) -> PrunePlan:
+    """Build the plan of what the user chose. Documents stay while it is unknown which of them are needed."""
     vault, history = Vault(), read_fleet_history()
     needed = {record.id for record in history.records if record.is_needed}
     handoffs = find_prunable(
-        vault, days=choice.days, keep=choice.keep, only_drafts=choice.only_drafts, now=time.time(),
-        needed=needed,
-    )  # fmt: skip
-    if choice.only_drafts or history.problem:
-        problem = f"Documents of personas stay. {history.problem}"
-        return PrunePlan(
-            vault, handoffs, [], problem if history.problem and not choice.only_drafts else ""
-        )
-    documents = select_prunable_documents(
-        find_documents(history), days=choice.days, keep=choice.keep
+        vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time(), needed=needed
     )
+    if only_drafts:
+        return PrunePlan(vault, handoffs, [], "")
+    if history.problem:
+        return PrunePlan(vault, handoffs, [], f"Documents of personas stay. {history.problem}")
+    documents = select_prunable_documents(find_documents(history), days=days, keep=keep)
     return PrunePlan(vault, handoffs, documents, "")
 
 
@@ -109,34 +107,22 @@ def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_
     if ctx.invoked_subcommand is not None:
         return
     if agents:
-        _print_agent_handoffs(limit, as_json)
+        from tasuki.cli.fleet.client import FleetClient
+        from tasuki.cli.fleet.handoffs import format_handoffs
+
+        records = FleetClient().get_pages("handoffs", limit)
+        empty = "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …"
+        print_records(as_json, "handoffs", records, format_handoffs(records), empty)
         return
     vault = Vault()
     all_handoffs = vault.list_handoffs()
     listed = [h for h in all_handoffs if everything or vault.load_state(h.id) != "printed"][:limit]
-    _print_problems(vault)
-    if as_json:
-        _print_list(vault, [(handoff, ()) for handoff in listed])
-    elif not listed:
-        only = " but printed ones (tasuki handoffs --all)" if all_handoffs else ""
-        click.echo(f'No handoffs yet{only}. Make one: tasuki handoff "what comes next"', err=True)
-    for handoff in listed if not as_json else ():
-        click.echo(_format_row(vault, handoff))
-
-
-def _print_agent_handoffs(limit: int, as_json: bool) -> None:
-    from tasuki.cli.fleet.client import FleetClient
-    from tasuki.cli.fleet.handoffs import print_handoffs
-
-    records = FleetClient().get_pages("handoffs", limit)
-    if as_json:
-        print_json({"handoffs": records})
-    elif not records:
-        click.echo(
-            "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …", err=True
-        )
-    else:
-        print_handoffs(records)
+    print_problems(vault.problems)
+    only = " but printed ones (tasuki handoffs --all)" if all_handoffs else ""
+    note = f'No handoffs yet{only}. Make one: tasuki handoff "what comes next"'
+    rows = (_format_row(vault, handoff) for handoff in listed)
+    document = _build_list(vault, [(handoff, ()) for handoff in listed]) if as_json else {}
+    print_result(as_json, document, rows, "" if listed else note)
 
 
 @handoffs.command("find")
@@ -152,23 +138,19 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """
     vault = Vault()
     matches = rank_candidates(_find_candidates(vault), " ".join(words), limit)
-    _print_problems(vault)
+    print_problems(vault.problems)
     if as_json:
-        _print_list(
-            vault,
-            [(one, lines) for one, lines in matches if not isinstance(one, PersonaDocument)],
-            [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)],
-        )
+        briefs = [(one, lines) for one, lines in matches if isinstance(one, Handoff)]
+        documents = [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)]
+        print_json(_build_list(vault, briefs, documents))
         return int(not matches)
     if not matches:
         click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
     for match, lines in matches:
-        line_shown = (
-            _format_document_row(match)
-            if isinstance(match, PersonaDocument)
-            else _format_row(vault, match)
-        )
-        click.echo(line_shown)
+        if isinstance(match, PersonaDocument):
+            click.echo(_format_document_row(match))
+        else:
+            click.echo(_format_row(vault, match))
         for line in lines:
             click.echo("\n".join(wrap_text(make_visible(line), get_width(400), INDENT, INDENT)))
     return int(not matches)
@@ -210,10 +192,9 @@ def prune(
             return
         raise click.UsageError("Choose: --older-than DAYS, --drafts or --keep N.")
 
-    choice = PruneChoice(days or 0, keep, drafts)
-    prune_plan = build_prune_plan(choice)
-    for problem in prune_plan.problems:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    build = partial(build_prune_plan, days or 0, keep, drafts)
+    prune_plan = build()
+    print_problems(prune_plan.problems)
     for handoff in prune_plan.handoffs:
         click.echo(_format_row(prune_plan.vault, handoff))
     for document in prune_plan.documents:
@@ -232,12 +213,9 @@ def prune(
         if not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise click.UsageError("Without a terminal, use --yes or --dry-run.")
-            click.confirm(
-                f"Delete {format_plural(prune_plan.count, 'handoff')} permanently?",
-                abort=True,
-                err=True,
-            )
-        click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
+            what = format_plural(prune_plan.count, "handoff")
+            click.confirm(f"Delete {what} permanently?", abort=True, err=True)
+        click.echo(f"Deleted {prune_plan.delete(build())}.", err=True)
 
 
 def _set_aside(vault: Vault, dry_run: bool) -> None:
@@ -249,16 +227,11 @@ def _set_aside(vault: Vault, dry_run: bool) -> None:
         click.echo("Every handoff can be read.", err=True)
 
 
-def _print_problems(vault: Vault) -> None:
-    for problem in vault.problems:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
-
-
-def _print_list(
+def _build_list(
     vault: Vault,
     matches: "Sequence[tuple[Handoff, Sequence[str]]]",
     documents: "Sequence[tuple[PersonaDocument, Sequence[str]]]" = (),
-) -> None:
+) -> dict[str, object]:
     rows = [
         {"id": h.id, "created": h.created, "state": vault.load_state(h.id), "goal": h.goal.text,
          "to": h.to, "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent,
@@ -270,7 +243,7 @@ def _print_list(
          "handoff": d.record.id if d.record else "", "lines": lines}
         for d, lines in documents
     ]  # fmt: skip
-    print_json({"handoffs": rows, **({"documents": of_personas} if of_personas else {})})
+    return {"handoffs": rows, **({"documents": of_personas} if of_personas else {})}
 
 
 def _format_document_row(document: PersonaDocument) -> str:
@@ -291,15 +264,11 @@ def _format_row(vault: Vault, handoff: Handoff) -> str:
 
 
 def _format_cells(id: str, created: str, state: str, route: str, title: str) -> str:
-    cells = (id, f"{_format_age(created):>4}", f"{state:<12}", f"{route:<16}")
+    age = "?"
+    with suppress(ValueError, OverflowError):
+        age = format_age(time.time() - datetime.fromisoformat(created).timestamp())
+    cells = (id, f"{age:>4}", f"{state:<12}", f"{route:<16}")
     return format_row(cells, shorten_to_line(title, 70), get_width(160))
-
-
-def _format_age(created: str) -> str:
-    try:
-        return format_age(time.time() - datetime.fromisoformat(created).timestamp())
-    except (ValueError, OverflowError):
-        return "?"
 
 
 @click.command()
@@ -346,7 +315,6 @@ def _find_successor(vault: Vault, handoff: Handoff) -> Successor | None:
 
 
 def _describe_successor(handoff: Handoff, successor: Successor) -> str:
-    """Describe the thread in which a handoff was started, and how to open it."""
     import shlex
 
     from tasuki.handoffs import build_resume_command
@@ -371,10 +339,7 @@ def lineage(id: str | None) -> None:
     """
     vault, history = Vault(), read_fleet_history()
     drawing = draw_lineage(build_lineage(vault, id, history.records), get_width(400))
-    if history.problem:
-        click.echo(f"tasuki: {make_visible(history.problem)}", err=True)
-    for problem in vault.problems:
-        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    print_problems([*filter(None, [history.problem]), *vault.problems])
     if drawing:
         click.echo(drawing)
     else:

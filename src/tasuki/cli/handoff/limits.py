@@ -11,7 +11,6 @@ from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.usage_limits import describe_reset
-from tasuki.model import TurnFailure
 
 MOST_GOAL_CHARACTERS = 120
 """A longer goal is not repeated in a command."""
@@ -27,17 +26,29 @@ def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> Prepared
     is_over = limit and limit.resets_at is not None and limit.resets_at <= time.time()
     if limit is None or is_over or successor.name != prepared.thread.harness:
         return prepared
-    sentence = f"{successor.title} is at its usage limit{_describe_end(limit)}."
+    until = describe_reset(limit.resets_at)
+    sentence = f"{successor.title} is at its usage limit{f' until {until}' if until else ''}."
     others = list_others(successor.name)
     if can_ask and prepared.stored and others:
-        chosen = _ask_harness(sentence, successor, others)
+        listed = ", ".join(h.title for h in others)
+        click.echo(f"{sentence} Also installed: {listed}.", err=True)
+        names = click.Choice([successor.name, *(h.name for h in others)])
+        # Enter changes nothing.
+        chosen: str = click.prompt("Continue in", type=names, default=successor.name, err=True)
         if chosen != successor.name:
             other = handoffs.load_handoff(prepared.vault, prepared.handoff.id, chosen)
             other.warnings[:0] = prepared.warnings
             other.authorship_notes[:0] = prepared.authorship_notes
             return other
     else:
-        prepared.warnings.insert(0, f"{sentence} {_advise(prepared, others)}".strip())
+        advice = "No other harness with credentials was found on this machine."
+        if others:
+            goal, target = prepared.handoff.goal.text, ("--to", others[0].name)
+            words = ["handoff", "--from", prepared.thread.path, *target, goal]
+            if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
+                words = ["start", prepared.handoff.id[:8], *target]
+            advice = f"To go on in {others[0].title}: {shlex.join(('tasuki', *words))}"
+        prepared.warnings.insert(0, f"{sentence} {advice}")
     return prepared
 
 
@@ -48,29 +59,3 @@ def list_others(name: str) -> list[Harness]:
     signed_in = {h.name: harnesses.is_signed_in(h) for h in found}
     usable = [h for h in found if signed_in[h.name] is not False]
     return sorted(usable, key=lambda h: signed_in[h.name] is None)
-
-
-def _describe_end(limit: TurnFailure) -> str:
-    until = describe_reset(limit.resets_at)
-    return f" until {until}" if until else ""
-
-
-def _ask_harness(sentence: str, own: Harness, others: list[Harness]) -> str:
-    """Ask in which harness the work goes on; its own one is the default, so that Enter changes nothing."""
-    names = [own.name, *(h.name for h in others)]
-    listed = ", ".join(h.title for h in others)
-    click.echo(f"{sentence} Also installed: {listed}.", err=True)
-    choice: str = click.prompt(
-        "Continue in", type=click.Choice(names), default=own.name, err=True, show_choices=True
-    )
-    return choice
-
-
-def _advise(prepared: PreparedHandoff, others: list[Harness]) -> str:
-    if not others:
-        return "No other harness with credentials was found on this machine."
-    other, goal = others[0], prepared.handoff.goal.text
-    command = ["tasuki", "handoff", "--from", prepared.thread.path, "--to", other.name, goal]
-    if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
-        command = ["tasuki", "start", prepared.handoff.id[:8], "--to", other.name]
-    return f"To go on in {other.title}: {shlex.join(command)}"

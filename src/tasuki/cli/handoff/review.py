@@ -3,9 +3,8 @@
 import contextlib
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import click
 from msgspec import Struct
@@ -13,11 +12,7 @@ from msgspec import Struct
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
-from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
-
-if TYPE_CHECKING:
-    from tasuki.launch import LaunchResult
 
 FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
 
@@ -29,10 +24,18 @@ def edit_in_editor(text: str) -> str | None:
     the user's alone and is removed. Raises UsageError where there is no editor, TasukiError
     where the file cannot be written.
     """
+    import subprocess
+
     command = _find_editor()
     path = _write_file(text)
     try:
-        status = _run_editor([*command, str(path)])
+        try:
+            process = subprocess.Popen([*command, str(path)])
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be run: {error.strerror}.") from error
+        while (status := process.poll()) is None:
+            with contextlib.suppress(KeyboardInterrupt):  # It is for the editor alone.
+                process.wait()
         edited = path.read_bytes().decode("utf-8", "replace") if status == 0 else ""
     except FileNotFoundError:
         return None
@@ -78,66 +81,9 @@ def _write_file(text: str) -> Path:
     return Path(name)
 
 
-def _run_editor(command: list[str]) -> int:
-    """Run the editor and return its exit status. Ctrl-C is for the editor alone."""
-    import subprocess
-
-    try:
-        process = subprocess.Popen(command)
-    except OSError as error:
-        raise UsageError(f"{command[0]} cannot be run: {error.strerror}.") from error
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
-
-
 DecisionAction = Literal["start", "save", "cancel"]
 
 
-class ReviewDecision(Struct, frozen=True):
-    """What the user decided, and the brief as they left it."""
-
-    action: DecisionAction
-    text: str
-
-
-def review_brief(
-    text: str,
-    thread: Thread,
-    handoff: Handoff,
-    warnings: Sequence[str],
-    *,
-    in_editor: bool,
-    budget: int,
-) -> ReviewDecision:
-    """Show a brief for review. An editor that leaves an empty file, or fails, cancels."""
-    if not in_editor and os.environ.get("TERM", "dumb") != "dumb":
-        try:
-            from tasuki.cli.handoff.review_screen import show_review
-        except ImportError:
-            pass
-        else:
-            result = show_review(text, thread, handoff.draft.left_out, warnings, budget)
-            return ReviewDecision(action=result.action, text=result.text)
-    return _review_in_editor(text)
-
-
-def _review_in_editor(text: str) -> ReviewDecision:
-    edited = edit_in_editor(text)
-    if edited is None:
-        return ReviewDecision(action="cancel", text=text)
-    answer = click.prompt(
-        "Start the successor, save only, or cancel?",
-        type=click.Choice(["start", "save", "cancel"]),
-        default="start",
-        err=True,
-    )
-    return ReviewDecision(action=cast(DecisionAction, answer), text=edited)
-
-
-NOTHING_STARTED = "Nothing was started."
 CANCELLED_CODE = 130
 """Exit code of a review that was cancelled."""
 
@@ -149,7 +95,7 @@ class StartOptions(Struct, frozen=True):
     editor: bool = False
     send: bool = False
     tmux: bool = False
-    model: str = ""
+    model: str | None = None
     force: bool = False
     budget: int = 0
     arguments: tuple[str, ...] = ()
@@ -172,36 +118,62 @@ class StartOptions(Struct, frozen=True):
             where="tmux" if self.tmux or os.environ.get("TMUX") else "here",
             tell=print_message,
             send=self.send,
-            model=self.model,
+            model=self.model or "",
             arguments=self.arguments,
         )
-        _print_started(prepared, launched)
+        resume = shlex.join(handoffs.build_resume_command(prepared.thread))
+        place = f" in tmux {launched.target}" if launched.pane else ""
+        way = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+        if launched.back:
+            way = f" From there back to this window: {launched.back}."
+        way += f" Back to the predecessor: {clean_for_display(resume)}" if resume else ""
+        started = f"Handoff {prepared.handoff.id[:8]} started {prepared.successor.title}{place}."
+        click.echo(f"{started}{way}", err=True)
         return 0
 
     def _review_brief(self, prepared: handoffs.PreparedHandoff) -> int | None:
         """Review the brief; return the exit code if nothing should be started, else None."""
-        result = review_brief(
-            prepared.brief,
-            prepared.thread,
-            prepared.handoff,
-            [*prepared.authorship_notes, *prepared.warnings, *prepared.notes],
-            in_editor=self.editor,
-            budget=self.budget,
-        )
-        if result.action != "cancel" and result.text != prepared.brief:
-            revise(prepared, result.text, force=self.force, can_ask=True)
+        action, text = self._let_decide(prepared)
+        if action != "cancel" and text != prepared.brief:
+            revise(prepared, text, force=self.force, can_ask=True)
         short = prepared.handoff.id[:8]
-        if result.action == "start":
+        if action == "start":
             return None
-        if result.action == "save":
+        if action == "save":
             click.echo(f"Saved as handoff {short}. Start it: tasuki start {short}", err=True)
             return 0
         click.echo(
-            f"Cancelled. {NOTHING_STARTED} The draft is kept: tasuki show {short}, "
+            f"Cancelled. Nothing was started. The draft is kept: tasuki show {short}, "
             f"tasuki start {short}",
             err=True,
         )
         return CANCELLED_CODE
+
+    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> tuple[DecisionAction, str]:
+        """Show a brief for review; return what the user decided, and the brief as they left it.
+
+        An editor that leaves an empty file, or fails, cancels.
+        """
+        text = prepared.brief
+        if not self.editor and os.environ.get("TERM", "dumb") != "dumb":
+            try:
+                from tasuki.cli.handoff.review_screen import show_review
+            except ImportError:
+                pass
+            else:
+                notes = [*prepared.authorship_notes, *prepared.warnings, *prepared.notes]
+                left_out = prepared.handoff.draft.left_out
+                result = show_review(text, prepared.thread, left_out, notes, self.budget)
+                return result.action, result.text
+        if (edited := edit_in_editor(text)) is None:
+            return "cancel", text
+        answer = click.prompt(
+            "Start the successor, save only, or cancel?",
+            type=click.Choice(["start", "save", "cancel"]),
+            default="start",
+            err=True,
+        )
+        return cast(DecisionAction, answer), edited
 
 
 def revise(
@@ -232,19 +204,3 @@ def print_warnings(prepared: handoffs.PreparedHandoff) -> None:
 def print_message(sentence: str) -> None:
     """Print a sentence on standard error."""
     click.echo(f"tasuki: {sentence}", err=True)
-
-
-def _print_started(prepared: handoffs.PreparedHandoff, launched: "LaunchResult") -> None:
-    resume_command = shlex.join(handoffs.build_resume_command(prepared.thread))
-    place = f" in tmux {launched.target}" if launched.pane else ""
-    attach_note = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
-    if launched.back:
-        attach_note = f" From there back to this window: {launched.back}."
-    resume_note = (
-        f" Back to the predecessor: {clean_for_display(resume_command)}" if resume_command else ""
-    )
-    click.echo(
-        f"Handoff {prepared.handoff.id[:8]} started {prepared.successor.title}{place}."
-        f"{attach_note}{resume_note}",
-        err=True,
-    )

@@ -296,13 +296,12 @@ class ReviewApp(App[None]):
     def _format_cited(self, refs: tuple[int, ...]) -> Text:
         if not refs:
             return Text("No sources for this line. Lines that end in [#n] have some.")
-        parts = []
-        for ref in refs:
-            if entry := self.entries.get(ref):
-                parts.append(format_entry(entry, self._redactor))
-            else:
-                parts.append(Text(f"#{ref} is not among the entries of this thread."))
-        return Text(f"\n{_RULE}\n").join(parts)
+        return Text(f"\n{_RULE}\n").join(
+            format_entry(self.entries[ref], self._redactor)
+            if ref in self.entries
+            else Text(f"#{ref} is not among the entries of this thread.")
+            for ref in refs
+        )
 
     @on(OptionList.OptionSelected)
     def _insert(self, event: OptionList.OptionSelected) -> None:

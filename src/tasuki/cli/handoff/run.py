@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -15,7 +16,6 @@ from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, explain_vagueness
 from tasuki.errors import UsageError
 from tasuki.harness import plans
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import Harness
 from tasuki.model import Goal
 from tasuki.text_safety import clean_text
 from tasuki.threads import catalog
@@ -30,49 +30,33 @@ class HandoffCommand:
         source: str,
         arguments: tuple[str, ...],
         *,
-        to: str | None,
-        author: str | None,
-        author_model: str | None,
-        strict: bool | None,
-        budget: int | None,
         printed: bool,
         as_json: bool,
-        yes: bool,
-        editor: bool,
-        send: bool,
-        tmux: bool,
         copied: bool,
-        model: str | None,
-        force: bool,
         no_fleet: bool,
+        budget: int | None,
+        author: str | None,
+        to: str | None,
+        author_model: str | None,
+        strict: bool | None,
+        **start: Any,
     ) -> None:
         self.source = source
         self.printed = printed
         self.as_json = as_json
         self.copied = copied
-        self.force = force
         self.is_fleet_allowed = not (no_fleet or printed or as_json or copied)
         """A brief that is only shown has no successor."""
+        flags = {"to": to, "author": author, "budget": budget, "strict": strict}
         self.own_flags = [name for name, value in (
             ("--to", to), ("--author", author), ("--author-model", author_model), ("--budget", budget),
-            ("--editor", editor), ("--send", send), ("--tmux", tmux), ("--model", model),
-            ("-- ARGUMENTS", arguments),
+            ("--editor", start["editor"]), ("--send", start["send"]), ("--tmux", start["tmux"]),
+            ("--model", start["model"]), ("-- ARGUMENTS", arguments),
         ) if value]  # fmt: skip
-        flags = {"budget": budget, "author": author, "to": to, "model": author_model,
-                 "strict": strict}  # fmt: skip
-        self.loaded = settings.load_with_sources(Path.cwd(), flags)
+        self.loaded = settings.load_with_sources(Path.cwd(), {**flags, "model": author_model})
         self.settings = self.loaded.settings
         self.vault = Vault()
-        self.start_options = StartOptions(
-            yes=yes,
-            editor=editor,
-            send=send,
-            tmux=tmux,
-            model=model or "",
-            force=force,
-            budget=self.settings.budget,
-            arguments=arguments,
-        )
+        self.start_options = StartOptions(**start, budget=self.settings.budget, arguments=arguments)
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
 
     def run(self, goal_text: str | None) -> int:
@@ -90,7 +74,17 @@ class HandoffCommand:
         if (will_start or self.settings.to) and not successor.can_start:
             plans.refuse_start(successor.title)
         goal = self._ask_goal(goal_text)
-        self.prepared = self._make(harness, path, goal, successor, must_keep=will_start)
+        with self._show_progress(path) as progress:
+            self.prepared = handoffs.prepare_handoff(
+                harness,
+                path,
+                goal,
+                self.loaded,
+                successor=successor,
+                vault=self.vault,
+                must_keep=will_start,
+                report=progress.begin_phase,
+            )
         if self.prepared.thread.limit and not self.settings.to:
             from tasuki.cli.handoff import limits
 
@@ -106,7 +100,12 @@ class HandoffCommand:
         if self.as_json:
             self._print_json()
         elif self.copied:
-            self._copy()
+            from tasuki.launch import copy_text
+
+            way = copy_text(self.prepared.brief)
+            print_warnings(self.prepared)
+            stored = f" Handoff {self.prepared.handoff.id[:8]}." if self.prepared.stored else ""
+            click.echo(f"The brief is on the clipboard ({way}).{stored}", err=True)
         elif will_start:
             return self.start_options.review_and_start(self.prepared)
         else:
@@ -137,47 +136,31 @@ class HandoffCommand:
         click.echo(client.hand_off_own(agent, self._ask_goal(goal_text).text))
         return True
 
-    # -- the goal ----------------------------------------------------------------------
-
     def _ask_goal(self, text: str | None) -> Goal:
         """Return the goal; ask for it again in a terminal while it is vague."""
         can_ask = self.interactive and not (self.printed or self.as_json)
         minimum = self.settings.min_goal_length
-        while can_ask and not self.force and (reason := explain_vagueness(text or "", minimum)):
+        while (
+            can_ask
+            and not self.start_options.force
+            and (reason := explain_vagueness(text or "", minimum))
+        ):
             if text is not None:
                 click.echo(reason, err=True)
             click.echo(f"{GUIDANCE}\n{EXAMPLE}", err=True)
             text = click.prompt("Goal", prompt_suffix="> ", err=True)
-        goal = check_goal(text or "", min_length=minimum, force=self.force)
-        confirm_secrets(goal.text, can_ask=can_ask, force=self.force)
+        goal = check_goal(text or "", min_length=minimum, force=self.start_options.force)
+        confirm_secrets(goal.text, can_ask=can_ask, force=self.start_options.force)
         return goal
 
-    # -- making ------------------------------------------------------------------------
-
-    def _make(
-        self, harness: Harness, path: Path, goal: Goal, successor: Harness, *, must_keep: bool
-    ) -> handoffs.PreparedHandoff:
+    def _show_progress(self, path: Path) -> ProgressSpinner:
         try:
             size = path.stat().st_size
         except OSError:
             size = 0
         expected = size / BYTES_PER_SECOND
         expected += handoffs.estimate_seconds(self.vault, self.settings.author)
-        with ProgressSpinner(
-            phases=self.settings.show_progress_phases, expected=expected
-        ) as progress:
-            return handoffs.prepare_handoff(
-                harness,
-                path,
-                goal,
-                self.loaded,
-                successor=successor,
-                vault=self.vault,
-                must_keep=must_keep,
-                report=progress.begin_phase,
-            )
-
-    # -- without starting --------------------------------------------------------------
+        return ProgressSpinner(phases=self.settings.show_progress_phases, expected=expected)
 
     def _print_json(self) -> None:
         handoff = self.prepared.handoff
@@ -196,11 +179,3 @@ class HandoffCommand:
             "handoff": handoff,
         }
         click.echo(msgspec.json.encode(document))
-
-    def _copy(self) -> None:
-        from tasuki.launch import copy_text
-
-        way = copy_text(self.prepared.brief)
-        print_warnings(self.prepared)
-        stored_note = f" Handoff {self.prepared.handoff.id[:8]}." if self.prepared.stored else ""
-        click.echo(f"The brief is on the clipboard ({way}).{stored_note}", err=True)

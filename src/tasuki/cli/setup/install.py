@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from tasuki.cli.completions import complete_program
 from tasuki.cli.output import get_width
@@ -18,7 +19,7 @@ from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.install.files import remove_empty_folders
 from tasuki.install.hook_script import get_script_path, remove_hook_script, write_hook_script
-from tasuki.install.installer import Installer, InstallPlan, InstallStep, find_own_command
+from tasuki.install.installer import Installer, InstallPlan, find_own_command
 from tasuki.text_safety import clean_for_display, wrap_text
 
 FLEET_PART, KEEP_PART = "fleet", "keep"
@@ -28,10 +29,17 @@ WIDTH_COLUMNS = 70
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!", "by_hand": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
           "foreign": "you have your own, which stays", "by_hand": "for you to do"}  # fmt: skip
+NAMES_ARGUMENT = click.argument(
+    "names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program
+)
+YES_OPTION = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+DRY_OPTION = click.option(
+    "--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing."
+)
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
+@NAMES_ARGUMENT
 @click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
 @click.option(
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
@@ -41,8 +49,8 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
     is_flag=True,
     help="Also the hooks by which compactions keep your rules and the state.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+@YES_OPTION
+@DRY_OPTION
 def install(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
@@ -58,7 +66,7 @@ def install(
     if keep and (unable := [h.title for h in adapters if not _list_keep_additions(h)]):
         raise click.UsageError(f"{unable[0]} lets no other program take part in its compaction.")
     parts = ("", *((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
-    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
+    code = InstallRun(parts, yes, dry).process_all(adapters)
     folder = require_text_path() / "fleet"
     try:
         if fleet and not dry:
@@ -69,12 +77,12 @@ def install(
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[HARNESS]...", shell_complete=complete_program)
+@NAMES_ARGUMENT
 @click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--keep", is_flag=True, help="Only the hooks at compactions.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+@YES_OPTION
+@DRY_OPTION
 def uninstall(
     names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
 ) -> int:
@@ -85,17 +93,13 @@ def uninstall(
     """
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
-    adapters = (
-        _check_names(names)
-        if names
-        else [h for h in map(harnesses.get_harness, harnesses.list_names()) if _has_additions(h)]
-    )
+    adapters = _check_names(names) if names else [h for h in _list_all() if _has_additions(h)]
     if not adapters:
         click.echo("tasuki is not installed in any harness.")
     chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
     parts = chosen or (FLEET_PART, KEEP_PART, "")
     folders = Installer(get_data_folder()).list_created_folders()
-    code = _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
+    code = InstallRun(parts, yes, dry, remove=True).process_all(adapters)
     if not dry and not any(map(_has_fleet_hooks, _list_installable())):
         remove_hook_script(get_data_folder() / "fleet")
         remove_empty_folders(folders)
@@ -111,23 +115,19 @@ def uninstall(
 
 
 def _list_installable() -> list[Harness]:
-    """List the harnesses that something can be added to."""
-    return [
-        h
-        for h in map(harnesses.get_harness, harnesses.list_names())
-        if harnesses.get_integration(h)
-    ]
+    return [h for h in _list_all() if harnesses.get_integration(h)]
+
+
+def _list_all() -> list[Harness]:
+    return list(map(harnesses.get_harness, harnesses.list_names()))
 
 
 def _has_additions(harness: Harness) -> bool:
     """Whether there is something to remove, or a file that cannot be checked."""
     try:
-        return any(
-            Installer(require_text_path()).plan_removal(record, additions).has_work
-            for record, additions in (
-                _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
-            )
-        )
+        installer = Installer(require_text_path())
+        parts = (_build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART))
+        return any(installer.plan_removal(*part).has_work for part in parts)
     except TasukiError:
         return True
 
@@ -135,8 +135,8 @@ def _has_additions(harness: Harness) -> bool:
 def _has_fleet_hooks(harness: Harness) -> bool:
     """Whether the hooks of the fleet are installed, or cannot be checked."""
     try:
-        states = Installer(require_text_path()).list_states(*_build_part(harness, FLEET_PART))
-        return any(one.state in ("there", "replace") for one in states)
+        parts = Installer(require_text_path()).list_parts(*_build_part(harness, FLEET_PART))
+        return any(part.state in ("there", "replace") for part in parts)
     except TasukiError:
         return True
 
@@ -189,116 +189,99 @@ def _choose_harnesses(names: tuple[str, ...], *, every: bool, dry: bool) -> list
     if dry or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("Name one or more, or use --all.")
     answer = click.prompt("Which (names, or all)", default="all")
-    return (
-        installed
-        if answer.strip() == "all"
-        else _check_names(tuple(answer.replace(",", " ").split()))
-    )
+    if answer.strip() == "all":
+        return installed
+    return _check_names(tuple(answer.replace(",", " ").split()))
 
 
 # -- what ------------------------------------------------------------------------------
 
 
-def _process_all(
-    adapters: list[Harness], parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
-) -> int:
-    """Process one harness after the other; return 1 if one of them failed."""
-    failed = 0
-    for number, harness in enumerate(adapters):
-        if number:
-            click.echo()
-        try:
-            _process_harness(harness, parts, yes=yes, dry=dry, remove=remove)
-        except TasukiError as error:
-            click.echo(f"tasuki: {harness.title}: {clean_for_display(str(error))}", err=True)
-            failed = 1
-    return failed
+class InstallRun(Struct, frozen=True):
+    """What to do to harnesses: install, or `remove`; `dry` writes nothing, `yes` asks nothing."""
 
+    parts: tuple[str, ...]
+    yes: bool
+    dry: bool
+    remove: bool = False
 
-def _process_harness(
-    harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
-) -> None:
-    click.echo(harness.title)
-    integration = harnesses.get_integration(harness)
-    obstacles: list[str] = []
-    if integration and not remove:
-        obstacles = [*integration.find_obstacles(), *integration.describe_own_command()]
-    if not remove and not shutil.which(harness.program):
-        obstacles.append(
-            f"There is no {harness.program} on your PATH. This can be added before it is there."
-        )
-    for sentence in obstacles:
-        _print_sentence(sentence, "  ! ", "    ")
-    plans = [
-        _process_part(harness, part, yes=yes, dry=dry, remove=remove)
-        for part in parts
-        if part != FLEET_PART or harnesses.get_control(harness)
-    ]
-    has_changes = any(plan.has_changes for plan in plans)
-    rest = any(plan.to_add or plan.to_remove for plan in plans)
-    if not has_changes and not rest:
-        click.echo("  Nothing of tasuki is installed." if remove else "  Nothing to do.")
-    elif dry:
-        click.echo("  Nothing was written.")
-    elif has_changes and remove:
-        click.echo("  The rest is removed." if rest else "  Removed.")
-    elif has_changes:
-        click.echo("  The rest is done." if rest else "  Done.", nl=False)
-        _print_done(harness, parts)
+    def process_all(self, adapters: list[Harness]) -> int:
+        """Process one harness after the other; return 1 if one of them failed."""
+        failed = 0
+        for number, harness in enumerate(adapters):
+            if number:
+                click.echo()
+            try:
+                self._process_harness(harness)
+            except TasukiError as error:
+                click.echo(f"tasuki: {harness.title}: {clean_for_display(str(error))}", err=True)
+                failed = 1
+        return failed
 
-
-def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
-    integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
-    if integration:
-        click.echo(f" Hand off inside {harness.title}: {integration.command}")
-    if KEEP_PART not in parts and _list_keep_additions(harness):
-        offer = f"tasuki install {harness.name} --keep"
-        _print_sentence(f"To keep your rules through a compaction: {offer}")
-    notes = (
-        *(integration.notes if integration else ()),
-        *(control.notes if control and FLEET_PART in parts else ()),
-    )
-    for note in dict.fromkeys(notes):
-        _print_sentence(note)
-
-
-def _process_part(
-    harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool
-) -> InstallPlan:
-    """Show and carry out one part; return what there was to do."""
-    record, additions = _build_part(harness, part)
-    installer = Installer(require_text_path())
-    plan = (installer.plan_removal if remove else installer.plan)(record, additions)
-    if remove and not plan.has_work:
-        return plan
-    for line in _format_plan(plan, additions, whole=dry):
-        click.echo(clean_for_display(line))
-    for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
-        for path, text in work.items():
-            _print_sentence(
-                f"{format_path(Path(path))} cannot be written. {what} your configuration:"
+    def _process_harness(self, harness: Harness) -> None:
+        click.echo(harness.title)
+        integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
+        obstacles: list[str] = []
+        if integration and not self.remove:
+            obstacles = [*integration.find_obstacles(), *integration.describe_own_command()]
+        if not self.remove and not shutil.which(harness.program):
+            obstacles.append(
+                f"There is no {harness.program} on your PATH. This can be added before it is there."
             )
-            click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
-    if plan.damaged:
-        _print_sentence(
-            f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
-        )
-    if not plan.has_changes or dry:
+        for sentence in obstacles:
+            _print_sentence(sentence, "  ! ", "    ")
+        parts = (part for part in self.parts if part != FLEET_PART or control)
+        plans = [self._process_part(harness, part) for part in parts]
+        has_changes = any(plan.has_changes for plan in plans)
+        rest = any(plan.to_add or plan.to_remove for plan in plans)
+        if not has_changes and not rest:
+            click.echo("  Nothing of tasuki is installed." if self.remove else "  Nothing to do.")
+        elif self.dry:
+            click.echo("  Nothing was written.")
+        elif has_changes and self.remove:
+            click.echo("  The rest is removed." if rest else "  Removed.")
+        elif has_changes:
+            click.echo("  The rest is done." if rest else "  Done.", nl=False)
+            if integration:
+                click.echo(f" Hand off inside {harness.title}: {integration.command}")
+            if KEEP_PART not in self.parts and _list_keep_additions(harness):
+                offer = f"tasuki install {harness.name} --keep"
+                _print_sentence(f"To keep your rules through a compaction: {offer}")
+            notes = list(integration.notes if integration else ())
+            notes += control.notes if control and FLEET_PART in self.parts else ()
+            for note in dict.fromkeys(notes):
+                _print_sentence(note)
+
+    def _process_part(self, harness: Harness, part: str) -> InstallPlan:
+        """Show and carry out one part; return what there was to do."""
+        record, additions = _build_part(harness, part)
+        installer = Installer(require_text_path())
+        plan = (installer.plan_removal if self.remove else installer.plan)(record, additions)
+        if self.remove and not plan.has_work:
+            return plan
+        for line in _format_plan(plan, additions, whole=self.dry):
+            click.echo(clean_for_display(line))
+        for work, what in ((plan.to_remove, "Remove this from"), (plan.to_add, "Add this to")):
+            for path, text in work.items():
+                file = format_path(Path(path))
+                _print_sentence(f"{file} cannot be written. {what} your configuration:")
+                click.echo(clean_for_display(textwrap.indent(text.strip("\r\n,"), "      ")))
+        if plan.damaged:
+            _print_sentence(
+                f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
+            )
+        if not plan.has_changes or self.dry:
+            return plan
+        if not self.yes:
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                raise click.UsageError(
+                    "There is no terminal to ask in: add --yes, or check with --dry-run."
+                )
+            question = "Remove this" if self.remove else "Add this"
+            if not click.confirm(f"  {question}?", default=not self.remove):
+                raise click.Abort
+        installer.apply_plan(record, additions, plan, remove=self.remove)
         return plan
-    if not yes:
-        _confirm(harness, remove=remove)
-    installer.apply_plan(record, additions, plan, remove=remove)
-    return plan
-
-
-def _confirm(harness: Harness, *, remove: bool) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError(
-            "There is no terminal to ask in: add --yes, or check with --dry-run."
-        )
-    question = "Remove this" if remove else "Add this"
-    if not click.confirm(f"  {question}?", default=not remove):
-        raise click.Abort
 
 
 def _format_plan(
@@ -315,23 +298,18 @@ def _format_plan(
         if whole and step.text:
             sign = "-" if step.action == "remove" else "+"
             yield from (f"      {sign} {line}" for line in step.text.strip("\r\n,").splitlines())
-        if step.action == "foreign":
-            yield from (f"      {line}" for line in _format_alternative(step, additions))
+        if step.action == "foreign":  # What the user can do about an entry of theirs.
+            own = [a for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
+            texts = " ".join(addition.otherwise for addition in own)
+            yield from (f"      {line}" for line in wrap_text(texts, WIDTH_COLUMNS))
 
 
 def _describe_file(plan: InstallPlan, path: str) -> str:
-    """Describe whether a file is created or removed."""
     if path not in plan.files:
         return ""
     if plan.files[path] is None:
         return " (will be removed)"
     return " (new)" if plan.before[path] is None else ""
-
-
-def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> list[str]:
-    """Format what the user can do about an entry of theirs in tasuki's place."""
-    texts = [a.otherwise for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
-    return wrap_text(" ".join(texts), WIDTH_COLUMNS)
 
 
 def _print_sentence(text: str, first: str = "  ", rest: str = "  ") -> None:

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tasuki.config.installation import build_removal_line
@@ -45,9 +46,13 @@ def list_remains() -> Iterator[str]:
         if file and os.path.isfile(file):
             yield from (f"  {format_path(file)}, {what}", f"    {_remove(file)}")
     for file in (home / name for name in SHELL_FILES):
-        for number in _find_completion(file):
-            yield f"  {format_path(file)}, line {number}, completion"
-            yield "    delete that line in your editor"
+        lines = list[str]()
+        with suppress(OSError):
+            lines = read_regular_file(file).decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            if "tasuki completion" in line and not line.lstrip().startswith("#"):
+                yield f"  {format_path(file)}, line {number}, completion"
+                yield "    delete that line in your editor"
     yield from ("  tasuki itself", f"    {build_removal_line()}")
 
 
@@ -68,7 +73,6 @@ def _describe_data(data: Path, home: Path) -> Iterator[str]:
 
 
 def _remove(path: Path) -> str:
-    """Build the command that removes a file or a folder, or a link to one."""
     if not str(path).isprintable():
         return "remove it by hand: its name holds characters that a terminal does not show"
     is_folder = path.is_dir() and not path.is_symlink()
@@ -80,18 +84,6 @@ def _measure(folder: Path) -> int:
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += os.lstat(os.path.join(where, name)).st_size
-            except OSError:
-                continue
     return total
-
-
-def _find_completion(file: Path) -> list[int]:
-    """Find the lines of a shell's file that load tasuki's completion, counted from 1."""
-    try:
-        lines = read_regular_file(file).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
-    return [n for n, line in enumerate(lines, 1)
-            if "tasuki completion" in line and not line.lstrip().startswith("#")]  # fmt: skip

@@ -14,12 +14,12 @@ from tasuki import notify
 from tasuki.cli.completions import complete_harness
 from tasuki.cli.output import JSON_OPTION, get_width, print_json
 from tasuki.cli.version import describe_version
-from tasuki.config.environment import list_unknown_variables
 from tasuki.config.settings import (
     LoadedSettings,
     Provider,
     Settings,
     format_path,
+    list_unknown_variables,
     load_settings,
     load_with_sources,
 )
@@ -28,14 +28,13 @@ from tasuki.doctor import (
     DoctorReport,
     HarnessReport,
     build_install_line,
-    has_any_part,
     inspect_harnesses,
+    list_present,
 )
 from tasuki.draft.models import providers
 from tasuki.errors import ModelUnavailable, TasukiError
 from tasuki.files import get_data_folder
 from tasuki.text_safety import clean_for_display, format_plural, format_size, wrap_text
-from tasuki.threads.kept.summary import KeptSummary
 
 DEFAULT_SETTINGS = Settings()
 FALLBACK_COLUMNS = 120
@@ -65,7 +64,9 @@ def config(as_json: bool) -> None:
         document = {"settings": settings, "problems": [*configuration.problems, *notes]}
         print_json(msgspec.to_builtins({**document, "files": configuration.files, "model": model}))
     else:
-        for line in (*_format_table(configuration), "", *_format_files(configuration), "", model):
+        files = [f"  {f.path}{'' if f.exists else ' (not there)'}" for f in configuration.files]
+        head = (*_format_table(configuration), "", "Files, the weakest first:")
+        for line in (*head, *files, "", model):
             click.echo(clean_for_display(line))
     sys.stdout.flush()
     for problem in (*configuration.problems, *notes):
@@ -76,24 +77,18 @@ def config(as_json: bool) -> None:
 
 
 def _format_table(configuration: LoadedSettings) -> Iterator[str]:
-    """Format a row for each setting: whether it is set, name, value, source.
-
-    In a narrow terminal the source is below.
-    """
+    """Format a row for each setting; in a narrow terminal its source is below."""
+    settings = configuration.settings
     rows = [
-        (
-            name,
-            value,
-            configuration.sources[name],
-            getattr(configuration.settings, name) != getattr(DEFAULT_SETTINGS, name),
-        )
+        (name, value, getattr(settings, name) != getattr(DEFAULT_SETTINGS, name))
         for name in Settings.__struct_fields__
-        for value in _format_values(_mask_value(name, getattr(configuration.settings, name)))
+        for value in _format_values(_mask_value(name, getattr(settings, name)))
     ]
     names = max(len(name) for name, *_ in rows)
     values = max(len(value) for _, value, *_ in rows if len(value) <= WIDE_VALUE)
     columns = shutil.get_terminal_size((FALLBACK_COLUMNS, 24)).columns
-    for name, value, source, is_set in rows:
+    for name, value, is_set in rows:
+        source = configuration.sources[name]
         begin = f"{'*' if is_set else ' '} {name.ljust(names)}  "
         for cell in (value.ljust(values), value):
             if len(begin) + len(cell) + 2 + len(source) <= columns:
@@ -120,7 +115,6 @@ def _format_values(value: Any) -> list[str]:
 
 
 def _describe_provider(table: Provider) -> str:
-    """Describe the settings of a provider that are set."""
     default = Provider()
     parts = [
         f"{name} {_format_values(value)[0]}"
@@ -128,12 +122,6 @@ def _describe_provider(table: Provider) -> str:
         if (value := getattr(table, name)) != getattr(default, name)
     ]
     return ", ".join(parts) or "nothing set"
-
-
-def _format_files(configuration: LoadedSettings) -> Iterator[str]:
-    yield "Files, the weakest first:"
-    for file in configuration.files:
-        yield f"  {file.path}{'' if file.exists else ' (not there)'}"
 
 
 # -- the model -------------------------------------------------------------------------
@@ -216,23 +204,23 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     )
     extras = [name for name, there in report.extras.items() if there]
     missing = [name for name, there in report.extras.items() if not there]
-    text = f"{', '.join(extras) or 'none'}"
-    yield from _format_row(
-        "extras", text + (f"; not installed: {', '.join(missing)}. All of them:" if missing else "")
-    )
+    more = f"; not installed: {', '.join(missing)}. All of them:" if missing else ""
+    yield from _format_row("extras", f"{', '.join(extras) or 'none'}{more}")
     if missing:
         from tasuki.config.installation import build_install_line as build_extra_line
 
         yield f"{' ' * (LABEL_COLUMNS + 2)}{build_extra_line('all')}"
     if report.fleet:
-        waiting = (
-            f"; {format_plural(report.fleet.waiting, 'event waits', 'events wait')} for it: tasuki serve"
-            if report.fleet.waiting
-            else ""
-        )
-        yield from _format_row("fleet", f"the hooks' script is {report.fleet.script}{waiting}")
+        text = f"the hooks' script is {report.fleet.script}"
+        if number := report.fleet.waiting:
+            events = format_plural(number, "event waits", "events wait")
+            text += f"; {events} for it: tasuki serve"
+        yield from _format_row("fleet", text)
     if report.kept and (report.kept.count or report.kept.setting != "off"):
-        yield from _format_row("copies", _describe_copies(report.kept))
+        kept = report.kept
+        count = f"{format_plural(kept.count, 'thread')} kept, {format_size(kept.bytes)}"
+        setting = f"(keep_threads: {kept.setting}). List: tasuki threads --kept"
+        yield from _format_row("copies", f"{count} {setting}")
     yield from _format_problems(report.problems)
     shown_harnesses = [h for h in report.harnesses if show_all or h.is_present]
     for harness in shown_harnesses:
@@ -249,26 +237,40 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
 
 def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
     yield harness.title
-    yield from _format_row("program", _describe_program(harness))
+    advice = build_install_line(harness)
+    program = f"not found{f'. Install it: {advice}' if advice else ''}"
+    if harness.program:
+        program = "of unknown version" if harness.version == "?" else harness.version
+        if harness.tested and harness.tested != harness.version:
+            program += f" (tested with {harness.tested})"
+        program += f", {shorten_paths(harness.program)}"
+    yield from _format_row("program", program)
     threads = harness.threads
     newest = "the newest can be read" if threads.readable else "the newest cannot be read"
     yield from _format_row(
         "threads", f"{threads.count:,}, {newest}" if threads.count else "none yet"
     )
-    yield from _format_row("successor", _describe_successor(harness))
+    successor = "cannot be started: there is no program" if harness.tested else "read only"
+    if harness.can_start:
+        way = "filled" if harness.can_prefill else "pasted"
+        successor = f"can be started, with the brief {way} into its input and not sent"
+    yield from _format_row("successor", successor)
     if harness.command:
         yield from _format_row("inside", _describe_parts(harness))
     if harness.keeping and harness.is_installed:
         yield from _format_row("compaction", _describe_keeping(harness))
     if fleet and harness.fleet:
-        yield from _format_row("fleet", _describe_agents(harness))
+        seen = f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
+        if present := len(list_present(harness.fleet)):
+            seen = f"its agents are seen ({present} of {len(harness.fleet)} parts)"
+        yield from _format_row("fleet", seen)
     for note in harness.notes:
         yield from _format_row("note", note)
     yield from _format_problems(harness.problems)
 
 
 def _describe_keeping(harness: HarnessReport) -> str:
-    if not has_any_part(harness.keeping):
+    if not list_present(harness.keeping):
         return f"left to {harness.title}. To keep rules and state: tasuki install {harness.name} --keep"
     last = harness.compaction
     if last is None or last.problem:
@@ -281,45 +283,15 @@ def _describe_keeping(harness: HarnessReport) -> str:
     return f"rules and state are kept; the last block ({when}, {last.tokens:,} tokens) restored {rules} and corrected {wrong}"
 
 
-def _describe_copies(kept: KeptSummary) -> str:
-    count = format_plural(kept.count, "thread")
-    return f"{count} kept, {format_size(kept.bytes)} (keep_threads: {kept.setting}). List: tasuki threads --kept"
-
-
-def _describe_program(harness: HarnessReport) -> str:
-    if not harness.program:
-        install_advice = build_install_line(harness)
-        return f"not found{f'. Install it: {install_advice}' if install_advice else ''}"
-    version = "of unknown version" if harness.version == "?" else harness.version
-    tested = ""
-    if harness.tested and harness.tested != harness.version:
-        tested = f" (tested with {harness.tested})"
-    return f"{version}{tested}, {shorten_paths(harness.program)}"
-
-
-def _describe_successor(harness: HarnessReport) -> str:
-    if harness.can_start:
-        way = "filled" if harness.can_prefill else "pasted"
-        return f"can be started, with the brief {way} into its input and not sent"
-    return "cannot be started: there is no program" if harness.tested else "read only"
-
-
 def _describe_parts(harness: HarnessReport) -> str:
     if not harness.parts:
         return "unknown: one of its files cannot be read"
     if not harness.is_installed:
         return f"nothing yet. To hand off inside it: tasuki install {harness.name}"
-    present = [part for part in harness.parts if part.state in ("there", "replace")]
+    present = list_present(harness.parts)
     foreign = [part for part in harness.parts if part.state == "foreign"]
     more = f"; yours: {', '.join(part.what for part in foreign)}" if foreign else ""
     return f"{harness.command} ({len(present)} of {len(harness.parts)} parts{more})"
-
-
-def _describe_agents(harness: HarnessReport) -> str:
-    present_count = sum(part.state in ("there", "replace") for part in harness.fleet)
-    if not present_count:
-        return f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
-    return f"its agents are seen ({present_count} of {len(harness.fleet)} parts)"
 
 
 def _format_problems(problems: tuple[DiagnosedProblem, ...]) -> Iterator[str]:

@@ -270,8 +270,8 @@ def check_hooks(data: Path, name: str, cwd: str = "") -> None:
     if control is None:
         return
     additions = control.list_additions(str(get_script_path(data)))
-    states = Installer(data.parent).list_states(f"{name}/fleet", additions)
-    if not get_script_path(data).exists() or any(s.state == "add" for s in states):
+    parts = Installer(data.parent).list_parts(f"{name}/fleet", additions)
+    if not get_script_path(data).exists() or any(part.state == "add" for part in parts):
         raise NotPossible(
             f"The fleet's hooks are not in {adapter.title}: its agents would report nothing. "
             f"Install them: tasuki install {name} --fleet"

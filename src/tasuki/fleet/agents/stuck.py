@@ -27,7 +27,7 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import describe_stuck
 from tasuki.harness.registry import get_containing_file
-from tasuki.launch.process_tree import ProcessTree, read_command, read_process_tree
+from tasuki.launch.processes import ProcessTree, read_command, read_process_tree
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line

@@ -20,7 +20,7 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, WorkSummary
-from tasuki.launch import process_tree
+from tasuki.launch import processes
 
 LEAST_SECONDS = 10.0
 """Between two readings of one agent."""
@@ -77,7 +77,7 @@ class WorkKeeper(BackgroundWork):
         for number, id in enumerate(due):
             if self._stop.is_set():
                 return
-            tree = process_tree.read_process_tree() if number % 8 == 0 else tree
+            tree = processes.read_process_tree() if number % 8 == 0 else tree
             started = time.monotonic()
             try:
                 self.read_agent(id, tree)
@@ -94,7 +94,7 @@ class WorkKeeper(BackgroundWork):
         self.queue(id for id, size in sizes.items() if not size or size != self._sizes.get(id))
         self._sizes = sizes
 
-    def read_agent(self, agent_id: int, tree: process_tree.ProcessTree | None) -> None:
+    def read_agent(self, agent_id: int, tree: processes.ProcessTree | None) -> None:
         """Read what an agent changed, and note it where that is news."""
         agent = queries.load_agent(self.database, agent_id)
         if agent.host != self.host:
@@ -152,7 +152,7 @@ EARLY_SECONDS = 1.0
 """A turn is reported a moment after it began."""
 
 
-def find_command(agent: FleetAgent, tree: process_tree.ProcessTree | None) -> str:
+def find_command(agent: FleetAgent, tree: processes.ProcessTree | None) -> str:
     """Return the command that the current turn of an agent has begun, without secrets.
 
     Servers of its tools, which began before the turn, are left out. Of several it is the first that
@@ -165,9 +165,9 @@ def find_command(agent: FleetAgent, tree: process_tree.ProcessTree | None) -> st
     since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     since = (
         since_boot - (time.time() - agent.turn_at + EARLY_SECONDS)
-    ) * process_tree.TICKS_PER_SECOND
+    ) * processes.TICKS_PER_SECOND
     below = tree.list_below(program)
-    words = {pid: process_tree.read_command(pid) for pid in (program, *(one.pid for one in below))}
+    words = {pid: processes.read_command(pid) for pid in (program, *(one.pid for one in below))}
     own = (HOOKS_PATH, HOOK_SCRIPT)  # The script of the fleet's hooks, or the curl that it runs.
     hooks = {one.pid for one in below if any(part in words[one.pid] for part in own)}
     for one in below:  # The oldest first: what a hook started is a part of it.

@@ -40,10 +40,7 @@ def _read_pipe(pipe: str) -> bytes:
 
 
 def _take_order(path: str) -> bytes:
-    """Return the order in a file if this process removes the file first.
-
-    A second window ends with 0, and closes.
-    """
+    """Return the order in a file if this process removes it first; a second window just closes."""
     try:
         with open(path, "rb") as stream:
             os.unlink(path)

@@ -36,16 +36,8 @@ class ControlMode:
     """
 
     def __init__(self, base: Sequence[str], session: str, env: dict[str, str]) -> None:
-        self.argv = (
-            *base,
-            "-N",
-            "-C",
-            "attach",
-            "-f",
-            "ignore-size,no-output",
-            "-t",
-            f"={session}",
-        )
+        flags = ("-N", "-C", "attach", "-f", "ignore-size,no-output", "-t", f"={session}")
+        self.argv = (*base, *flags)
         self.env = env
         self._client: subprocess.Popen[bytes] | None = None
         self._read = b""

@@ -126,7 +126,9 @@ class TmuxPanes(PaneInput):
         """
         if self._control:
             with suppress(TmuxUnanswered):
-                return self._control.ask(*map(_quote_command, commands))
+                # There are no single quotes in any.
+                quoted = (" ".join(f"'{word}'" for word in command) for command in commands)
+                return self._control.ask(*quoted)
         return self.tmux.run(*commands)
 
     def open(self, order_file: Path, name: str, tag: str, cwd: str) -> OpenedPane:
@@ -255,10 +257,7 @@ class TmuxPanes(PaneInput):
         return sorted(tagged, key=lambda state: state.dead)
 
     def _make_window(self, tag: str, label: str, order_file: Path, cwd: str) -> None:
-        """Make one window.
-
-        It gets its name, and keeps a program's last words, before that program can run.
-        """
+        """Make one window, which keeps a program's last words before that program can run."""
         child = (sys.executable, "-I", "-S", str(CHILD), "--order", str(order_file), tag)
         target = f"={SESSION}:={tag}"
         after = (
@@ -295,31 +294,21 @@ class TmuxPanes(PaneInput):
                 continue
             look_again = now + SURVEY_SECONDS
             tagged = self._find_tagged(tag)
-            if now > deadline or not tagged or tagged[0].dead:
-                self._give_up_order(order_file, tagged)
-
-    def _give_up_order(self, order_file: Path, tagged: list[PaneState]) -> None:
-        last_words = "".join(f"\n{self.read_last_lines(state.pane)}" for state in tagged)
-        for state in tagged:
-            self.close(state.pane)
-        if order_file.exists():  # Otherwise it was taken just now.
-            why, mend = self.tmux.find_obstacle()
-            why = f"{why} Switch it off: {mend}. " if why else ""
-            raise LaunchFailed(
-                f"{why}A new tmux window did not open; nothing was started.{last_words}"
-            )
-
-
-def _quote_command(command: Sequence[str]) -> str:
-    """Format a command for control mode; there are no single quotes in any."""
-    return " ".join(f"'{word}'" for word in command)
+            if now <= deadline and tagged and not tagged[0].dead:
+                continue
+            last_words = "".join(f"\n{self.read_last_lines(state.pane)}" for state in tagged)
+            for state in tagged:
+                self.close(state.pane)
+            if order_file.exists():  # Otherwise it was taken just now.
+                why, mend = self.tmux.find_obstacle()
+                why = f"{why} Switch it off: {mend}. " if why else ""
+                raise LaunchFailed(
+                    f"{why}A new tmux window did not open; nothing was started.{last_words}"
+                )
 
 
 def _build_label(name: str) -> str:
-    """Build a window's name.
-
-    `rename-window` expands formats, and takes a leading `-` for an option.
-    """
+    """Build a window's name: tmux expands formats, and takes a leading `-` for an option."""
     return re.sub(r"[^\w .-]", "", name).lstrip("- ")[:40] or "tasuki"
 
 
@@ -327,19 +316,9 @@ def _parse_state(line: str) -> PaneState | None:
     parts = line.split("\t", 9)
     if len(parts) != 10 or not PANE.fullmatch(parts[0]):
         return None
-    id, pid, dead, status, signal, in_mode, window, command, start_command, title = parts
+    id, pid, dead, status, signal, in_mode, *names = parts
     code = int(status) if status else 128 + int(signal) if signal else None
-    return PaneState(
-        id,
-        int(pid or 0),
-        dead == "1",
-        code,
-        in_mode not in ("", "0"),
-        window,
-        command,
-        start_command,
-        title,
-    )
+    return PaneState(id, int(pid or 0), dead == "1", code, in_mode not in ("", "0"), *names)
 
 
 def attach(pane: str, socket: str) -> None:

@@ -16,10 +16,8 @@ the client is killed, and a pane that ends cannot get between. The mark comes af
 paste: a command that fails stops those after it.
 """
 
-import fcntl
 import os
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +25,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, PaneGone
+from tasuki.files import await_lock
 from tasuki.launch.tmux.server import Tmux
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
@@ -104,7 +103,10 @@ class PaneInput:
                 f"{error.filename} cannot be used as a lock: {error.strerror}."
             ) from error
         try:
-            _await_lock(number, pane, time.monotonic() + seconds)
+            if not await_lock(number, seconds):
+                raise LaunchFailed(
+                    f"Somebody else has been typing into the tmux pane {pane} for too long."
+                )
             yield
         finally:
             os.close(number)
@@ -230,15 +232,7 @@ class PaneInput:
         condition = wanted[0]
         for each in wanted[1:]:
             condition = f"#{{&&:{condition},{each}}}"
-        act = (
-            "if-shell",
-            "-F",
-            "-t",
-            pane,
-            condition,
-            commands,
-            *([otherwise] if otherwise else []),
-        )
+        act = ("if-shell", "-F", "-t", pane, condition, commands, *filter(None, [otherwise]))
         run = self._run if conditions else self.tmux.run  # Conditions prevent a repetition.
         return self._parse_marks(pane, pid, run(act, _build_marks_query(pane)))
 
@@ -275,16 +269,3 @@ def _build_unequal(option: str, value: str) -> str:
 
 def _build_marks_query(pane: str) -> tuple[str, ...]:
     return ("display-message", "-p", "-t", pane, _MARKS)
-
-
-def _await_lock(number: int, pane: str, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LaunchFailed(
-                    f"Somebody else has been typing into the tmux pane {pane} for too long."
-                ) from None
-        time.sleep(0.02)

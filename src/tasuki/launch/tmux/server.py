@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -46,10 +47,7 @@ _GONE = compile_pattern(
     "can't find pane|no server running|error connecting to|server exited|lost server|no current target"
 )
 EXITING = compile_pattern("server exited|lost server")
-"""What tmux says where its server ends during a command.
-
-The next command starts a new server.
-"""
+"""What tmux says where its server ends during a command. The next command starts a new server."""
 
 
 class PaneScreen(Struct, frozen=True):
@@ -140,8 +138,10 @@ class Tmux:
         """Open a window that runs `argv`: next to this one inside tmux, else in `SESSION`."""
         # `-c` and `-n` expand formats, `#(…)` among them: the folder is that of the client.
         label = re.sub(r"[^\w .-]", "", name)[:40] or "tasuki"
+        columns, lines = shutil.get_terminal_size((120, 40))
+        size = ("-x", str(columns), "-y", str(lines))
         form = ("-P", "-F", "#{pane_id}\t#{session_name}:#{window_index}\t#{pane_pid}")
-        session = ("new-session", "-d", "-s", SESSION, *_build_size_arguments(), "-n", label, *form, *argv)  # fmt: skip
+        session = ("new-session", "-d", "-s", SESSION, *size, "-n", label, *form, *argv)  # fmt: skip
         creation: tuple[Sequence[str], ...] = (session, KEEP_SESSION)
         if self.is_inside:
             creation = (("new-window", "-n", label, *form, *argv),)
@@ -215,21 +215,25 @@ def start_in_tmux(
     pasted. Raises HarnessMissing or LaunchFailed.
     """
     tmux = Tmux(socket)
-    argv = build_command(plan)
-    env = build_environment(plan)
-    with write_planned_files(plan), tempfile.TemporaryDirectory(prefix="tasuki-") as folder:
-        pipe = os.path.join(folder, "order")
-        os.mkfifo(pipe, 0o600)
-        launched = tmux.open_window(
-            name, (sys.executable, "-I", "-S", str(CHILD), pipe), plan.cwd, env
-        )
-        order = {"argv": argv, "cwd": plan.cwd, "env": env}
+    with _prepare_order(plan) as (child, env, write_order):
+        launched = tmux.open_window(name, child, plan.cwd, env)
         with _close_pane_on(BaseException, tmux, launched.pane):
             tmux.run(("set-option", "-p", "-t", launched.pane, "remain-on-exit", "on"))
-            _hand_over_order(tmux, launched.pane, pipe, json.dumps(order).encode())
+            deadline = time.monotonic() + READY_SECONDS
+            while not write_order():
+                screen = tmux.capture_screen(launched.pane)
+                if screen.dead or time.monotonic() > deadline:
+                    raise LaunchFailed(
+                        f"The new tmux window did not open: {screen.get_last_lines()}"
+                    )
+                time.sleep(POLL_SECONDS / 5)
     try:
-        with _close_pane_on((KeyboardInterrupt, SystemExit), tmux, launched.pane, plan):
+        with _close_pane_on((KeyboardInterrupt, SystemExit), tmux, launched.pane):
             filled = _watch_start(tmux, launched.pane, plan, brief)
+    except (KeyboardInterrupt, SystemExit):
+        for file in plan.files:
+            Path(file.path).unlink(missing_ok=True)
+        raise
     finally:
         with suppress(LaunchFailed):  # the pane is gone
             tmux.run(("set-option", "-p", "-u", "-t", launched.pane, "remain-on-exit"))
@@ -260,11 +264,7 @@ def start_in_popup(plan: LaunchPlan) -> None:
     Raises HarnessMissing or LaunchFailed. tmux 3.2 is needed.
     """
     tmux = Tmux()
-    argv, env = build_command(plan), build_environment(plan)
-    with write_planned_files(plan), tempfile.TemporaryDirectory(prefix="tasuki-") as folder:
-        pipe = os.path.join(folder, "order")
-        os.mkfifo(pipe, 0o600)
-        child = (sys.executable, "-I", "-S", str(CHILD), pipe)
+    with _prepare_order(plan) as (child, env, write_order):
         words = [*tmux.base, "display-popup", "-E", "-w", "90%", "-h", "90%", *child]
         popup = subprocess.Popen(  # it waits until the popup is closed
             words,
@@ -274,23 +274,34 @@ def start_in_popup(plan: LaunchPlan) -> None:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        order = json.dumps({"argv": argv, "cwd": plan.cwd, "env": env}).encode()
         deadline = time.monotonic() + STATUS_SECONDS
-        while not _write_order(pipe, order):
+        while not write_order():
             if popup.poll() is not None or time.monotonic() > deadline:
                 popup.kill()
-                message = _read_error(popup)
-                raise LaunchFailed(f"tmux did not open a popup: {message}")
+                output = popup.stderr.read() if popup.stderr else b""
+                message = clean_for_display(output.decode(errors="replace")).strip()
+                raise LaunchFailed(
+                    f"tmux did not open a popup: {message or 'it was closed, or did not open'}"
+                )
             time.sleep(POLL_SECONDS / 5)
 
 
-def _read_error(program: subprocess.Popen[bytes]) -> str:
-    """Read what an ended program wrote to standard error, in one line."""
-    output = program.stderr.read() if program.stderr else b""
-    return (
-        clean_for_display(output.decode(errors="replace")).strip()
-        or "it was closed, or did not open"
-    )
+@contextmanager
+def _prepare_order(
+    plan: LaunchPlan,
+) -> Iterator[tuple[tuple[str, ...], dict[str, str], Callable[[], bool]]]:
+    """Write a plan's files; yield a command that becomes its program once it has its order.
+
+    With it come the environment, and what gives the order: False where the command does not wait
+    for it yet.
+    """
+    argv, env = build_command(plan), build_environment(plan)
+    order = json.dumps({"argv": argv, "cwd": plan.cwd, "env": env}).encode()
+    with write_planned_files(plan), tempfile.TemporaryDirectory(prefix="tasuki-") as folder:
+        pipe = os.path.join(folder, "order")
+        os.mkfifo(pipe, 0o600)
+        child = (sys.executable, "-I", "-S", str(CHILD), pipe)
+        yield child, env, partial(_write_order, pipe, order)
 
 
 def _write_order(pipe: str, order: bytes) -> bool:
@@ -309,27 +320,19 @@ def _write_order(pipe: str, order: bytes) -> bool:
 
 @contextmanager
 def _close_pane_on(
-    kinds: type[BaseException] | tuple[type[BaseException], ...],
-    tmux: Tmux,
-    pane: str,
-    plan: LaunchPlan | None = None,
+    kinds: type[BaseException] | tuple[type[BaseException], ...], tmux: Tmux, pane: str
 ) -> Iterator[None]:
-    """Close the pane if the body is interrupted, and remove the files of the plan."""
+    """Close the pane if the body is interrupted."""
     try:
         yield
     except kinds:
         with suppress(LaunchFailed):
-            _close_pane(tmux, pane)
-        for file in plan.files if plan else ():
-            Path(file.path).unlink(missing_ok=True)
+            tmux.run(("kill-pane", "-t", pane))
         raise
 
 
 def _join_commands(commands: Sequence[Sequence[str]]) -> list[str]:
-    """Join several commands in tmux's own form for one call.
-
-    A `;` at an argument's end is escaped.
-    """
+    """Join several commands for one call; a `;` at an argument's end is escaped."""
     words: list[str] = []
     for number, parts in enumerate(commands):
         words += [";"] if number else []
@@ -337,89 +340,49 @@ def _join_commands(commands: Sequence[Sequence[str]]) -> list[str]:
     return words
 
 
-def _build_size_arguments() -> tuple[str, ...]:
-    size = shutil.get_terminal_size((120, 40))
-    return ("-x", str(size.columns), "-y", str(size.lines))
-
-
-def _hand_over_order(tmux: Tmux, pane: str, pipe: str, order: bytes) -> None:
-    """Give the waiting pane its order; LaunchFailed where it died before it asked."""
-    deadline = time.monotonic() + READY_SECONDS
-    while not _write_order(pipe, order):
-        if (screen := tmux.capture_screen(pane)).dead or time.monotonic() > deadline:
-            _close_pane(tmux, pane)
-            raise LaunchFailed(f"The new tmux window did not open: {screen.get_last_lines()}")
-        time.sleep(POLL_SECONDS / 5)
-
-
 def _watch_start(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> bool:
-    """Watch the program start; return whether the plan's text is in its input."""
-    if not plan.paste:
-        _await_start(tmux, pane, plan)
-        return False
-    _await_ready(tmux, pane, plan, brief)
-    return _fill_input(tmux, pane, plan)
+    """Watch the program start; return whether the plan's text is in its input.
 
-
-def _await_start(tmux: Tmux, pane: str, plan: LaunchPlan) -> None:
-    """Watch for a program that ends at once."""
-    deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline:
-        if _is_ready(_require_alive(tmux, pane, plan), plan):
-            return
-        time.sleep(POLL_SECONDS)
-
-
-def _await_ready(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+    A program without a text is watched for ending at once.
+    """
+    deadline = time.monotonic() + (READY_SECONDS if plan.paste else GRACE_SECONDS)
     while time.monotonic() < deadline:
         screen = _require_alive(tmux, pane, plan)
-        if _is_ready(screen, plan) or (not plan.ready and screen.text.strip()):
-            return
+        is_ready = plan.ready and re.search(plan.ready, screen.text, re.MULTILINE)
+        if is_ready or (plan.paste and not plan.ready and screen.text.strip()):
+            break
         time.sleep(POLL_SECONDS)
-    where = f"The brief is in {brief}: " if brief else ""
-    raise LaunchFailed(
-        f"{plan.argv[0]} runs in the tmux pane {pane}, but was not ready for text within "
-        f"{READY_SECONDS:.0f} s, so nothing was pasted. {where}paste it there yourself. Its "
-        f"screen shows:\n{screen.get_last_lines(6)}"
-    )
+    else:
+        if plan.paste:
+            where = f"The brief is in {brief}: " if brief else ""
+            raise LaunchFailed(
+                f"{plan.argv[0]} runs in the tmux pane {pane}, but was not ready for text within "
+                f"{READY_SECONDS:.0f} s, so nothing was pasted. {where}paste it there yourself. Its "
+                f"screen shows:\n{screen.get_last_lines(6)}"
+            )
+    if not plan.paste:
+        return False
+    before = wait_until_settled(tmux, pane, 1.0)
+    tmux.paste(pane, plan.paste)
+    return wait_until_settled(tmux, pane, 3.0, before) != before
 
 
 def _require_alive(tmux: Tmux, pane: str, plan: LaunchPlan) -> PaneScreen:
     screen = tmux.capture_screen(pane)
     if screen.dead:
-        screen = _add_exit_status(tmux, pane, screen)
+        # tmux 3.3a may miss the end of a program until another one ends: one is run for it.
+        deadline = time.monotonic() + STATUS_SECONDS
+        while not screen.status and time.monotonic() < deadline:
+            tmux.run(("run-shell", "true"))
+            time.sleep(0.03)
+            screen = tmux.capture_screen(pane)
         last_lines = tmux.capture_screen(pane, above=20).get_last_lines() or "(nothing)"
-        _close_pane(tmux, pane)
+        tmux.run(("kill-pane", "-t", pane))
         raise LaunchFailed(
             f"{shlex.quote(plan.argv[0])} ended at once with status {screen.status or '?'}. Its "
             f"output:\n{last_lines}"
         )
     return screen
-
-
-def _add_exit_status(tmux: Tmux, pane: str, screen: PaneScreen) -> PaneScreen:
-    """Return a dead pane's screen with its exit status, which tmux may learn a moment later.
-
-    tmux 3.3a may miss the end of a program until another one ends: one is run for it.
-    """
-    deadline = time.monotonic() + STATUS_SECONDS
-    while not screen.status and time.monotonic() < deadline:
-        tmux.run(("run-shell", "true"))
-        time.sleep(0.03)
-        screen = tmux.capture_screen(pane)
-    return screen
-
-
-def _is_ready(screen: PaneScreen, plan: LaunchPlan) -> bool:
-    return bool(plan.ready and re.search(plan.ready, screen.text, re.MULTILINE))
-
-
-def _fill_input(tmux: Tmux, pane: str, plan: LaunchPlan) -> bool:
-    """Paste the text, unsent; return whether the screen changed."""
-    before = wait_until_settled(tmux, pane, 1.0)
-    tmux.paste(pane, plan.paste)
-    return wait_until_settled(tmux, pane, 3.0, before) != before
 
 
 def wait_until_settled(tmux: Tmux, pane: str, limit: float, before: str | None = None) -> str:
@@ -436,7 +399,3 @@ def wait_until_settled(tmux: Tmux, pane: str, limit: float, before: str | None =
         if (new := tmux.capture_screen(pane).text) != text:
             text, since = new, time.monotonic()
     return text
-
-
-def _close_pane(tmux: Tmux, pane: str) -> None:
-    tmux.run(("kill-pane", "-t", pane))

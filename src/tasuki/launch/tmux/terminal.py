@@ -31,6 +31,8 @@ _OFF = {
     "28": ("hidden",), "29": ("struck",), "39": ("ink",), "49": ("ground",),
 }  # fmt: skip
 _ORDER = ("bold", "dim", "italic", "underline", "inverse", "hidden", "struck", "ink", "ground")
+_COLOUR_NUMBERS = {"5": 1, "2": 3}
+"""How many numbers follow each kind of a colour."""
 _SEEN_ON_BLANKS = ("underline", "inverse", "struck", "ground")
 TAB = 8
 """Columns from one tab stop to the next."""
@@ -164,7 +166,10 @@ def change_style(style: Mapping[str, str], parameters: str) -> dict[str, str]:
         if number == "0":
             changed.clear()
         elif number in ("38", "48"):
-            if colour := _read_colour(parts or _take_colour(numbers)):
+            if not parts:
+                kind = next(numbers, "")
+                parts = [kind, *(next(numbers, "") for _ in range(_COLOUR_NUMBERS.get(kind, 0)))]
+            if colour := _read_colour(parts):
                 changed["ink" if number == "38" else "ground"] = f"{number};{colour}"
         elif number == "4" and parts == ["0"]:
             changed.pop("underline", None)
@@ -180,15 +185,10 @@ def change_style(style: Mapping[str, str], parameters: str) -> dict[str, str]:
     return changed
 
 
-def _take_colour(numbers: Iterator[str]) -> list[str]:
-    kind = next(numbers, "")
-    return [kind, *(next(numbers, "") for _ in range({"5": 1, "2": 3}.get(kind, 0)))]
-
-
 def _read_colour(parts: Sequence[str]) -> str:
     """Return a colour as `5;n` or `2;r;g;b`; empty for none."""
     kind, *values = parts
-    wanted = {"5": 1, "2": 3}.get(kind, 0)
+    wanted = _COLOUR_NUMBERS.get(kind, 0)
     values = values[-wanted:] if wanted else []  # `2::r:g:b` names a colour space first
     if len(values) != wanted or not wanted:
         return ""
@@ -215,25 +215,18 @@ def render_row(row: TerminalRow, hidden: Mapping[int, str]) -> str:
         ("".join(cells[start:end]), style)
         for (start, style), (end, _) in zip(styles, styles[1:], strict=False)
     ]
-    if not row.continues:
-        parts = _strip_blanks(parts)
+    while parts and not row.continues:  # Blanks at its end that nobody would see are left out.
+        text, style = parts.pop()
+        if any(name in change_style({}, style) for name in _SEEN_ON_BLANKS):
+            parts.append((text, style))
+            break
+        if text := text.rstrip(" "):
+            parts.append((text, style))
+            break
     written = "".join(
         f"\x1b[{style}m{text}\x1b[m" if style else text for text, style in parts if text
     )
     return written if row.continues else f"{written}\n"
-
-
-def _strip_blanks(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    kept = list(parts)
-    while kept and not _shows_blanks(kept[-1][1]):
-        text, style = kept.pop()
-        if text := text.rstrip(" "):
-            return [*kept, (text, style)]
-    return kept
-
-
-def _shows_blanks(style: str) -> bool:
-    return any(name in change_style({}, style) for name in _SEEN_ON_BLANKS)
 
 
 def _hide_cells(text: str, hidden: Mapping[int, str]) -> list[str]:
@@ -244,13 +237,10 @@ def _hide_cells(text: str, hidden: Mapping[int, str]) -> list[str]:
         while end < len(text) and hidden.get(end) == kind:
             end += 1
         if kind is not None:
-            mark = iter(_build_mark(kind, count_columns(text[start:end])))
+            columns = count_columns(text[start:end])
+            marks = (f"[REDACTED:{kind}]", "[REDACTED]", "")
+            mark = iter(next(m for m in marks if len(m) <= columns).ljust(columns, "*"))
             for position in range(start, end):
                 cells[position] = "".join(islice(mark, count_columns(text[position])))
         start = end
     return cells
-
-
-def _build_mark(kind: str, columns: int) -> str:
-    marks = (f"[REDACTED:{kind}]", "[REDACTED]", "")
-    return next(mark for mark in marks if len(mark) <= columns).ljust(columns, "*")

@@ -9,7 +9,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -88,30 +88,23 @@ def open_parts(parts: Sequence[ThreadPart]) -> Iterator[list[OpenedPart]]:
     A log that is being written ends with its last whole line. Raises OSError,
     ThreadUnreadable.
     """
-    opened: list[OpenedPart] = []
-    try:
-        for part in parts:
-            opened.append(_open_part(part))
+    with ExitStack() as stack:
+        opened = [_open_part(part, stack) for part in parts]
         if sum(part.length for part in opened) > MOST_THREAD_BYTES:
             raise ThreadUnreadable(
                 f"{parts[0].path or parts[0].name} is longer than {MOST_THREAD_BYTES >> 30} GiB."
             )
         yield opened
-    finally:
-        for open_part in opened:
-            if open_part.file:
-                open_part.file.close()
 
 
-def _open_part(part: ThreadPart) -> OpenedPart:
+def _open_part(part: ThreadPart, stack: ExitStack) -> OpenedPart:
     if not part.path:
         return OpenedPart(part.name, len(part.data), data=part.data)
     # A pipe is opened without waiting for its writer, and then refused.
     number = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    file = os.fdopen(number, "rb", buffering=0)
+    file = stack.enter_context(os.fdopen(number, "rb", buffering=0))
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
-        file.close()
         raise ThreadUnreadable(f"{part.path} is no file.")
     size = status.st_size if part.limit is None else min(part.limit, status.st_size)
     if part.name.endswith(".jsonl") and part.limit is None:
@@ -222,7 +215,11 @@ def unpack_copy(copy: Path) -> Iterator[tuple[KeptRecord, Path]]:
     Yields the record and the folder. No more bytes are written than the record states. Raises
     KeptCopyDamaged, and ThreadUnreadable where there is no room.
     """
-    with _create_folder(copy.parent) as folder, _open_copy(copy) as file:
+    try:
+        opened_folder = tempfile.TemporaryDirectory(prefix=".read-", dir=copy.parent)
+    except OSError:
+        opened_folder = tempfile.TemporaryDirectory(prefix="tasuki-read-")
+    with opened_folder as folder, _open_copy(copy) as file:
         record = _read_record(copy, file)
         try:
             _unpack_parts(copy, file, record, Path(folder))
@@ -231,17 +228,6 @@ def unpack_copy(copy: Path) -> Iterator[tuple[KeptRecord, Path]]:
                 f"The kept copy {copy} cannot be unpacked in {folder}: {explain_error(error)}."
             ) from error
         yield record, Path(folder)
-
-
-@contextmanager
-def _create_folder(beside: Path) -> Iterator[str]:
-    """Create a folder next to the copies, else in the system's folder for such."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=".read-", dir=beside)
-    except OSError:
-        folder = tempfile.TemporaryDirectory(prefix="tasuki-read-")
-    with folder as name:
-        yield name
 
 
 def _unpack_parts(copy: Path, file: IO[bytes], record: KeptRecord, folder: Path) -> None:

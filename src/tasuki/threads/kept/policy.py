@@ -1,7 +1,7 @@
 """When copies of threads are made, as the setting `keep_threads` says, and what went wrong."""
 
-import fcntl
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki.config.settings import Settings
+from tasuki.config.settings import Settings, load_settings
 from tasuki.errors import TasukiError, ThreadNotFound
-from tasuki.files import create_private_folder, explain_error, replace_file
+from tasuki.files import await_lock, create_private_folder, explain_error, replace_file
+from tasuki.harness import registry as harnesses
 from tasuki.harness.optional import find_file, list_parts
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE
@@ -25,6 +26,8 @@ from tasuki.threads.kept.store import KeptStore
 
 PAUSE_SECONDS = 30.0
 """Between two copies of one thread at the ends of its turns."""
+QUIET_SECONDS = 1.0
+"""Agents write an answer a moment after the hook of its turn's end."""
 FAILURE_FILE = "last-failure.json"
 
 
@@ -95,7 +98,10 @@ def _try_keeping(harness: Harness, path: Path, settings: Settings) -> str:
     except Exception as error:  # Neither a handoff nor a hook may fail for want of a copy.
         reason = f"{type(error).__name__}: {error}. This is a bug in tasuki, please report it."
     else:
-        _forget_failure(path)
+        failure = find_failure()
+        if failure and failure.path == str(path):
+            with suppress(OSError):
+                get_failure_file().unlink()
         return ""
     _note_failure(path, reason)
     return reason
@@ -130,9 +136,6 @@ def run_in_background(name: str, path: str) -> None:
 
     A process that waits for the end of the pause takes the turns of the meantime with it.
     """
-    from tasuki.config.settings import load_settings
-    from tasuki.harness import registry as harnesses
-
     store, thread = KeptStore(), Path(path)
     try:
         settings, harness = load_settings(Path("/")), harnesses.get_harness(name)
@@ -145,26 +148,16 @@ def run_in_background(name: str, path: str) -> None:
     except (TasukiError, OSError) as error:
         _note_failure(thread, str(error))
         return
-    try:
-        fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not await_lock(waiting):
         return
-    _wait_for_pause(store.get_file(thread))
+    age = PAUSE_SECONDS
+    with suppress(OSError):
+        age = max(time.time() - store.get_file(thread).stat().st_mtime, 0.0)
+    time.sleep(max(PAUSE_SECONDS - age, QUIET_SECONDS))
     with suppress(OSError):
         store.get_file(thread).with_suffix(".waiting").unlink()
     os.close(waiting)
     _try_keeping(harness, thread, settings)
-
-
-QUIET_SECONDS = 1.0
-"""Agents write an answer a moment after the hook of its turn's end."""
-
-
-def _wait_for_pause(copy: Path) -> None:
-    age = PAUSE_SECONDS
-    with suppress(OSError):
-        age = max(time.time() - copy.stat().st_mtime, 0.0)
-    time.sleep(max(PAUSE_SECONDS - age, QUIET_SECONDS))
 
 
 # -- what went wrong -------------------------------------------------------------------
@@ -179,13 +172,6 @@ def _note_failure(path: Path, reason: str) -> None:
         replace_file(get_failure_file(), content, synced=False)
 
 
-def _forget_failure(path: Path) -> None:
-    failure = find_failure()
-    if failure and failure.path == str(path):
-        with suppress(OSError):
-            get_failure_file().unlink()
-
-
 def get_failure_file() -> Path:
     """Return the file that says why the last copy failed."""
     return KeptStore().folder / FAILURE_FILE
@@ -198,6 +184,60 @@ def find_failure() -> KeepFailure | None:
         return msgspec.json.decode(content, type=KeepFailure)
     except (OSError, *UNDECODABLE):
         return None
+
+
+# -- for `tasuki doctor` ---------------------------------------------------------------
+
+
+class KeptSummary(Struct, frozen=True):
+    """The setting `keep_threads`, and how many copies there are, with their bytes on disk.
+
+    `failure` is the last one, None where a copy of the same thread succeeded since.
+    """
+
+    setting: str
+    count: int
+    bytes: int
+    failure: KeepFailure | None = None
+
+
+def summarize_copies(settings: Settings) -> KeptSummary:
+    """Count the kept copies."""
+    copies = KeptStore().list_copies()
+    return KeptSummary(
+        settings.keep_threads, len(copies), sum(copy.bytes for copy in copies), find_failure()
+    )
+
+
+def list_failures(kept: KeptSummary | None) -> list[tuple[str, str]]:
+    """List why the last copy that failed did, as a sentence, and what to do about it."""
+    if kept is None or kept.failure is None:
+        return []
+    failure, file = kept.failure, shlex.quote(str(get_failure_file()))
+    return [
+        (
+            f"No copy of the thread {failure.path} could be kept ({failure.at}): {failure.reason}",
+            f"fix that; the note goes with the next copy, or: rm {file}",
+        )
+    ]
+
+
+def describe_clean_up(harness: Harness, settings: Settings) -> str:
+    """Describe in a sentence that a harness deletes its threads, sooner than copies are kept.
+
+    It is empty where it does not, as far as its own settings say.
+    """
+    find_days = getattr(harnesses.get_integration(harness), "find_retention_days", None)
+    days = find_days() if find_days else None
+    keep_days = settings.keep_threads_days
+    if days is None or (keep_days and days >= keep_days):
+        return ""
+    span = f"{days * 24:.0f} hours" if days < 1 else "1 day" if days == 1 else f"{days:.0f} days"
+    sentence = f"{harness.title} deletes threads after {span}."
+    if settings.keep_threads == "off":
+        return f"{sentence} tasuki keeps no copies; the setting keep_threads changes that."
+    kept = "of all threads" if settings.keep_threads == "all" else "of those handed off"
+    return f"{sentence} Copies {kept} are kept."
 
 
 if __name__ == "__main__":

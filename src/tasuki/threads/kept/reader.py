@@ -98,11 +98,6 @@ def build_reader(adapter: Harness) -> Harness:
     return harness
 
 
-def choose_reader(adapter: Harness, path: Path) -> Harness:
-    """Choose who reads a thread: its adapter, or where the original is gone, that of its copy."""
-    return build_reader(adapter) if is_only_kept(adapter, path) else adapter
-
-
 def is_only_kept(adapter: Harness, path: Path) -> bool:
     """Tell whether a thread is gone, and a copy of it is kept."""
     try:
@@ -141,7 +136,7 @@ def list_only_kept(
     """
     here = os.path.realpath(cwd) if cwd is not None else ""
     paths = {str(file.path) for _, file in listed}
-    names = _PresentNames()
+    names: dict[str, set[str]] = {}  # of all threads of a harness, to know one that was moved
     for copy in KeptStore().read_copies():
         record = copy.record
         if record is None or record.path in paths or (harness and record.harness != harness):
@@ -152,21 +147,12 @@ def list_only_kept(
         if record.harness not in harnesses.list_names():
             continue
         adapter, path = harnesses.get_harness(record.harness), Path(record.path)
-        if is_only_kept(adapter, path) and not names.holds(adapter, path):
+        if not is_only_kept(adapter, path):
+            continue
+        if adapter.name not in names:
+            names[adapter.name] = {_name_thread(f.path) for f in adapter.list_files()}
+        if _name_thread(path) not in names[adapter.name]:
             yield build_reader(adapter), ThreadFile(path, record.modified, record.bytes)
-
-
-class _PresentNames:
-    """The names of all threads that harnesses have, to know one that was moved."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, set[str]] = {}
-
-    def holds(self, adapter: Harness, path: Path) -> bool:
-        """Tell whether a harness has a thread of this name, in whatever folder."""
-        if adapter.name not in self._names:
-            self._names[adapter.name] = {_name_thread(f.path) for f in adapter.list_files()}
-        return _name_thread(path) in self._names[adapter.name]
 
 
 def _name_thread(path: Path) -> str:

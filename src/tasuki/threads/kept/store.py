@@ -1,6 +1,5 @@
 """The folder of kept copies, `<data>/threads`: one file for each thread, named by its path."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, TasukiError, ThreadNotFound, UsageError
-from tasuki.files import create_private_folder, explain_error, get_data_folder
+from tasuki.files import await_lock, create_private_folder, explain_error, get_data_folder
 from tasuki.harness.reading.jsonl import note_unread
 from tasuki.patterns import compile_pattern
 from tasuki.threads.kept.copies import (
@@ -48,8 +47,8 @@ class KeptCopy(Struct, frozen=True):
 class KeptStore:
     """The copies in one folder; nothing is created before the first is written."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or get_data_folder() / "threads"
+    def __init__(self) -> None:
+        self.folder = get_data_folder() / "threads"
 
     def get_file(self, path: Path | str) -> Path:
         """Return where the copy of a thread is, or would be."""
@@ -80,17 +79,15 @@ class KeptStore:
         """Yield all copies with their records, the oldest first; damaged ones are noted."""
         for copy in self.list_copies():
             try:
-                record = read_record(copy.file)
+                record: KeptRecord | None = read_record(copy.file)
             except FileNotFoundError:
                 continue
             except TasukiError as error:
                 note_unread(str(error))
-                yield copy
-                continue
+                record = None
             except OSError as error:
                 note_unread(describe_damage(copy.file, explain_error(error)))
-                yield copy
-                continue
+                record = None
             yield KeptCopy(copy.file, copy.bytes, copy.kept, record)
 
     def find_record(self, path: Path | str) -> KeptRecord | None:
@@ -125,7 +122,13 @@ class KeptStore:
         OSError.
         """
         with self._hold_lock():
-            self._remove_left()
+            unfinished = time.time() - LEFT_SECONDS
+            for entry in list(os.scandir(self.folder)):  # what killed processes left
+                with suppress(FileNotFoundError):  # Another process has just finished it.
+                    if not entry.name.startswith(_LEFT):
+                        continue
+                    if entry.stat(follow_symlinks=False).st_mtime < unfinished:
+                        _remove(entry)
             copies, removed = self.list_copies(), []
             total, oldest = sum(copy.bytes for copy in copies), time.time() - days * DAY
             for copy in copies:
@@ -189,25 +192,11 @@ class KeptStore:
             self.folder / ".lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while not _try_lock(number):
-                if time.monotonic() > deadline:
-                    raise StoreFailed(f"{self.folder} is in use by another tasuki. Try again.")
-                time.sleep(0.02)
+            if not await_lock(number, LOCK_SECONDS):
+                raise StoreFailed(f"{self.folder} is in use by another tasuki. Try again.")
             yield
         finally:
             os.close(number)
-
-    def _remove_left(self) -> None:
-        """Remove what killed processes left."""
-        oldest = time.time() - LEFT_SECONDS
-        for entry in list(os.scandir(self.folder)):
-            with suppress(FileNotFoundError):  # Another process has just finished it.
-                if (
-                    entry.name.startswith(_LEFT)
-                    and entry.stat(follow_symlinks=False).st_mtime < oldest
-                ):
-                    _remove(entry)
 
 
 def _remove(entry: "os.DirEntry[str]") -> None:
@@ -215,11 +204,3 @@ def _remove(entry: "os.DirEntry[str]") -> None:
         shutil.rmtree(entry.path, ignore_errors=True)
     else:
         os.unlink(entry.path)
-
-
-def _try_lock(number: int) -> bool:
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
