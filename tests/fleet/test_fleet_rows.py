@@ -105,10 +105,10 @@ def test_a_pickled_row_of_another_host_runs_nothing(
     }  # fmt: skip
 
 
-def test_what_an_older_tasuki_pickled_is_carried_on(
+def test_what_a_development_version_pickled_is_dropped(
     tmp_path: Path, worlds: ExitStack, database_url: str
 ) -> None:
-    """A handoff under way ends; a row that would run something is dropped; none is pickled any more."""
+    """Its handoff fails, and goes on when it is retried; none is pickled any more."""
     world = world_at(worlds, tmp_path, database_url)
     world.serve()
     world.install()
@@ -152,6 +152,8 @@ def test_what_an_older_tasuki_pickled_is_carried_on(
 
     world.serve()
 
+    failure = world.failed(of)
+    world.api("POST", f"/api/handoffs/{of}/retry")
     once(world, world.ends(of))
     with engine.read() as connection:
         kinds = (
@@ -162,6 +164,6 @@ def test_what_an_older_tasuki_pickled_is_carried_on(
             .all()
         )
     engine.close()
-    assert 1 == updated.rowcount
+    assert ("unexpected", 1) == (failure, updated.rowcount)
     assert not made.exists()
     assert ["portable_json"] == kinds

@@ -9,12 +9,9 @@ Its rows are JSON. Whoever may write a pickled one would run any program in ever
 ever unpickled.
 """
 
-import io
 import logging
-import pickle
 import threading
 import time
-from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,8 +76,6 @@ ABSENT_SECONDS = 10.0
 MOST_RECOVERIES = 1_000_000
 """A handoff continues however often the server was killed."""
 JSON = DBOSPortableJSONSerializer()
-PICKLED = DefaultSerializer().name()
-"""How DBOS marks a row that it would unpickle, whatever its serializer is."""
 JSON_RULE = "only_json"
 """The constraint by which PostgreSQL takes no other rows."""
 refused_rows: list[str] = []
@@ -98,13 +93,6 @@ def _refuse_pickle(_serializer: DefaultSerializer, _text: str) -> Any:
 
 
 DefaultSerializer.deserialize = _refuse_pickle  # type: ignore[method-assign, assignment]
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads values of Python's own types; it knows no class, and so calls nothing."""
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module_name}.{global_name}")
 
 
 def name_attempt(handoff: FleetHandoff) -> str:
@@ -419,7 +407,8 @@ class HandoffEngine:
 def _require_json(engine: sa.Engine) -> None:
     """Let no pickled row be in the engine's tables, of which an older tasuki left some.
 
-    What is open is rewritten, and what has ended is deleted. PostgreSQL takes none afterwards.
+    They are deleted: a handoff that was under way fails, and can be retried. PostgreSQL takes none
+    afterwards.
     """
     schema = None if engine.dialect.name == "sqlite" else SCHEMA
     inspector = sa.inspect(engine)
@@ -432,36 +421,10 @@ def _require_json(engine: sa.Engine) -> None:
         with engine.begin() as connection:
             if schema:
                 connection.exec_driver_sql(f"LOCK TABLE {schema}.{name}")
-            if name == "workflow_status":
-                _rewrite_open(connection, schema)
             connection.execute(sa.delete(table).where(table.c.serialization != JSON.name()))
             if schema:
                 rule = f"CONSTRAINT {JSON_RULE} CHECK (serialization = '{JSON.name()}')"
                 connection.exec_driver_sql(f"ALTER TABLE {schema}.{name} ADD {rule}")
-
-
-def _rewrite_open(connection: sa.Connection, schema: str | None) -> None:
-    """Rewrite the pickled arguments of open workflows; a handoff that is left out begins again."""
-    names = ("workflow_uuid", "inputs", "status", "serialization")
-    table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
-    apart = sa.table("workflow_input", *map(sa.column, names[:2]), schema=schema)
-    is_open = (table.c.serialization == PICKLED) & table.c.status.in_(OPEN_STATUSES)
-    given = sa.func.coalesce(apart.c.inputs, table.c.inputs).label("given")
-    joined = table.join(apart, table.c.workflow_uuid == apart.c.workflow_uuid, isouter=True)
-    query = sa.select(table.c.workflow_uuid, given).select_from(joined).where(is_open)
-    for id, text in connection.execute(query).all():
-        try:
-            plain = _PlainUnpickler(io.BytesIO(b64decode(text))).load()
-            words = {"positionalArgs": list(plain["args"]), "namedArgs": plain["kwargs"]}
-            inputs = JSON.serialize(words)
-        except Exception:  # it says what it likes
-            logging.getLogger("tasuki.fleet").exception("The engine's row %s was refused.", id)
-            continue
-        values = {"inputs": inputs, "serialization": JSON.name()}
-        connection.execute(sa.update(table).where(table.c.workflow_uuid == id).values(values))
-        connection.execute(
-            sa.update(apart).where(apart.c.workflow_uuid == id).values(inputs=inputs)
-        )
 
 
 def build_queue_name(host: str) -> str:
