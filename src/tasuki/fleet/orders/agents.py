@@ -221,7 +221,10 @@ def describe_other_host(fleet: FleetParts, agent: FleetAgent) -> str:
 
 
 def mute_agent(fleet: FleetParts, id: int, span: str) -> MuteChange:
-    """Mute an agent's alerts; `span` as `parse_mute` takes it. Raises AgentNotFound, UsageError."""
+    """Mute an agent's alerts; `span` as `parse_mute` takes it. Raises AgentNotFound, UsageError.
+
+    It is no order: any host may change this row.
+    """
     change = alerts.mute_agent(fleet.database, queries.load_agent(fleet.database, id), span)
     fleet.changes.notify([id])
     return change
