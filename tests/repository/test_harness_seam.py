@@ -8,10 +8,13 @@ from pathlib import Path
 
 from tree import ROOT
 
+from tasuki.harness import registry
+
 PACKAGE = ROOT / "src" / "tasuki"
+WORDS = {name for name in registry.list_names() if name != "tasuki"}
+"""The names of all harnesses; `tasuki` is the program itself."""
 NAME = re.compile(
-    r"(?<![a-z])(?:claude|codex|gemini|opencode|copilot|aider|specstory|omp|pi)(?![a-z])|claudecode|coding_agent",
-    re.IGNORECASE,
+    rf"(?<![a-z])(?:{'|'.join(sorted(WORDS))})(?![a-z])|claudecode|coding_agent", re.IGNORECASE
 )
 SENTENCE = re.compile(r"\s\S+\s")
 """Help, messages and descriptions may name programs: people read them."""

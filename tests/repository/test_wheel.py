@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -36,28 +37,38 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*.whl"))
 
 
+def list_plugins() -> list[str]:
+    """The packages of `plugins/`."""
+    return sorted(path.parent.name for path in (ROOT / "plugins").glob("*/__init__.py"))
+
+
 def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
-    """Only the three packages are inside, typed, with their licence."""
+    """Only the packages are inside, typed, with their licence."""
     names = zipfile.ZipFile(wheel).namelist()
 
     assert "tasuki/py.typed" in names
     assert "tasuki/draft/pipeline.py" in names
     assert "tasuki/draft/prompts/system.md" in names
     assert any(n.endswith("licenses/LICENSE") for n in names)
-    assert not [
-        n
-        for n in names
-        if not n.startswith(
-            (
-                "tasuki/",
-                "tasuki_aider/",
-                "tasuki_evals/",
-                "tasuki_specstory/",
-                "tasuki_testing/",
-                f"tasuki-{__version__}.dist-info/",
-            )
-        )
-    ]
+    packages = ("tasuki", "tasuki_evals", "tasuki_testing", *list_plugins())
+    own = (*(f"{name}/" for name in packages), f"tasuki-{__version__}.dist-info/")
+    assert [] == [name for name in names if not name.startswith(own)]
+
+
+def test_every_plugin_is_named_wherever_tools_need_its_name() -> None:
+    """A folder of `plugins/` has an entry point, is checked by mypy, and has its place among the layers."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    entry_points = settings["project"]["entry-points"]["tasuki.harness"].values()
+    linter = settings["tool"]["importlinter"]
+    layers = next(one["layers"] for one in linter["contracts"] if one["type"] == "layers")
+    apart = next(one["modules"] for one in linter["contracts"] if one["type"] == "independence")
+
+    for name in list_plugins():
+        assert any(target.startswith(f"{name}.") for target in entry_points), name
+        assert name in settings["tool"]["mypy"]["packages"]
+        assert name in linter["root_packages"]
+        assert any(name in layer.split(" | ") for layer in layers)
+        assert name in apart
 
 
 @pytest.mark.parametrize("installer", ["uv", "pipx"])

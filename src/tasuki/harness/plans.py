@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tasuki.errors import UsageError
 from tasuki.harness import protocol
+from tasuki.harness.optional import ThreadPart
 from tasuki.harness.typed_text import read_marked_choice
 
 MAX_ARGUMENT = 100_000
@@ -115,8 +116,8 @@ class ReadOnlyHarness(UnaskableHarness):
     def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         return ()
 
-    def list_parts(self, path: Path, cwd: str) -> tuple[()]:
-        """List nothing: only the user deletes the file of such a thread."""
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List nothing to keep: only the user deletes a file of their project. A program with a store overrides it."""
         return ()
 
     def plan(self, request: protocol.LaunchRequest) -> protocol.LaunchPlan:

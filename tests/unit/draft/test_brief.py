@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tasuki.draft import brief
+from tasuki.draft.authors import offline
 from tasuki.model import CommandItem, Draft, FileItem, Goal, Item
 
 GOAL = "  add retries\n\n- keep **this** `to the letter`  \n"
@@ -61,6 +62,16 @@ def test_sections_stand_in_the_seeds_order_with_its_headings() -> None:
 def test_the_goal_is_verbatim_and_the_very_end() -> None:
     """Not a character of the goal is changed, and nothing follows it."""
     assert render(FULL, "ab" * 16).endswith(f"\n## Next Goal (verbatim)\n{GOAL}")
+
+
+def test_every_section_is_in_each_table() -> None:
+    """A section can be trimmed; what is chosen for it has its turn and a share of the room."""
+    placed = {"context" if name == "said" else name for name in (*offline.AUTHORED, *offline.ORDER)}
+
+    assert set(brief._TRIMMED) == set(brief.SECTIONS)
+    assert set(brief.SECTIONS) - placed == {"drift", "metadata"}
+    assert {*offline.AUTHORED, *offline.ORDER} - set(offline.MAX_SHARES) == {"context", "printed"}
+    assert set(brief.SECTIONS) <= set(Draft.__struct_fields__)
 
 
 def test_empty_sections_are_omitted() -> None:

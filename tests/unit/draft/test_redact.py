@@ -168,6 +168,20 @@ def test_aws_secrets_are_caught() -> None:
     assert missed == set()
 
 
+@pytest.mark.parametrize("name", ["X-Amz-Signature", "x-goog-signature"])
+def test_signatures_of_addresses_are_caught(name: str) -> None:
+    """An address that is signed for whoever has it loses its signature, and what is no signature stays."""
+    signature = "4be71c09" * 8
+
+    text, _ = redact(
+        f"https://files.example/a.zip?{name}={signature}&part=1 is what {name}= is for"
+    )
+
+    assert text == (
+        f"https://files.example/a.zip?{name}=[REDACTED:url-signature]&part=1 is what {name}= is for"
+    )
+
+
 def test_what_stands_near_an_aws_key_is_left_alone() -> None:
     """A commit, a checksum or a path beside an AWS key id is no secret."""
     key = "AKIA" + "Q3EGRJ7XK2LMNOP4"

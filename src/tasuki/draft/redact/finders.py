@@ -272,6 +272,7 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     _place("basic", 5, _BASIC, "basic-auth", is_basic_auth),
     ("cookie", 6, _find_cookies),
     _place("sig=", 4, r"(?<![^\W_])(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})", "sas-signature", bool),
+    _place("signature=", 9, r"(?:(?<=(?i:x-amz-))|(?<=(?i:x-goog-)))(?i:signature)=(?P<v>[0-9A-Fa-f]{40,1100})(?![0-9A-Za-z])", "url-signature", bool),
     _place("_pat", 4, r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG, "token", shapes.is_bare_secret),
     _place("identified", 10, _IDENTIFIED % "I", "password", _is_not_stand_in),
     _place("identified", 10, _IDENTIFIED % "i", "password", shapes.is_bare_secret),
