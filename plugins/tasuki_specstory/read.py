@@ -260,12 +260,10 @@ class SpecStoryReader(ThreadReader):
         )
         last = self.entries[-1].ref if self.entries else 0
         return self.build_thread(
-            self.session or markdown.derive_id("specstory", path),
-            cwd=str(find_project(path)),
-            started=started,
-            updated=max(self.updated, started),
+            self.session or markdown.derive_id("specstory", path), cwd=str(find_project(path)),
+            started=started, updated=max(self.updated, started),
             aborted=bool(self.notices) and self.notices[-1].after >= last,
-        )
+        )  # fmt: skip
 
 
 def find_project(path: Path) -> Path:

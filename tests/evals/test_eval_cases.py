@@ -95,7 +95,7 @@ def test_what_is_forbidden_is_seen_with_its_line(tmp_path: Path) -> None:
     fact = CaseFact("reversal", ("30 days",), "called off")
     leaking = verdict(TRUE + "- the password is swordfish", tmp_path)
 
-    assert [leak.line for leak in leaking.leaks] == ["- the password is swordfish"]
+    assert [leak.line for leak in leaking.forbidden] == ["- the password is swordfish"]
     assert not leaking.is_clean
     assert fact.matches_line("- after 30 DAYS", "## Key Decisions")
     assert not fact.matches_line("- after 30 days", "## Called off")

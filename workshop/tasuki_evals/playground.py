@@ -109,11 +109,9 @@ def _compute_file_features(item: FileFact, relevance: Relevance) -> dict[str, fl
 def _compute_command_features(item: CommandFact, relevance: Relevance) -> dict[str, float]:
     return {
         "overlap": relevance.measure_overlap(item.command),
-        "recency": relevance.measure_recency(item.refs[-1]),
-        "runs": len(item.refs),
-        "check": float(bool(item.check)),
-        "ok": float(item.ok),
-    }
+        "recency": relevance.measure_recency(item.refs[-1]), "runs": len(item.refs),
+        "check": float(bool(item.check)), "ok": float(item.ok),
+    }  # fmt: skip
 
 
 @compute_features.register
@@ -136,10 +134,8 @@ def list_candidates(
     goal = result.handoff.goal
     task = AuthorTask(result.thread, derive_facts(result.thread, None, goal.text), goal, {})
     relevance, known, places = (
-        task.relevance,
-        task.derived.facts,
-        _CandidatePlaces(result.handoff.draft, clean),
-    )
+        task.relevance, task.derived.facts, _CandidatePlaces(result.handoff.draft, clean),
+    )  # fmt: skip
     stated = set(task.open_statements)
 
     def build_candidate(
@@ -151,14 +147,9 @@ def list_candidates(
         adds = _round_features(found if isinstance(item, FileFact) else {})
         shown = "taken back" if gone and not place else place
         return DraftCandidate(
-            clean(fold_whitespace(text)),
-            what,
-            refs,
-            round(score, 3),
-            shown,
-            _round_features(found),
-            adds,
-        )
+            clean(fold_whitespace(text)), what, refs, round(score, 3), shown,
+            _round_features(found), adds,
+        )  # fmt: skip
 
     found = {
         "statements": [
@@ -350,17 +341,10 @@ def _append_text(file: int, path: Path, text: str) -> None:
 
 def _format_toml(id: str, note: PlayNote) -> str:
     fields: Mapping[str, str | int] = {
-        "id": id,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "category": "regression",
-        "note": note.note,
-        "goal": note.goal,
-        "thread": note.thread,
-        "harness": note.harness,
-        "entries": note.entries,
-        "handoff": note.handoff,
-        "author": note.author,
-    }
+        "id": id, "date": datetime.now(UTC).isoformat(timespec="seconds"), "category": "regression",
+        "note": note.note, "goal": note.goal, "thread": note.thread, "harness": note.harness,
+        "entries": note.entries, "handoff": note.handoff, "author": note.author,
+    }  # fmt: skip
     lines = [f"{key} = {_quote_value(value)}" for key, value in fields.items()]
     lines.append(
         'expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'

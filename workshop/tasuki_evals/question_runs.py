@@ -91,14 +91,10 @@ _Item = tuple[QuestionCase, ThreadSource]
 
 
 def ask_questions(
-    question_set: QuestionSet,
-    name: str,
-    paths: Iterable[Path],
-    options: QuestionOptions = DEFAULTS,
-    *,
-    workers: int = 0,
+    question_set: QuestionSet, name: str, paths: Iterable[Path],
+    options: QuestionOptions = DEFAULTS, *, workers: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> QuestionReport:
+) -> QuestionReport:  # fmt: skip
     """Ask all questions of a set whose threads are in some files and folders.
 
     `on_progress` is called with the number of finished cases and of all cases. The figures do

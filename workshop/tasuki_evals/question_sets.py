@@ -172,11 +172,8 @@ def mix_sources(thread: Thread, characters: int) -> str:
 
 
 QUESTION_BASELINES: dict[str, Callable[[Thread, int], str]] = {
-    "random": draw_lines,
-    "last": take_last,
-    "index": list_index,
-    "mix": mix_sources,
-}
+    "random": draw_lines, "last": take_last, "index": list_index, "mix": mix_sources,
+}  # fmt: skip
 
 
 def _list_texts(entry: Entry) -> Iterator[str]:

@@ -71,13 +71,9 @@ R = TypeVar("R")
 
 
 def run_measurements(
-    measure: Callable[..., R],
-    items: Sequence[T],
-    workers: int,
-    *,
-    on_lost: Callable[[T], R],
+    measure: Callable[..., R], items: Sequence[T], workers: int, *, on_lost: Callable[[T], R],
     on_progress: Callable[[int, int], None],
-) -> list[R]:
+) -> list[R]:  # fmt: skip
     """Return the measurement of every item; each gets a folder `scratch` for its copies.
 
     As `run_each`, with 0 workers for one a core. `on_progress` is called with the number of
@@ -92,13 +88,9 @@ def run_measurements(
 
 
 def run_each(
-    work: Callable[[T], R],
-    items: Sequence[T],
-    workers: int,
-    *,
-    on_lost: Callable[[T], R],
+    work: Callable[[T], R], items: Sequence[T], workers: int, *, on_lost: Callable[[T], R],
     on_done: Callable[[int], None] = lambda count: None,
-) -> list[R]:
+) -> list[R]:  # fmt: skip
     """Return the result of `work` for every item, in the order of the items.
 
     `on_lost` gives the result of an item whose process was killed from outside, by the kernel

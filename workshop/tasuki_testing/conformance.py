@@ -17,14 +17,10 @@ from tasuki_testing.forms import CONTRACTS, Form, JsonLines, Trial
 
 
 def check_harness(
-    harness: Harness,
-    samples: Sequence[Path],
-    folder: Path | None = None,
-    story_path: Path | None = None,
-    *,
-    form: Form | None = None,
+    harness: Harness, samples: Sequence[Path], folder: Path | None = None,
+    story_path: Path | None = None, *, form: Form | None = None,
     lacks: Mapping[int, str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Check an adapter against every contract; AssertionError names the first broken one.
 
     `samples` are real files; `folder` is an empty one to work in, by default a temporary one.

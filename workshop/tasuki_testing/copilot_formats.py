@@ -49,11 +49,8 @@ class CopilotFormat(BaseFormat):
 
     def begin(self) -> list[Record]:
         context = {
-            "cwd": self.cwd,
-            "gitRoot": self.cwd,
-            "branch": "main",
-            "headCommit": self.commit,
-        }
+            "cwd": self.cwd, "gitRoot": self.cwd, "branch": "main", "headCommit": self.commit,
+        }  # fmt: skip
         data: Record = {
             "sessionId": self.id, "version": 1, "producer": "copilot-agent",
             "copilotVersion": "1.0.102", "startTime": self.clock.time(),
@@ -66,11 +63,8 @@ class CopilotFormat(BaseFormat):
 
     def assistant(self, text: str) -> list[Record]:
         usage = {
-            "model": "fake",
-            "inputTokens": 1000,
-            "outputTokens": 20,
-            "maxPromptTokens": 128000,
-        }
+            "model": "fake", "inputTokens": 1000, "outputTokens": 20, "maxPromptTokens": 128000,
+        }  # fmt: skip
         said = self._build_message(text)
         return [self._build_event("session.usage_record", usage=usage), said]
 

@@ -49,10 +49,8 @@ class OpencodeFormat(BaseFormat):
             tokens = {"input": 1000, "output": 20, "reasoning": 0, "cache": {"read": 0, "write": 0}}
             data = {"role": role, "parentID": self.asked, "tokens": tokens, "finish": "stop"}
             data |= {
-                "time": {"created": now, "completed": now},
-                "path": {"cwd": self.cwd},
-                **_MODEL,
-            }
+                "time": {"created": now, "completed": now}, "path": {"cwd": self.cwd}, **_MODEL,
+            }  # fmt: skip
         return self._build_rows({**data, **more}, id, now, [*parts])
 
     def _build_rows(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:

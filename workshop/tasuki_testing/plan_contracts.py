@@ -324,12 +324,9 @@ def _create_request(trial: Trial) -> LaunchRequest:
     past = "# Handoff Context\n\n## What was decided\n- 25 s"
     thread = Predecessor(harness=trial.harness.name, thread_id="t-1", path="/gone/t-1.jsonl")
     handoff = Handoff(
-        id="0199",
-        created="2026-01-05T10:00:00Z",
-        goal=goal,
-        predecessor=thread,
+        id="0199", created="2026-01-05T10:00:00Z", goal=goal, predecessor=thread,
         draft=Draft(goal=goal),
-    )
+    )  # fmt: skip
     brief = f"{past}\n\n## Next Goal (verbatim)\n{goal.text}"
     cwd = str(trial.folder)
     return LaunchRequest(handoff=handoff, brief=brief, context=past, cwd=cwd)

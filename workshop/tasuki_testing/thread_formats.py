@@ -306,18 +306,11 @@ class PiFormat(BaseFormat):
 
 
 FORMATS: dict[str, Callable[[str, Clock], Format]] = {
-    "claude": ClaudeFormat,
-    "codex": CodexFormat,
-    "pi": PiFormat,
-    "omp": partial(PiFormat, omp=True),
-    "gemini": GeminiFormat,
-    "gemini-json": GeminiDocumentFormat,
-    "copilot": CopilotFormat,
-    "opencode": OpencodeFormat,
-    "opencode-export": OpencodeExportFormat,
-    "aider": AiderFormat,
-    "specstory": SpecStoryFormat,
-}
+    "claude": ClaudeFormat, "codex": CodexFormat, "pi": PiFormat,
+    "omp": partial(PiFormat, omp=True), "gemini": GeminiFormat, "gemini-json": GeminiDocumentFormat,
+    "copilot": CopilotFormat, "opencode": OpencodeFormat, "opencode-export": OpencodeExportFormat,
+    "aider": AiderFormat, "specstory": SpecStoryFormat,
+}  # fmt: skip
 """The formats by harness."""
 
 

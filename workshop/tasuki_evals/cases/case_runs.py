@@ -120,12 +120,9 @@ def _find_chain_kinds(case: ScenarioCase) -> frozenset[str]:
 
 
 def run_cases(
-    cases: Iterable[ScenarioCase],
-    loaded: LoadedSettings,
-    *,
-    keep_folder: Path | None = None,
+    cases: Iterable[ScenarioCase], loaded: LoadedSettings, *, keep_folder: Path | None = None,
     on_start: Callable[[ScenarioCase], None] = lambda case: None,
-) -> list[CaseResult]:
+) -> list[CaseResult]:  # fmt: skip
     """Run cases one after the other; `on_start` is called with each case as it begins.
 
     `keep_folder` is a folder in which threads and briefs are left, one folder per case. The

@@ -331,13 +331,8 @@ def _is_in_file(text: str, path: Path) -> bool:
 def _list_thread_texts(thread: Thread) -> Iterator[str]:
     """Yield what is known of a thread apart from its entries."""
     yield from (
-        thread.id,
-        thread.cwd,
-        thread.name,
-        thread.model,
-        thread.git_branch,
-        thread.git_head,
-    )
+        thread.id, thread.cwd, thread.name, thread.model, thread.git_branch, thread.git_head,
+    )  # fmt: skip
     yield from (thread.parent, thread.version, *thread.tools, *thread.skills, *thread.artifacts)
     yield from (notice.text for notice in thread.notices)
     yield from (text for one in thread.background for text in (one.id, one.label))

@@ -112,11 +112,9 @@ class FillerProject:
             f"{self._choose_sentence('reports')}\n\n{bullets}\n\n{self._generate_explanation(1, 3)}"
         )
         return [
-            ("user", (self._choose_sentence("tasks"),)),
-            *steps,
-            self._make_edit(),
+            ("user", (self._choose_sentence("tasks"),)), *steps, self._make_edit(),
             *self._make_answer(report),
-        ]
+        ]  # fmt: skip
 
     def _make_paste(self) -> list[FillerStep]:
         lines = "\n".join(self._fill_line(TEXTS["log"]) for _ in range(self.random.randint(8, 24)))
@@ -168,10 +166,8 @@ class FillerProject:
 
     def _make_edit(self) -> FillerStep:
         return "edit", (
-            self._choose_file(),
-            self._generate_source(1, 2),
-            self._generate_source(2, 5),
-        )
+            self._choose_file(), self._generate_source(1, 2), self._generate_source(2, 5),
+        )  # fmt: skip
 
     # -- words -------------------------------------------------------------------------
 

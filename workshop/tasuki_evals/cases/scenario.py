@@ -31,13 +31,8 @@ _STEP_KINDS = {
 }  # fmt: skip
 """The kinds of steps, and the keys that belong to them."""
 _ABSOLUTE_PATH_HARNESSES = (
-    "claude",
-    "gemini",
-    "gemini-json",
-    "copilot",
-    "opencode",
-    "opencode-export",
-)
+    "claude", "gemini", "gemini-json", "copilot", "opencode", "opencode-export",
+)  # fmt: skip
 """Harnesses whose file tools get whole paths."""
 _SEPARATE_GOAL_HARNESSES = ("pi", "omp")
 """Harnesses that record a handoff's goal as a separate prompt after the brief."""

@@ -201,11 +201,9 @@ def _build_case(result: CaseResult) -> dict[str, object]:
     about = ("id", "category", "about", "harness", "smoke", "goal", "pass_criteria")
     pairs = zip(case.goals, result.verdicts, strict=True)
     return {
-        **{name: getattr(case, name) for name in about},
-        "passed": result.has_passed,
-        "expected_files": case.expected_files,
-        "expected_commands": case.expected_commands,
+        **{name: getattr(case, name) for name in about}, "passed": result.has_passed,
+        "expected_files": case.expected_files, "expected_commands": case.expected_commands,
         "survivors": result.survivor_counts if case.chain else None,
         "sought": result.sought_count if case.chain else None,
         "briefs": [{"goal": goal, **asdict(verdict)} for goal, verdict in pairs],
-    }
+    }  # fmt: skip

@@ -66,14 +66,10 @@ def write_native_summary(cut: ThreadCut, characters: int) -> str:
 
 
 BASELINES: dict[str, Callable[[ThreadCut, int], str]] = {
-    "random": write_random_lines,
-    "last": write_last_messages,
-    "index": write_index,
-    "index+users+last": write_index_users_last,
-    "native summary": write_native_summary,
-    "whole": write_whole,
-    "empty": write_nothing,
-}
+    "random": write_random_lines, "last": write_last_messages, "index": write_index,
+    "index+users+last": write_index_users_last, "native summary": write_native_summary,
+    "whole": write_whole, "empty": write_nothing,
+}  # fmt: skip
 
 
 def _list_newest(entries: Sequence[Entry]) -> Iterator[str]:

@@ -89,12 +89,9 @@ MeasuredThread = tuple[list[ContinuationCase], list[UnmeasuredItem]]
 
 
 def run_benchmark(
-    paths: Iterable[Path],
-    options: ContinuationOptions = DEFAULTS,
-    *,
-    workers: int = 0,
+    paths: Iterable[Path], options: ContinuationOptions = DEFAULTS, *, workers: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> ContinuationReport:
+) -> ContinuationReport:  # fmt: skip
     """Measure all threads in some files and folders.
 
     `on_progress` is called with the number of finished files and of all files. The figures do

@@ -197,13 +197,9 @@ def _find_message_cuts(thread: Thread) -> Iterator[ThreadCut]:
     ]
     for i, after in select_spread(good, PER_THREAD):
         yield ThreadCut(
-            name=f"{thread.id}#{entries[i].ref}",
-            kind="cut",
-            goal=entries[i].text,
-            predecessor=replace(thread, entries=entries[:i]),
-            future=tuple(after),
-            at=entries[i],
-        )
+            name=f"{thread.id}#{entries[i].ref}", kind="cut", goal=entries[i].text,
+            predecessor=replace(thread, entries=entries[:i]), future=tuple(after), at=entries[i],
+        )  # fmt: skip
 
 
 def _find_compactions(thread: Thread) -> Iterator[ThreadCut]:
@@ -215,14 +211,10 @@ def _find_compactions(thread: Thread) -> Iterator[ThreadCut]:
         after = select_future(entries, i)
         if goals and count_calls(entries[:i]) >= CALLS_BEFORE and count_calls(after):
             yield ThreadCut(
-                name=f"{thread.id}#{entry.ref}",
-                kind="compaction",
-                goal=entries[goals[-1]].text,
-                predecessor=replace(thread, entries=entries[:i]),
-                future=tuple(after),
-                at=entry,
+                name=f"{thread.id}#{entry.ref}", kind="compaction", goal=entries[goals[-1]].text,
+                predecessor=replace(thread, entries=entries[:i]), future=tuple(after), at=entry,
                 summary=entry.text,
-            )
+            )  # fmt: skip
 
 
 def select_spread(
@@ -355,14 +347,11 @@ def _run_git(cwd: str, *arguments: str, input_lines: Sequence[str] = ()) -> str 
     try:
         result = subprocess.run(
             ("git", "-c", "core.fsmonitor=false", "-C", cwd, *arguments),
-            input="\n".join(input_lines),
-            capture_output=True,
-            text=True,
-            errors="replace",
+            input="\n".join(input_lines), capture_output=True, text=True, errors="replace",
             timeout=GIT_SECONDS,
             env={k: v for k, v in os.environ.items() if k not in hook_variables} | GIT_ENVIRONMENT,
             check=False,
-        )
+        )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     return result.stdout if result.returncode in (0, 1) else None

@@ -153,11 +153,9 @@ def collect_used(entries: Iterable[Entry], cwd: str) -> UsedItems:
             opened.update(find_shell_reads(call.command, cwd))
         found |= extract_names(join_input(call), cwd)
     return UsedItems(
-        edited=frozenset(_filter_files(edited)),
-        opened=frozenset(_filter_files(edited | opened)),
-        commands=frozenset(commands),
-        names=frozenset(found),
-    )
+        edited=frozenset(_filter_files(edited)), opened=frozenset(_filter_files(edited | opened)),
+        commands=frozenset(commands), names=frozenset(found),
+    )  # fmt: skip
 
 
 def join_input(call: ToolCall) -> str:
@@ -250,13 +248,11 @@ def find_targets(thread: Thread, future: Sequence[Entry], goal: str) -> HandoffT
     mentioned = _filter_files(make_relative(p, thread.cwd) for p in _MENTION.findall(text))
     inside = {p for p in mentioned if not p.startswith(("/", "~", "..", "a/", "b/"))}
     return HandoffTargets(
-        edit=frozenset(later.edited & fresh),
-        file=frozenset(fresh),
+        edit=frozenset(later.edited & fresh), file=frozenset(fresh),
         cmd=frozenset(c for c in later.commands & before.commands if c not in asked),
-        id={n: math.log(1 + total / seen_in[n]) for n in sorted(wanted)},
-        cwd=thread.cwd,
+        id={n: math.log(1 + total / seen_in[n]) for n in sorted(wanted)}, cwd=thread.cwd,
         known=frozenset(_drop_path_ends(before.opened | named | inside)),
-    )
+    )  # fmt: skip
 
 
 def _count_entries_by_name(entries: Iterable[Entry], cwd: str) -> Counter[str]:

@@ -80,12 +80,9 @@ def plot_curves(report: ContinuationReport) -> Iterator[SvgPlot]:
 
 
 def _collect_points(
-    cases: Sequence[ContinuationCase],
-    method: str,
-    column: str,
-    budgets: Iterable[int],
+    cases: Sequence[ContinuationCase], method: str, column: str, budgets: Iterable[int],
     usual_budget: int,
-) -> list[tuple[float, float]]:
+) -> list[tuple[float, float]]:  # fmt: skip
     """Return the tokens that were really used, and the share contained."""
     found = []
     for budget in sorted({*budgets, usual_budget}):

@@ -91,12 +91,9 @@ class JudgeRun:
     """Judges briefs one after the other. Each is passed to `done` with its verdicts when finished."""
 
     def __init__(
-        self,
-        judge: BriefJudge,
-        *,
-        tell: Callable[[str], None] = lambda what: None,
+        self, judge: BriefJudge, *, tell: Callable[[str], None] = lambda what: None,
         done: Callable[[JudgedBrief, Sequence[JudgedProbe]], None] = lambda brief, judged: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.judge = judge
         self.tell = tell
         self.done = done

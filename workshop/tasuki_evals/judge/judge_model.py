@@ -105,13 +105,9 @@ class BriefJudge:
         self.client.close()
 
     def write_questions(
-        self,
-        kind: Literal["recall", "decision"],
-        goal: str,
-        pieces: str,
-        count: int,
+        self, kind: Literal["recall", "decision"], goal: str, pieces: str, count: int,
         problem: Callable[[PieceQuestion], str],
-    ) -> list[PieceQuestion]:
+    ) -> list[PieceQuestion]:  # fmt: skip
         """Return up to `count` questions on numbered pieces for which `problem` is empty.
 
         Raises AuthorFailed, UnreadableAnswer if it writes none that can be asked, twice in a row.
@@ -121,11 +117,9 @@ class BriefJudge:
             f"write_{kind}", goal=goal, pieces=pieces, count=count, fence=mark
         )
         return self._ask_and_read(
-            render_judge_prompt("write_system"),
-            prompt,
-            _QUESTIONS,
+            render_judge_prompt("write_system"), prompt, _QUESTIONS,
             lambda text: _parse_questions(text, count, problem),
-        )
+        )  # fmt: skip
 
     def answer_question(self, brief: str, question: str, shown: Collection[int]) -> JudgeAnswer:
         """Return a brief's answer to a question; `shown` are the refs in the brief.
@@ -136,21 +130,14 @@ class BriefJudge:
             "answer", brief=brief, question=question, fence=create_fence(brief, question)
         )
         return self._ask_and_read(
-            render_judge_prompt("answer_system"),
-            prompt,
-            _ANSWER,
+            render_judge_prompt("answer_system"), prompt, _ANSWER,
             lambda text: _parse_answer(text, shown),
-        )
+        )  # fmt: skip
 
     def judge_answer(
-        self,
-        kind: ProbeKind,
-        question: str,
-        truth: str,
-        entries: str,
-        answer: str,
+        self, kind: ProbeKind, question: str, truth: str, entries: str, answer: str,
         shown: Collection[int],
-    ) -> JudgeVerdict:
+    ) -> JudgeVerdict:  # fmt: skip
         """Return the verdict on an answer; `shown` are the refs in question, truth and answer.
 
         Raises AuthorFailed, UnreadableAnswer.
@@ -162,11 +149,9 @@ class BriefJudge:
         rules = f"kind_{kind}"
         system = render_judge_prompt("judge_system", kind=render_judge_prompt(rules))
         return self._ask_and_read(
-            system,
-            prompt,
-            _VERDICT,
+            system, prompt, _VERDICT,
             lambda text: _parse_verdict(text, shown, list_critiques(rules)),
-        )
+        )  # fmt: skip
 
     def _ask_and_read(
         self, system: str, prompt: str, schema: Mapping[str, Any], read: Callable[[str], _T]
@@ -280,11 +265,9 @@ def _split_refs(value: object, shown: Collection[int]) -> tuple[tuple[int, ...],
 def _build_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of an object with these keys, as strict endpoints require it."""
     return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
+        "type": "object", "properties": properties, "required": list(properties),
         "additionalProperties": False,
-    }
+    }  # fmt: skip
 
 
 _STRING = {"type": "string"}

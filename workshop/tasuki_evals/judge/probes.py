@@ -128,12 +128,9 @@ def _is_one_of(command: str, needed: Iterable[str]) -> bool:
 
 
 def _create_artifact_probe(
-    subject: JudgeSubject,
-    topic: str,
-    needed: Sequence[str],
-    others: Sequence[str],
+    subject: JudgeSubject, topic: str, needed: Sequence[str], others: Sequence[str],
     refs: Sequence[int],
-) -> JudgeProbe:
+) -> JudgeProbe:  # fmt: skip
     entries = _select_by_ref(subject, refs)
     return _build_probe(
         subject,
@@ -168,14 +165,9 @@ def _create_check_probe(subject: JudgeSubject) -> JudgeProbe | None:
     )
     entries = _select_by_ref(subject, last.refs[-1:])
     return _build_probe(
-        subject,
-        "artifact-check",
-        "artifact",
-        render_judge_prompt("question_check"),
-        truth,
-        entries,
-        _format_entries(subject, entries),
-    )
+        subject, "artifact-check", "artifact", render_judge_prompt("question_check"), truth,
+        entries, _format_entries(subject, entries),
+    )  # fmt: skip
 
 
 def _format_list(items: Iterable[str]) -> str:
@@ -211,11 +203,9 @@ def _create_continuation_probe(subject: JudgeSubject) -> JudgeProbe | None:
 
 
 def write_probes(
-    subject: JudgeSubject,
-    kind: Literal["recall", "decision"],
-    judge: BriefJudge,
+    subject: JudgeSubject, kind: Literal["recall", "decision"], judge: BriefJudge,
     left_out: list[UnjudgedItem],
-) -> list[JudgeProbe]:
+) -> list[JudgeProbe]:  # fmt: skip
     """Return the probes of a brief whose questions the model writes.
 
     `left_out` gets what cannot be asked. Raises AuthorFailed if the model cannot be asked,
@@ -331,12 +321,9 @@ def _list_ruling_pieces(subject: JudgeSubject) -> list[RecordPiece]:
 
 
 def _write_piece_probes(
-    subject: JudgeSubject,
-    kind: Literal["recall", "decision"],
-    judge: BriefJudge,
-    pieces: Sequence[RecordPiece],
-    left_out: list[UnjudgedItem],
-) -> list[JudgeProbe]:
+    subject: JudgeSubject, kind: Literal["recall", "decision"], judge: BriefJudge,
+    pieces: Sequence[RecordPiece], left_out: list[UnjudgedItem],
+) -> list[JudgeProbe]:  # fmt: skip
     """Return probes whose questions the model writes, one for each piece.
 
     Of many pieces it chooses.
@@ -397,23 +384,14 @@ def _find_problem(
 
 
 def _build_probe(
-    subject: JudgeSubject,
-    id: str,
-    kind: ProbeKind,
-    question: str,
-    truth: str,
-    entries: Sequence[Entry],
-    lines: Sequence[str],
-) -> JudgeProbe:
+    subject: JudgeSubject, id: str, kind: ProbeKind, question: str, truth: str,
+    entries: Sequence[Entry], lines: Sequence[str],
+) -> JudgeProbe:  # fmt: skip
     """Return a probe with secrets removed from everything in it; `lines` show the entries."""
     return JudgeProbe(
-        id=id,
-        kind=kind,
-        question=subject.clean_text(question),
-        truth=subject.clean_text(truth),
-        refs=tuple(entry.ref for entry in entries),
-        entries="\n".join(lines) or "(none)",
-    )
+        id=id, kind=kind, question=subject.clean_text(question), truth=subject.clean_text(truth),
+        refs=tuple(entry.ref for entry in entries), entries="\n".join(lines) or "(none)",
+    )  # fmt: skip
 
 
 def _format_entry(subject: JudgeSubject, entry: Entry, room: int, text: str = "") -> str:
