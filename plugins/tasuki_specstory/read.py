@@ -171,8 +171,6 @@ class SpecStoryReader(ThreadReader):
             title = _STAMP.sub("", match[1])
             self.name = "" if parse_moment(title) else title
 
-    # -- pieces of a turn --------------------------------------------------------------
-
     def _add_entry(self, kind: EntryKind, at: int, *parts: Any, **more: Any) -> Entry:
         """Add the entry that begins in a line, as `add_entry` takes it."""
         self.at, self.id = self.turn.at or self.started, f"L{at + 1}"
@@ -249,8 +247,6 @@ class SpecStoryReader(ThreadReader):
                 self.log.background.record_end(call.id, failed=call.status == "error")
         elif call.background:
             self.log.background.record_start(call.background, "command", call.command, entry.ref)
-
-    # -- the whole ---------------------------------------------------------------------
 
     def _build_thread(self) -> Thread:
         path = self.path

@@ -7,13 +7,14 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import singledispatch
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.config.validation import convert_to_snake, describe_unknown_key
@@ -133,23 +134,20 @@ def list_candidates(
     """
     goal = result.handoff.goal
     task = AuthorTask(result.thread, derive_facts(result.thread, None, goal.text), goal, {})
-    relevance, known, places = (
-        task.relevance, task.derived.facts, _CandidatePlaces(result.handoff.draft, clean),
-    )  # fmt: skip
+    relevance, known = task.relevance, task.derived.facts
+    places = _CandidatePlaces(result.handoff.draft, clean)
     stated = set(task.open_statements)
 
     def build_candidate(
         item: CandidateFact, text: str, what: str, refs: tuple[int, ...], score: float
     ) -> DraftCandidate:
-        gone = isinstance(item, Statement) and item not in stated
         place = places.find_place(item, text)
-        found = compute_features(item, relevance)
-        adds = _round_features(found if isinstance(item, FileFact) else {})
-        shown = "taken back" if gone and not place else place
-        return DraftCandidate(
-            clean(fold_whitespace(text)), what, refs, round(score, 3), shown,
-            _round_features(found), adds,
-        )  # fmt: skip
+        if isinstance(item, Statement) and item not in stated and not place:
+            place = "taken back"
+        features = _round_features(compute_features(item, relevance))
+        adds = features if isinstance(item, FileFact) else {}
+        text = clean(fold_whitespace(text))
+        return DraftCandidate(text, what, refs, round(score, 3), place, features, adds)
 
     found = {
         "statements": [
@@ -208,10 +206,8 @@ class _CandidatePlaces:
             short = shorten_command(item.command)
             chosen, head = self.clean(short) in self.commands, f"`{short}` —"
         elif isinstance(item, Lesson):
-            chosen, head = (
-                item.failed in self.failures,
-                f"`{shorten_command(item.command, 120)}`: `",
-            )
+            chosen = item.failed in self.failures
+            head = f"`{shorten_command(item.command, 120)}`: `"
         else:
             head = fold_whitespace(text)
             chosen = self.clean(head) in self.chosen
@@ -224,10 +220,7 @@ class _CandidatePlaces:
 
 
 def parse_overrides(against: Iterable[str]) -> dict[str, Any]:
-    """Return settings as flags give them, from an author's name or `KEY=VALUE`.
-
-    Raises UsageError.
-    """
+    """Return settings as flags give them: an author's name or `KEY=VALUE`. Raises UsageError."""
     found: dict[str, Any] = {}
     for text in against:
         key, equals, value = text.partition("=")
@@ -240,9 +233,8 @@ def parse_overrides(against: Iterable[str]) -> dict[str, Any]:
                 "such as budget=1200. All keys: tasuki config"
             )
         elif name not in Settings.__struct_fields__:
-            raise UsageError(
-                f"--against: {describe_unknown_key(key, key, Settings.__struct_fields__)}"
-            )
+            problem = describe_unknown_key(key, key, Settings.__struct_fields__)
+            raise UsageError(f"--against: {problem}")
         else:
             found[name] = _parse_value(Settings.__annotations__[name], value.strip())
     return found
@@ -266,18 +258,15 @@ def describe_changes(a: LoadedSettings, b: LoadedSettings) -> str:
 
 def compare_drafts(a: Draft, b: Draft) -> BriefComparison:
     """Return what the briefs of two drafts have alone and in common, in the order of the brief."""
-    one, other = list(_list_lines(a)), list(_list_lines(b))
+    one, other = (
+        [(title, line) for title, lines in list_sections(draft) for line in lines]
+        for draft in (a, b)
+    )
     return BriefComparison(
         only_a=tuple(line for line in one if line not in other),
         only_b=tuple(line for line in other if line not in one),
         both=tuple(line for line in one if line in other),
     )
-
-
-def _list_lines(draft: Draft) -> Iterator[tuple[str, str]]:
-    for title, lines in list_sections(draft):
-        for line in lines:
-            yield title, line
 
 
 def count_line_tokens(lines: Iterable[tuple[str, str]]) -> int:
@@ -340,11 +329,9 @@ def _append_text(file: int, path: Path, text: str) -> None:
 
 
 def _format_toml(id: str, note: PlayNote) -> str:
-    fields: Mapping[str, str | int] = {
-        "id": id, "date": datetime.now(UTC).isoformat(timespec="seconds"), "category": "regression",
-        "note": note.note, "goal": note.goal, "thread": note.thread, "harness": note.harness,
-        "entries": note.entries, "handoff": note.handoff, "author": note.author,
-    }  # fmt: skip
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    head: dict[str, str | int] = {"id": id, "date": moment, "category": "regression"}
+    fields = head | asdict(note)
     lines = [f"{key} = {_quote_value(value)}" for key, value in fields.items()]
     lines.append(
         'expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'

@@ -113,9 +113,6 @@ def ask_questions(
     )  # fmt: skip
 
 
-# -- finding the threads ---------------------------------------------------------------
-
-
 def find_threads(question_set: QuestionSet, name: str, paths: Sequence[Path]) -> list[_Item]:
     """Return each case with its thread file: by the path in the set, else by the file's name.
 
@@ -162,9 +159,6 @@ def choose_source(case: QuestionCase, named: Sequence[ThreadSource]) -> ThreadSo
 
 def _strip_gz(path: str) -> str:
     return path.removesuffix(".gz")
-
-
-# -- one case --------------------------------------------------------------------------
 
 
 def ask_case(item: _Item, options: QuestionOptions, scratch: str | None = None) -> _Outcome:
@@ -258,9 +252,6 @@ def judge_brief(case: QuestionCase, text: str, opened: str = "") -> BriefAnswers
         question_sets.judge_answer(question, text, opened) for question in case.questions
     )
     return BriefAnswers((len(text) + 3) // 4, verdicts)
-
-
-# -- totals ----------------------------------------------------------------------------
 
 
 class QuestionTotal(Struct, frozen=True):

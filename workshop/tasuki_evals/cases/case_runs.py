@@ -116,9 +116,6 @@ def _find_chain_kinds(case: ScenarioCase) -> frozenset[str]:
     return kinds & {"constraint"} or kinds
 
 
-# -- running -------------------------------------------------------------------------------
-
-
 def run_cases(
     cases: Iterable[ScenarioCase], loaded: LoadedSettings, *, keep_folder: Path | None = None,
     on_start: Callable[[ScenarioCase], None] = lambda case: None,
@@ -151,9 +148,6 @@ def _run_case(case: ScenarioCase, loaded: LoadedSettings, folder: Path) -> CaseR
         verdicts.append(judge_brief(case, context, result.thread, goal, by))
         (place / "brief.md").write_text(briefs.join_brief(context, goal), encoding="utf-8")
     return CaseResult(case, tuple(verdicts))
-
-
-# -- judging -------------------------------------------------------------------------------
 
 
 def judge_brief(
@@ -199,9 +193,6 @@ def _is_shown(command: str, commands: Iterable[str]) -> bool:
         if begins and candidate[len(wanted) + 1 :].startswith(_PLUMBING):
             return True
     return False
-
-
-# -- figures -------------------------------------------------------------------------------
 
 
 class CaseFigures(Struct, frozen=True):

@@ -102,9 +102,6 @@ def _select_cases(
     return selected
 
 
-# -- the table -----------------------------------------------------------------------------
-
-
 def _print(results: Sequence[CaseResult]) -> None:
     titles = ("case", "category", "pass", "files", "commands", "context", "invented", "forbidden")
     rows = [_build_row(result) for result in results]
@@ -174,9 +171,6 @@ def _explain_failure(result: CaseResult) -> Iterator[str]:
             yield f"invented{place}: {one.kind} under {one.section}: {make_visible(one.text)}"
         if verdict.size > 6000:
             yield f"too long{place}: {verdict.size:,} characters"
-
-
-# -- the document --------------------------------------------------------------------------
 
 
 def _build_document(results: Sequence[CaseResult], author: str) -> dict[str, object]:

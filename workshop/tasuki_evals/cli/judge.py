@@ -138,9 +138,6 @@ def _cut_text(text: str) -> str:
     return options.cut_line(make_visible(text), WIDTH_COLUMNS)
 
 
-# -- for people ----------------------------------------------------------------------------
-
-
 def _format_report(report: JudgeReport, result: MeasuredAgreement) -> Iterator[str]:
     figures = judging.compute_figures(report.judged)
     authors = ", ".join(sorted({brief.by.author for brief in report.briefs})) or "no author"
@@ -212,9 +209,6 @@ def _format_failed(judged: Sequence[JudgedProbe]) -> Iterator[str]:
 
 def _format_share(proportion: Proportion) -> str:
     return options.format_share(proportion, 6, "     -")
-
-
-# -- the document --------------------------------------------------------------------------
 
 
 def _build_document(report: JudgeReport, result: MeasuredAgreement) -> dict[str, object]:

@@ -153,8 +153,6 @@ class _PlayRun:
         )  # fmt: skip
         return {"id": playground.append_note(note, path), "file": str(path), "handoff": handoff.id}
 
-    # -- for people --------------------------------------------------------------------
-
     def format_text(
         self, everything: bool, second: _SecondDraft | None, width: int
     ) -> Iterator[str]:
@@ -198,8 +196,6 @@ class _PlayRun:
         for dropped in draft.dropped:
             text = f"- {dropped.section}: {line(dropped.text)} — {line(dropped.reason)}"
             yield _wrap_item(text, width)
-
-    # -- for programs ------------------------------------------------------------------
 
     def build_json(self, everything: bool, second: _SecondDraft | None) -> dict[str, Any]:
         """Build the same as one document."""

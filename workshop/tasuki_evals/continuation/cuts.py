@@ -10,6 +10,7 @@ import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -74,10 +75,8 @@ def list_sources(paths: Iterable[Path]) -> list[ThreadSource]:
     if not found:
         raise UsageError(f"There is no file in {', '.join(map(str, paths))}.")
     every = list(found.values())
-    return [
-        ThreadSource(s.path, s.repository, n)
-        for s, n in zip(every, _find_unique_names(every), strict=True)
-    ]
+    pairs = zip(every, _find_unique_names(every), strict=True)
+    return [replace(source, name=name) for source, name in pairs]
 
 
 def _list_inside(folder: Path) -> Iterator[Path]:
@@ -117,13 +116,12 @@ def _read_manifest(folder: Path) -> dict[str, str]:
         lines = (folder / MANIFEST).read_bytes().splitlines()
     except OSError:
         return {}
-    rows: list[_ManifestRow] = []
+    repositories: dict[str, str] = {}
     for line in lines:
-        try:
-            rows.append(msgspec.json.decode(line, type=_ManifestRow))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
-    return {row.file: row.repo for row in rows}
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            row = msgspec.json.decode(line, type=_ManifestRow)
+            repositories[row.file] = row.repo
+    return repositories
 
 
 def unpack_source(source: ThreadSource, folder: Path) -> Path:
@@ -178,10 +176,7 @@ class ThreadCut(Struct, frozen=True):
 
 
 def find_cuts(thread: Thread) -> list[ThreadCut]:
-    """Return all cases of one thread.
-
-    These are up to three cuts before any compaction, and every compaction.
-    """
+    """Return all cases of a thread: up to three cuts before a compaction, and every compaction."""
     return [*_find_message_cuts(thread), *_find_compactions(thread)]
 
 
@@ -301,13 +296,12 @@ def cut_document(data: bytes, entry: Entry) -> bytes:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("the document is not JSON") from error
-    if isinstance(document, dict):
-        for value in document.values():
-            if isinstance(value, list):
-                for index, element in enumerate(value):
-                    if _contains_id(element, entry.id):
-                        del value[index:]
-                        return msgspec.json.encode(document)
+    values = document.values() if isinstance(document, dict) else ()
+    for value in (value for value in values if isinstance(value, list)):
+        for index, element in enumerate(value):
+            if _contains_id(element, entry.id):
+                del value[index:]
+                return msgspec.json.encode(document)
     raise ValueError("the message that begins there is not in the document's list")
 
 
@@ -318,10 +312,7 @@ def _contains_id(value: object, id: str) -> bool:
 
 
 def find_cut_targets(cut: ThreadCut) -> metric.HandoffTargets:
-    """Return the targets of a handoff at this place.
-
-    They include what only the thread knew, if git can tell.
-    """
+    """Return the targets of a handoff at this place, and what only the thread knew by git."""
     found = metric.find_targets(cut.predecessor, cut.future, cut.goal)
     in_tree = find_tree_names(cut.predecessor.cwd, cut.at.at, found.id)
     return found if in_tree is None else replace(found, only=frozenset(found.id) - in_tree)
@@ -335,9 +326,8 @@ def find_tree_names(cwd: str, moment: str, names: Iterable[str]) -> frozenset[st
     if not commit or not commit.strip():
         return None
     wanted = sorted(names)
-    found = _run_git(
-        cwd, "grep", "-I", "-o", "-h", "-F", "-f", "-", commit.strip(), input_lines=wanted
-    )
+    search = ("grep", "-I", "-o", "-h", "-F", "-f", "-", commit.strip())
+    found = _run_git(cwd, *search, input_lines=wanted)
     return frozenset(found.split("\n")) & frozenset(wanted) if found is not None else None
 
 

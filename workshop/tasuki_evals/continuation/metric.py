@@ -184,10 +184,7 @@ def _filter_files(paths: Iterable[str]) -> set[str]:
 
 
 def _drop_path_ends(paths: Set[str]) -> Set[str]:
-    """Return the paths without those that are the end of a longer one.
-
-    They are the same file, named from another folder.
-    """
+    """Return the paths without ends of longer ones, which name the same from another folder."""
     ends = {p[index + 1 :] for p in paths for index, c in enumerate(p) if c == "/"}
     return paths - ends
 
@@ -275,26 +272,23 @@ def score_handoff(
 ) -> HandoffScore:
     """How much of the targets a handoff contains; `cited` is the text of its cited entries."""
     folded = _fold_text(text)
-    place_by_path = {
-        p: at for p in targets.known | targets.file if (at := _find_place(p, text)) >= 0
-    }
+    places = {p: _find_place(p, text) for p in targets.known | targets.file}
+    place_by_path = {p: at for p, at in places.items() if at >= 0}
     named = sorted(place_by_path, key=lambda p: (place_by_path[p], p))
     held = extract_names(text, targets.cwd)
+    opened = held | extract_names(cited, targets.cwd)
     nothing_named = 0.0 if targets.file else None
+    only = None
+    if targets.only is not None:
+        only = {n: w for n, w in targets.id.items() if n in targets.only}
     values: dict[str, float | None] = {
         "edit": _compute_share(targets.edit & place_by_path.keys(), targets.edit),
         "file": _compute_share(targets.file & place_by_path.keys(), targets.file),
         "cmd": _compute_share({c for c in targets.cmd if c in folded}, targets.cmd),
         "id": _compute_weighted_share(targets.id, held),
-        "only": None
-        if targets.only is None
-        else _compute_weighted_share(
-            {n: w for n, w in targets.id.items() if n in targets.only}, held
-        ),
+        "only": None if only is None else _compute_weighted_share(only, held),
         "pfile": _compute_share(opened_later & place_by_path.keys(), named, nothing_named),
-        "id1": _compute_weighted_share(targets.id, held | extract_names(cited, targets.cwd))
-        if cited
-        else None,
+        "id1": _compute_weighted_share(targets.id, opened) if cited else None,
         "edit@5": _compute_share(targets.edit & set(named[:FIRST_FILES]), targets.edit),
     }
     for column, count in PRECISIONS.items():

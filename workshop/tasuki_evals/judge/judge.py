@@ -84,9 +84,6 @@ class _EndpointStopped(Exception):
     """The endpoint does not answer any more."""
 
 
-# -- running -------------------------------------------------------------------------------
-
-
 class JudgeRun:
     """Judges briefs one after the other. Each is passed to `done` with its verdicts when finished."""
 
@@ -215,9 +212,6 @@ def sum_costs(parts: Sequence[AuthorReply | Authorship], requests: int) -> Judge
         requests, sum(one.input_tokens for one in parts), sum(one.output_tokens for one in parts),
         sum(prices) if prices else None,
     )  # fmt: skip
-
-
-# -- figures -------------------------------------------------------------------------------
 
 
 class JudgeFigures(Struct, frozen=True):

@@ -92,10 +92,8 @@ class BriefJudge:
         try:
             self.client = ModelClient(endpoint, seconds)
         except ExtraMissing as error:
-            reason = (
-                str(error).replace("The author model", "A judge").replace(_OFFLINE_EXTRA_HINT, "")
-            )
-            raise ExtraMissing(reason) from error
+            reason = str(error).replace("The author model", "A judge")
+            raise ExtraMissing(reason.replace(_OFFLINE_EXTRA_HINT, "")) from error
         self.name = f"{endpoint.provider}/{endpoint.model}"
         self.window = endpoint.window
         self.replies: list[AuthorReply] = []
@@ -166,17 +164,11 @@ class BriefJudge:
         talk, problem = AuthorDialogue(send_turns), ""
         for question in (prompt, None):
             try:
-                return read(
-                    talk.ask_question(question or render_judge_prompt("again", problem=problem))[
-                        :MAX_ANSWER
-                    ]
-                )
+                again = question or render_judge_prompt("again", problem=problem)
+                return read(talk.ask_question(again)[:MAX_ANSWER])
             except UnusableAnswer as error:
                 problem = str(error)
         raise UnreadableAnswer(f"The answer of {self.name} could not be used: {problem}")
-
-
-# -- reading -------------------------------------------------------------------------------
 
 
 def _parse_questions(
@@ -195,11 +187,9 @@ def _parse_questions(
             complaint = "piece must be the number of a piece."
             continue
         one = PieceQuestion(piece, _get_text(item.get("question")), _get_text(item.get("answer")))
-        why = (
-            "question and answer must not be empty."
-            if not (one.question and one.answer)
-            else problem(one)
-        )
+        why = "question and answer must not be empty."
+        if one.question and one.answer:
+            why = problem(one)
         if why:
             complaint = why
         else:
@@ -257,9 +247,6 @@ def _split_refs(value: object, shown: Collection[int]) -> tuple[tuple[int, ...],
             raise UnusableAnswer("refs must be a list of numbers.")
         named[item] = None
     return tuple(r for r in named if r in shown), tuple(r for r in named if r not in shown)
-
-
-# -- the forms of the answers --------------------------------------------------------------
 
 
 def _build_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:

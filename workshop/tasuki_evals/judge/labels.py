@@ -101,9 +101,6 @@ class MeasuredAgreement(Struct, frozen=True):
     ignored: IgnoredLabels = IgnoredLabels()
 
 
-# -- reading -------------------------------------------------------------------------------
-
-
 def read_labels(path: Path) -> list[JudgeLabel]:
     """Return the labels of a file. Raises UsageError, naming file, line and key."""
     try:
@@ -144,9 +141,6 @@ def create_empty_label(item: AnsweredProbe) -> JudgeLabel:
     return JudgeLabel(
         item.case, item.probe.id, brief_sha256=item.brief_sha256, answer_sha256=hash_answer(item)
     )
-
-
-# -- comparing -----------------------------------------------------------------------------
 
 
 def measure_agreement(
