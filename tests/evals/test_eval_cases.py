@@ -128,7 +128,10 @@ def chained(*survivors: int, of: int = 2) -> case_runs.CaseResult:
             case_runs.HeldFact("constraint", f.needs, "x" * (n < kept)) for n, f in enumerate(facts)
         ]
         other = case_runs.HeldFact("number", ("9",), "always there")
-        return case_runs.BriefVerdict(9, 900, (), (), (*held, other), (), ())
+        return case_runs.BriefVerdict(
+            entries=9, size=900, missing_files=(), missing_commands=(), context=(*held, other),
+            forbidden=(), invented=(),
+        )  # fmt: skip
 
     return case_runs.CaseResult(case, tuple(map(judged, survivors)))
 

@@ -134,7 +134,7 @@ def test_filler_leaves_the_truth_of_a_case_alone() -> None:
     )
     commands = {texts[0].split()[0:2][0] for kind, texts in doings if kind == "shell"}
     spoken = [(kind, texts[0]) for kind, texts in doings if kind in ("user", "assistant")]
-    asked = [n for n, (kind, text) in enumerate(spoken) if kind == "user" and text not in filler.THANKS]  # fmt: skip
+    asked = [n for n, (kind, text) in enumerate(spoken) if kind == "user" and text not in filler.TEXTS["thanks"]]  # fmt: skip
 
     assert len(doings) == 2000
     assert commands <= {"rg", "git", "ls", "wc", "tail", "pwd"}

@@ -333,10 +333,8 @@ def _format_toml(id: str, note: PlayNote) -> str:
     head: dict[str, str | int] = {"id": id, "date": moment, "category": "regression"}
     fields = head | asdict(note)
     lines = [f"{key} = {_quote_value(value)}" for key, value in fields.items()]
-    lines.append(
-        'expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'
-    )
-    return "\n[[note]]\n" + "\n".join(lines) + "\n"
+    example = '[{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'
+    return "\n".join(("\n[[note]]", *lines, f"expected_context = []  # fill in: {example}\n"))
 
 
 def _quote_value(value: str | int) -> str:
@@ -346,6 +344,5 @@ def _quote_value(value: str | int) -> str:
     """
     if isinstance(value, int):
         return str(value)
-    return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
+    text = value.encode("utf-8", "replace").decode()
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

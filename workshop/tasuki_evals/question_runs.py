@@ -248,9 +248,7 @@ def open_entries(thread: Thread, refs: Sequence[int]) -> str:
 def judge_brief(case: QuestionCase, text: str, opened: str = "") -> BriefAnswers:
     """Return the verdicts on a text after its goal is removed."""
     text = question_sets.strip_goal(text, case.goal)
-    verdicts = tuple(
-        question_sets.judge_answer(question, text, opened) for question in case.questions
-    )
+    verdicts = tuple(question_sets.judge_answer(q, text, opened) for q in case.questions)
     return BriefAnswers((len(text) + 3) // 4, verdicts)
 
 

@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib.resources import files
@@ -140,9 +140,7 @@ def plot_repositories(report: ContinuationReport) -> Iterator[SvgPlot]:
     """Yield the tool's mean in each repository at cuts, one drawing per target."""
     cases = [c for c in report.cases if c.kind == "cut"]
     names = sorted({c.repository for c in cases})[:MAX_REPOSITORIES]
-    inside: Mapping[str, Sequence[ContinuationCase]] = {
-        n: [c for c in cases if c.repository == n] for n in names
-    }
+    inside = {name: [c for c in cases if c.repository == name] for name in names}
     labels = [f"{_make_ascii(n)} ({len({c.thread for c in inside[n]})})" for n in names]
     for column in reports.REPOSITORY_COLUMNS if len(names) > 1 else ():
         with _open_drawing(0.75 + 0.21 * len(names)) as (axes, done):

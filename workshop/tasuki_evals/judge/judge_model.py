@@ -124,9 +124,8 @@ class BriefJudge:
 
         Raises AuthorFailed, UnreadableAnswer.
         """
-        prompt = render_judge_prompt(
-            "answer", brief=brief, question=question, fence=create_fence(brief, question)
-        )
+        mark = create_fence(brief, question)
+        prompt = render_judge_prompt("answer", brief=brief, question=question, fence=mark)
         return self._ask_and_read(
             render_judge_prompt("answer_system"), prompt, _ANSWER,
             lambda text: _parse_answer(text, shown),
@@ -262,6 +261,5 @@ _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _QUESTION = _build_schema(piece={"type": "integer"}, question=_STRING, answer=_STRING)
 _QUESTIONS = _build_schema(questions={"type": "array", "items": _QUESTION})
 _ANSWER = _build_schema(answer=_STRING, refs=_NUMBERS, told={"type": "boolean"})
-_VERDICT = _build_schema(
-    critique=_STRING, refs=_NUMBERS, verdict={"type": "string", "enum": ["pass", "fail"]}
-)
+_PASS_OR_FAIL = {"type": "string", "enum": ["pass", "fail"]}
+_VERDICT = _build_schema(critique=_STRING, refs=_NUMBERS, verdict=_PASS_OR_FAIL)
