@@ -79,9 +79,6 @@ class PlayNote(Struct, frozen=True):
     author: str
 
 
-# -- candidates ------------------------------------------------------------------------
-
-
 @singledispatch
 def compute_features(item: object, relevance: Relevance) -> dict[str, float]:
     """Return the parts of a candidate's score, by name."""
@@ -128,10 +125,7 @@ def _compute_lesson_features(item: Lesson, relevance: Relevance) -> dict[str, fl
 def list_candidates(
     result: pipeline.HandoffResult, clean: Callable[[str], str]
 ) -> dict[str, list[DraftCandidate]]:
-    """Return all candidates of a draft by kind, the best first.
-
-    `clean` removes secrets from their texts.
-    """
+    """Return all candidates of a draft by kind, best first; `clean` removes secrets from texts."""
     goal = result.handoff.goal
     task = AuthorTask(result.thread, derive_facts(result.thread, None, goal.text), goal, {})
     relevance, known = task.relevance, task.derived.facts
@@ -216,9 +210,6 @@ class _CandidatePlaces:
         return "left out" if self.clean(head) in self.left else ""
 
 
-# -- side by side ----------------------------------------------------------------------
-
-
 def parse_overrides(against: Iterable[str]) -> dict[str, Any]:
     """Return settings as flags give them: an author's name or `KEY=VALUE`. Raises UsageError."""
     found: dict[str, Any] = {}
@@ -272,9 +263,6 @@ def compare_drafts(a: Draft, b: Draft) -> BriefComparison:
 def count_line_tokens(lines: Iterable[tuple[str, str]]) -> int:
     """Return the tokens of some lines."""
     return count_tokens("\n".join(line for _, line in lines))
-
-
-# -- notes -----------------------------------------------------------------------------
 
 
 def get_notes_file() -> Path:

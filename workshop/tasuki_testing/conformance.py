@@ -63,10 +63,9 @@ def check_contract(number: int, trial: Trial) -> None:
     words = " ".join((function.__doc__ or "").split())
     try:
         function(trial)
-    except AssertionError as exc:
-        raise AssertionError(f"contract {number}: {words} ({exc})") from exc
     except Exception as exc:
-        raise AssertionError(f"contract {number}: {words} ({type(exc).__name__}: {exc})") from exc
+        kind = "" if isinstance(exc, AssertionError) else f"{type(exc).__name__}: "
+        raise AssertionError(f"contract {number}: {words} ({kind}{exc})") from exc
 
 
 def _create_folder(folder: Path) -> Path:

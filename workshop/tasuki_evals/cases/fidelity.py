@@ -177,9 +177,6 @@ def _find_false_quotes(
         yield "command", quoted["refused"]
 
 
-# -- what the thread contains --------------------------------------------------------------
-
-
 def fold_line(text: str) -> str:
     """Return a text on one line as a brief shows it: no control characters, single blanks."""
     return " ".join(clean_for_display(text).translate(_CURLY).split())

@@ -1,5 +1,4 @@
-"""A case: an invented thread, the goal of the next one, and what a brief must and must not
-contain.
+"""A case: an invented thread, the goal of the next one, and what a brief must (not) contain.
 
 The format is described in `cases/README.md`. A file is read strictly: an unknown key is an
 error, and so is a step that the case's harness cannot record.

@@ -5,7 +5,8 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence, Set
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -267,21 +268,16 @@ def _format_side_by_side(
     for number, (left, right) in enumerate(zip_longest(*columns, fillvalue="")):
         yield f"{left}─┼─{right}" if number == 1 else f"{left:<{half}} │ {right}".rstrip()
     yield f"\nBoth: {len(compared.both)} lines, {count_line_tokens(compared.both)} tokens"
-    current_title = ""
-    for title, text in compared.both:
-        if title != current_title:
-            yield f"  {title}"
-            current_title = title
-        yield f"    {line(text, width - 4)}"
+    for title, under in groupby(compared.both, key=itemgetter(0)):
+        yield f"  {title}"
+        yield from (f"    {line(text, width - 4)}" for _, text in under)
 
 
 def _format_column(
     lines: Sequence[tuple[str, str]], width: int, line: Callable[..., str]
 ) -> Iterator[str]:
-    current_title = ""
-    for title, text in lines:
-        if title != current_title:
-            yield from textwrap.wrap(title.upper(), width)
-            current_title = title
-        text = line(text, 600)
-        yield from textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    for title, under in groupby(lines, key=itemgetter(0)):
+        yield from textwrap.wrap(title.upper(), width)
+        for _, text in under:
+            text = line(text, 600)
+            yield from textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)

@@ -1,6 +1,4 @@
-"""What a handoff is compared with: trivial briefs of the same size, and the harness's own
-summary.
-"""
+"""What a handoff is compared with: trivial briefs of its size, and the harness's own summary."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence

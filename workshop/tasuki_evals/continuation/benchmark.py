@@ -236,9 +236,6 @@ def _score_brief(
     return {**scored.values, "id1 random": by_chance.values["id1"], "tokens": scored.tokens}
 
 
-# -- the table -------------------------------------------------------------------------
-
-
 class ContinuationRow(Struct, frozen=True):
     """One method in one kind of case: an estimate per column, and the paired difference."""
 

@@ -91,9 +91,7 @@ class JudgeRun:
         self, judge: BriefJudge, *, tell: Callable[[str], None] = lambda what: None,
         done: Callable[[JudgedBrief, Sequence[JudgedProbe]], None] = lambda brief, judged: None,
     ) -> None:  # fmt: skip
-        self.judge = judge
-        self.tell = tell
-        self.done = done
+        self.judge, self.tell, self.done = judge, tell, done
         self.briefs: list[JudgedBrief] = []
         self.judged: list[JudgedProbe] = []
         self.left_out: list[UnjudgedItem] = []

@@ -1,5 +1,4 @@
-"""The briefs that are judged: of cases, and of real threads cut as in the continuation
-benchmark.
+"""The briefs that are judged: of cases, and of threads cut as in the continuation benchmark.
 
 They are made one at a time, since a thread may be large.
 """
@@ -41,11 +40,9 @@ class JudgeSubject:
         self, name: str, goal: str, result: HandoffResult, *, case: ScenarioCase | None = None,
         future: Sequence[Entry] = (), folder: str = "",
     ) -> None:  # fmt: skip
-        self.name = name
+        self.name, self.case, self.future = name, case, future
         self.thread, self.facts = result.thread, result.facts
         self.authorship = result.handoff.draft.authorship
-        self.case = case
-        self.future = future
         self._replacements: dict[str, str] = {}
         if case and folder and self.thread.cwd == folder:
             own_id = f"{self.thread.harness}-{case.id}"
@@ -85,9 +82,7 @@ class BriefSource:
     def __init__(
         self, paths: Sequence[Path], loaded: LoadedSettings, only: Sequence[str] = ()
     ) -> None:
-        self.paths = paths
-        self.loaded = loaded
-        self.only = only
+        self.paths, self.loaded, self.only = paths, loaded, only
         self.left_out: list[UnjudgedItem] = []
         self._seen: list[str] = []
 

@@ -80,9 +80,6 @@ def derive_probes(subject: JudgeSubject) -> Iterator[JudgeProbe]:
             yield probe
 
 
-# -- artifacts: from the facts --------------------------------------------------------------
-
-
 def _create_files_probe(subject: JudgeSubject) -> JudgeProbe | None:
     known = subject.facts.files
     changed = [file.path for file in list_edited_files(subject.facts)]
@@ -162,9 +159,6 @@ def _format_list(items: Iterable[str]) -> str:
     return ", ".join(f"`{item}`" for item in items) or "none"
 
 
-# -- what comes next: from the case, or from the future -------------------------------------
-
-
 def _create_continuation_probe(subject: JudgeSubject) -> JudgeProbe | None:
     case = subject.case
     if case and case.pass_criteria.strip():
@@ -181,9 +175,6 @@ def _create_continuation_probe(subject: JudgeSubject) -> JudgeProbe | None:
     lines = [_format_entry(subject, e, MAX_SHORT_ENTRY, text) for e, text in pairs]
     question = render_judge_prompt("question_continuation")
     return _build_probe(subject, "continuation", "continuation", question, truth, entries, lines)
-
-
-# -- facts and decisions: asked by the model ------------------------------------------------
 
 
 def write_probes(
@@ -239,10 +230,7 @@ def _find_holding_entries(subject: JudgeSubject, fact: CaseFact) -> tuple[tuple[
 
 
 def _list_used_pieces(subject: JudgeSubject) -> list[RecordPiece]:
-    """Return paragraphs with names that the future used and that were rare before.
-
-    Each has names of its own.
-    """
+    """Return paragraphs, each with own names that the future used and that were rare before."""
     thread = subject.thread
     left = dict(subject.targets.id)
     said = [e for e in thread.entries if e.kind in _MESSAGE_KINDS and e.origin != "handoff"]
@@ -295,10 +283,7 @@ def _write_piece_probes(
     subject: JudgeSubject, kind: Literal["recall", "decision"], judge: BriefJudge,
     pieces: Sequence[RecordPiece], left_out: list[UnjudgedItem],
 ) -> list[JudgeProbe]:  # fmt: skip
-    """Return probes whose questions the model writes, one for each piece.
-
-    Of many pieces it chooses.
-    """
+    """Return probes whose questions the model writes: one for a piece; of many it chooses."""
     count = min(MAX_QUESTIONS[kind], len(pieces))
     room = max(600, judge.window // len(pieces))
     text = "\n\n".join(_format_piece(subject, n, p, room) for n, p in enumerate(pieces, 1))
@@ -346,9 +331,6 @@ def _find_problem(
     if not is_supported_by(question.answer, text):
         return f"the answer on piece {question.piece} does not stand in it."
     return ""
-
-
-# -- how it is shown -------------------------------------------------------------------------
 
 
 def _build_probe(
