@@ -283,9 +283,6 @@ def check_head_matches_thread(trial: Trial) -> None:
         assert trial.harness.read_head(file) is None
 
 
-# -- lists and resume commands -----------------------------------------------------------
-
-
 @register_contract(25)
 def check_resumes_thread(trial: Trial) -> None:
     """A resume command names the thread; a skill command begins with its sign. Both may be empty."""
@@ -307,9 +304,6 @@ def check_lists_existing(trial: Trial) -> None:
     assert isinstance(trial.harness.caller, CallerIdentity), "`caller` is no Caller"
     folders = trial.harness.list_skill_folders(trial.folder)
     assert isinstance(folders, tuple), "`skill_folders` is no tuple"
-
-
-# -- helpers -------------------------------------------------------------------------------
 
 
 def _build_identity(entry: Entry) -> tuple[str, str, str, str]:

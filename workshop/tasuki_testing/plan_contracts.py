@@ -136,9 +136,6 @@ def check_takes_any_output(trial: Trial) -> None:
     assert not trial.harness.parse_answer("", request).text, "an answer, though nothing was written"
 
 
-# -- installation into a harness -----------------------------------------------------------
-
-
 @register_contract(29)
 def check_installs_cleanly(trial: Trial) -> None:
     """What is installed is known as tasuki's, and goes without a trace; a hook may say anything."""
@@ -253,9 +250,6 @@ def check_answers_hooks(trial: Trial) -> None:
         takes = kind == "compacting" and control.can_veto
         assert ("Not now." in veto) if takes else not veto, f"a veto at {kind}: {veto!r}"
     _assert_can_be_typed(control)
-
-
-# -- helpers -------------------------------------------------------------------------------
 
 
 def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:

@@ -246,7 +246,7 @@ class _ThreadWitness:
         return self._is_from_elsewhere(wanted) or self._is_in_files(wanted)
 
     def was_run(self, command: str) -> bool:
-        """Return whether a command was run, perhaps with others; ` …` is where it may continue."""
+        """Return whether a command was run, perhaps with others; ` …` stands for a cut-off end."""
         head = command.removesuffix(_CUT)
         end = _COMMAND_ENDS if head == command else _PAST_WORD
         return any(_contains_whole(head, run, begin=_COMMAND_BEGINS, end=end) for run in self.runs)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -64,8 +63,8 @@ def list_sources(paths: Iterable[Path]) -> list[ThreadSource]:
         if path.is_dir():
             repositories = _read_manifest(path)
             for file in sorted(_list_inside(path)):
-                repository_name = repositories.get(str(file.relative_to(path)), "")
-                found.setdefault(os.path.realpath(file), ThreadSource(file, repository_name))
+                named = repositories.get(str(file.relative_to(path)), "")
+                found.setdefault(os.path.realpath(file), ThreadSource(file, named))
         elif path.is_file():
             found.setdefault(os.path.realpath(path), ThreadSource(path))
         elif path.exists():
@@ -255,7 +254,10 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
     copy = folder / path.name
     if cut.at.offset and not _is_document(path, cut.at.offset):
         with path.open("rb") as whole, copy.open("wb") as part:
-            _copy_bytes(whole, part, cut.at.offset)
+            left = cut.at.offset
+            while left and (block := whole.read(min(left, 1 << 20))):
+                part.write(block)
+                left -= len(block)
     else:
         copy.write_bytes(cut_document(path.read_bytes(), cut.at))
     try:
@@ -266,12 +268,6 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
     if [(e.kind, e.text) for e in read.entries] != expected:
         raise ValueError("the copy that ends there differs from the thread")
     return copy
-
-
-def _copy_bytes(whole: BinaryIO, part: BinaryIO, size: int) -> None:
-    while size and (block := whole.read(min(size, 1 << 20))):
-        part.write(block)
-        size -= len(block)
 
 
 def _is_document(path: Path, offset: int) -> bool:
