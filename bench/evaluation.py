@@ -29,6 +29,7 @@ from tasuki_evals.cases import (  # noqa: E402
 )
 from tasuki_evals.cli import questions as question_tables  # noqa: E402
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
+from tasuki_evals.runs import build_settings  # noqa: E402
 
 PAGE = ROOT / "workshop" / "evaluation.md"
 COMPACTION_PAGE = ROOT / "docs" / "compaction.md"
@@ -126,7 +127,7 @@ def _file_terms() -> str:
 
 def _cases() -> str:
     results = case_runs.run_cases(
-        scenario.load_cases(()), case_runs.build_case_settings(LoadedSettings(Settings()))
+        scenario.load_cases(()), build_settings(LoadedSettings(Settings()), case_runs.BUDGET)
     )
     all_of = case_runs.compute_figures(results)
     lines = ["| cases | passed | facts kept | nothing invented |", "|---|---|---|---|"]

@@ -37,7 +37,10 @@ def list_commands(names: list[str]) -> Iterator[tuple[str, click.Command]]:
             assert command is not None
             yield name, command
             if isinstance(command, click.Group):
-                yield from ((f"{name} {sub}", found) for sub, found in command.commands.items())
+                for sub in getattr(command, "names", command.commands):
+                    found = command.get_command(context, sub)
+                    assert found is not None
+                    yield f"{name} {sub}", found
 
 
 def describe_command(name: str, command: click.Command) -> str:

@@ -63,9 +63,8 @@ class Aider(ReadOnlyHarness):
         if not (first_part.entries or last_part.entries) or not _START.match(first):
             return None
         words = _find_newest_words(last_part.entries) or _find_newest_words(first_part.entries)
-        newest = replace(
-            first_part, updated=last_part.updated, context_tokens=last_part.context_tokens
-        )
+        updated, tokens = last_part.updated, last_part.context_tokens
+        newest = replace(first_part, updated=updated, context_tokens=tokens)
         return build_head(newest, file, words=words, is_whole=not last, of_project=True)
 
     def read(self, path: Path) -> Thread:

@@ -80,14 +80,12 @@ class AiderReader(ThreadReader):
         self.known_files: set[str] = set()
         """Files that the model has seen or written."""
         self.own_line_handlers: dict[re.Pattern[str], Callable[[re.Match[str]], object]] = {
-            _TOKENS: self._on_tokens,
-            compile_pattern("Applied edit to (.+)"): self._on_applied,
+            _TOKENS: self._on_tokens, compile_pattern("Applied edit to (.+)"): self._on_applied,
             _COMMIT: self._on_commit,
             compile_pattern("Committing (.+) before applying"): self._on_committing,
-            compile_pattern("Running (.+)", re.DOTALL): self._on_running,
-            _ADDED: self._on_added,
+            compile_pattern("Running (.+)", re.DOTALL): self._on_running, _ADDED: self._on_added,
             _OUTPUT_ADDED: self._on_output_added,
-        }
+        }  # fmt: skip
 
     def read(self) -> Thread:
         for block in _split_blocks(self.text.lines):
@@ -213,13 +211,11 @@ class AiderReader(ThreadReader):
         last_user_ref = max((e.ref for e in self.entries if e.kind == "user"), default=0)
         stopped = [n.after for n in self.notices if n.kind == "interrupted"]
         return self.build_thread(
-            self.thread_id,
-            cwd=os.path.dirname(os.path.abspath(self.path)),
-            started=min(self.times, default=""),
-            updated=max(self.times, default=""),
+            self.thread_id, cwd=os.path.dirname(os.path.abspath(self.path)),
+            started=min(self.times, default=""), updated=max(self.times, default=""),
             aborted=bool(stopped) and last_user_ref > 0 and stopped[-1] >= last_user_ref,
             documents=(),
-        )
+        )  # fmt: skip
 
 
 def _parse_amount(number: str, scale: str | None) -> int | None:

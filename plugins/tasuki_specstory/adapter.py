@@ -45,9 +45,8 @@ class SpecStory(ReadOnlyHarness):
         except OSError:
             return
         for place in markdown.walk_up(folder):
-            histories = [
-                e for e in scan_folder(place / FOLDER) if e.name.endswith(".md") and e.is_file()
-            ]
+            pages = (e for e in scan_folder(place / FOLDER) if e.name.endswith(".md"))
+            histories = [page for page in pages if page.is_file()]
             if histories:
                 yield from list_thread_files(histories)
                 return
@@ -71,9 +70,8 @@ class SpecStory(ReadOnlyHarness):
         times = [parse_moment(turn.decode("utf-8", "replace")) for turn in _TURN.findall(last)]
         thread = replace(thread, updated=max((thread.updated, *times)))
         user_texts = [e.text for e in thread.entries if e.kind == "user"]
-        return build_head(
-            thread, file, words="".join(user_texts[:1]), is_whole=not last, of_project=True
-        )
+        words = "".join(user_texts[:1])
+        return build_head(thread, file, words=words, is_whole=not last, of_project=True)
 
     def read(self, path: Path) -> Thread:
         from tasuki_specstory.read import SpecStoryReader

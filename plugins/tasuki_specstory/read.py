@@ -171,8 +171,6 @@ class SpecStoryReader(ThreadReader):
             title = _STAMP.sub("", match[1])
             self.name = "" if parse_moment(title) else title
 
-    # -- pieces of a turn --------------------------------------------------------------
-
     def _add_entry(self, kind: EntryKind, at: int, *parts: Any, **more: Any) -> Entry:
         """Add the entry that begins in a line, as `add_entry` takes it."""
         self.at, self.id = self.turn.at or self.started, f"L{at + 1}"
@@ -250,8 +248,6 @@ class SpecStoryReader(ThreadReader):
         elif call.background:
             self.log.background.record_start(call.background, "command", call.command, entry.ref)
 
-    # -- the whole ---------------------------------------------------------------------
-
     def _build_thread(self) -> Thread:
         path = self.path
         name_time = _NAME_TIME.match(path.name)
@@ -260,12 +256,10 @@ class SpecStoryReader(ThreadReader):
         )
         last = self.entries[-1].ref if self.entries else 0
         return self.build_thread(
-            self.session or markdown.derive_id("specstory", path),
-            cwd=str(find_project(path)),
-            started=started,
-            updated=max(self.updated, started),
+            self.session or markdown.derive_id("specstory", path), cwd=str(find_project(path)),
+            started=started, updated=max(self.updated, started),
             aborted=bool(self.notices) and self.notices[-1].after >= last,
-        )
+        )  # fmt: skip
 
 
 def find_project(path: Path) -> Path:

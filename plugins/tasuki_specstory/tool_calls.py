@@ -132,20 +132,14 @@ def _build_call(block: _ToolBlock, id: str, last_path: str = "") -> ToolCall:
     path = _find_path(block) if kind in ("read", "edit", "write", "search") else ""
     changes = _build_changes(block, kind, path, last_path) if kind in ("edit", "write") else ()
     return ToolCall(
-        id=id,
-        name=block.name,
-        kind=kind,
-        command=command,
-        detail=_find_detail(block, kind),
+        id=id, name=block.name, kind=kind, command=command, detail=_find_detail(block, kind),
         paths=(path,) if path else tuple(dict.fromkeys(c.path for c in changes if c.path)),
         changes=tuple(c for c in changes if c.path),
-        todos=_parse_todos(block.body) if kind == "todo" else None,
-        output=clip(output, KEEP_WHOLE),
+        todos=_parse_todos(block.body) if kind == "todo" else None, output=clip(output, KEEP_WHOLE),
         output_size=len(output),
-        status="running" if background_match else _find_status(block, kind, code),
-        exit_code=code,
+        status="running" if background_match else _find_status(block, kind, code), exit_code=code,
         background=background_match[1] if background_match else "",
-    )
+    )  # fmt: skip
 
 
 def _find_kind(block: _ToolBlock) -> ToolKind:

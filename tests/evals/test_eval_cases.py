@@ -95,7 +95,7 @@ def test_what_is_forbidden_is_seen_with_its_line(tmp_path: Path) -> None:
     fact = CaseFact("reversal", ("30 days",), "called off")
     leaking = verdict(TRUE + "- the password is swordfish", tmp_path)
 
-    assert [leak.line for leak in leaking.leaks] == ["- the password is swordfish"]
+    assert [leak.line for leak in leaking.forbidden] == ["- the password is swordfish"]
     assert not leaking.is_clean
     assert fact.matches_line("- after 30 DAYS", "## Key Decisions")
     assert not fact.matches_line("- after 30 days", "## Called off")
@@ -128,7 +128,10 @@ def chained(*survivors: int, of: int = 2) -> case_runs.CaseResult:
             case_runs.HeldFact("constraint", f.needs, "x" * (n < kept)) for n, f in enumerate(facts)
         ]
         other = case_runs.HeldFact("number", ("9",), "always there")
-        return case_runs.BriefVerdict(9, 900, (), (), (*held, other), (), ())
+        return case_runs.BriefVerdict(
+            entries=9, size=900, missing_files=(), missing_commands=(), context=(*held, other),
+            forbidden=(), invented=(),
+        )  # fmt: skip
 
     return case_runs.CaseResult(case, tuple(map(judged, survivors)))
 

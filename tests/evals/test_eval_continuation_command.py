@@ -88,7 +88,7 @@ def test_a_defect_of_the_tool_costs_one_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is raised while one case is made, the others have their figures."""
-    made = benchmark.pipeline.make_handoff
+    made = benchmark.runs.pipeline.make_handoff
     goals: list[str] = []
 
     def failing(harness: object, path: Path, goal: object, *rest: object, **more: object) -> object:
@@ -97,7 +97,7 @@ def test_a_defect_of_the_tool_costs_one_case(
             raise RecursionError("too deep")
         return made(harness, path, goal, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(benchmark.pipeline, "make_handoff", failing)
+    monkeypatch.setattr(benchmark.runs.pipeline, "make_handoff", failing)
     report = run(written(tmp_path, "claude"))
 
     assert len(report.cases) == 2

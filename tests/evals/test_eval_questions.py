@@ -247,14 +247,14 @@ def test_nothing_after_the_cut_answers(folder: Path) -> None:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every brief says one thing and cites two entries, one of which the thread does not have."""
-    make = question_runs.pipeline.make_handoff
+    make = question_runs.runs.pipeline.make_handoff
 
     def made(*arguments: Any, **named: Any) -> Any:
         found = make(*arguments, **named)
         found.context = f"The loop takes maxAttempts [#36, #99999].\n{GOAL}\n"
         return found
 
-    monkeypatch.setattr(question_runs.pipeline, "make_handoff", made)
+    monkeypatch.setattr(question_runs.runs.pipeline, "make_handoff", made)
 
 
 @pytest.mark.usefixtures("brief")

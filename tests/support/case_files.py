@@ -8,8 +8,9 @@ from tasuki.harness import registry as harnesses
 from tasuki.model import Thread
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import CaseStep, ScenarioCase
+from tasuki_evals.runs import build_settings
 
-OFFLINE = case_runs.build_case_settings(LoadedSettings(Settings()))
+OFFLINE = build_settings(LoadedSettings(Settings()), case_runs.BUDGET)
 CASE = """
 id = "retry"
 category = "happy"

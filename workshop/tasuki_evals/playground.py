@@ -7,13 +7,14 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import singledispatch
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.config.validation import convert_to_snake, describe_unknown_key
@@ -78,9 +79,6 @@ class PlayNote(Struct, frozen=True):
     author: str
 
 
-# -- candidates ------------------------------------------------------------------------
-
-
 @singledispatch
 def compute_features(item: object, relevance: Relevance) -> dict[str, float]:
     """Return the parts of a candidate's score, by name."""
@@ -109,11 +107,9 @@ def _compute_file_features(item: FileFact, relevance: Relevance) -> dict[str, fl
 def _compute_command_features(item: CommandFact, relevance: Relevance) -> dict[str, float]:
     return {
         "overlap": relevance.measure_overlap(item.command),
-        "recency": relevance.measure_recency(item.refs[-1]),
-        "runs": len(item.refs),
-        "check": float(bool(item.check)),
-        "ok": float(item.ok),
-    }
+        "recency": relevance.measure_recency(item.refs[-1]), "runs": len(item.refs),
+        "check": float(bool(item.check)), "ok": float(item.ok),
+    }  # fmt: skip
 
 
 @compute_features.register
@@ -129,36 +125,23 @@ def _compute_lesson_features(item: Lesson, relevance: Relevance) -> dict[str, fl
 def list_candidates(
     result: pipeline.HandoffResult, clean: Callable[[str], str]
 ) -> dict[str, list[DraftCandidate]]:
-    """Return all candidates of a draft by kind, the best first.
-
-    `clean` removes secrets from their texts.
-    """
+    """Return all candidates of a draft by kind, best first; `clean` removes secrets from texts."""
     goal = result.handoff.goal
     task = AuthorTask(result.thread, derive_facts(result.thread, None, goal.text), goal, {})
-    relevance, known, places = (
-        task.relevance,
-        task.derived.facts,
-        _CandidatePlaces(result.handoff.draft, clean),
-    )
+    relevance, known = task.relevance, task.derived.facts
+    places = _CandidatePlaces(result.handoff.draft, clean)
     stated = set(task.open_statements)
 
     def build_candidate(
         item: CandidateFact, text: str, what: str, refs: tuple[int, ...], score: float
     ) -> DraftCandidate:
-        gone = isinstance(item, Statement) and item not in stated
         place = places.find_place(item, text)
-        found = compute_features(item, relevance)
-        adds = _round_features(found if isinstance(item, FileFact) else {})
-        shown = "taken back" if gone and not place else place
-        return DraftCandidate(
-            clean(fold_whitespace(text)),
-            what,
-            refs,
-            round(score, 3),
-            shown,
-            _round_features(found),
-            adds,
-        )
+        if isinstance(item, Statement) and item not in stated and not place:
+            place = "taken back"
+        features = _round_features(compute_features(item, relevance))
+        adds = features if isinstance(item, FileFact) else {}
+        text = clean(fold_whitespace(text))
+        return DraftCandidate(text, what, refs, round(score, 3), place, features, adds)
 
     found = {
         "statements": [
@@ -217,10 +200,8 @@ class _CandidatePlaces:
             short = shorten_command(item.command)
             chosen, head = self.clean(short) in self.commands, f"`{short}` —"
         elif isinstance(item, Lesson):
-            chosen, head = (
-                item.failed in self.failures,
-                f"`{shorten_command(item.command, 120)}`: `",
-            )
+            chosen = item.failed in self.failures
+            head = f"`{shorten_command(item.command, 120)}`: `"
         else:
             head = fold_whitespace(text)
             chosen = self.clean(head) in self.chosen
@@ -229,14 +210,8 @@ class _CandidatePlaces:
         return "left out" if self.clean(head) in self.left else ""
 
 
-# -- side by side ----------------------------------------------------------------------
-
-
 def parse_overrides(against: Iterable[str]) -> dict[str, Any]:
-    """Return settings as flags give them, from an author's name or `KEY=VALUE`.
-
-    Raises UsageError.
-    """
+    """Return settings as flags give them: an author's name or `KEY=VALUE`. Raises UsageError."""
     found: dict[str, Any] = {}
     for text in against:
         key, equals, value = text.partition("=")
@@ -249,9 +224,8 @@ def parse_overrides(against: Iterable[str]) -> dict[str, Any]:
                 "such as budget=1200. All keys: tasuki config"
             )
         elif name not in Settings.__struct_fields__:
-            raise UsageError(
-                f"--against: {describe_unknown_key(key, key, Settings.__struct_fields__)}"
-            )
+            problem = describe_unknown_key(key, key, Settings.__struct_fields__)
+            raise UsageError(f"--against: {problem}")
         else:
             found[name] = _parse_value(Settings.__annotations__[name], value.strip())
     return found
@@ -275,7 +249,10 @@ def describe_changes(a: LoadedSettings, b: LoadedSettings) -> str:
 
 def compare_drafts(a: Draft, b: Draft) -> BriefComparison:
     """Return what the briefs of two drafts have alone and in common, in the order of the brief."""
-    one, other = list(_list_lines(a)), list(_list_lines(b))
+    one, other = (
+        [(title, line) for title, lines in list_sections(draft) for line in lines]
+        for draft in (a, b)
+    )
     return BriefComparison(
         only_a=tuple(line for line in one if line not in other),
         only_b=tuple(line for line in other if line not in one),
@@ -283,18 +260,9 @@ def compare_drafts(a: Draft, b: Draft) -> BriefComparison:
     )
 
 
-def _list_lines(draft: Draft) -> Iterator[tuple[str, str]]:
-    for title, lines in list_sections(draft):
-        for line in lines:
-            yield title, line
-
-
 def count_line_tokens(lines: Iterable[tuple[str, str]]) -> int:
     """Return the tokens of some lines."""
     return count_tokens("\n".join(line for _, line in lines))
-
-
-# -- notes -----------------------------------------------------------------------------
 
 
 def get_notes_file() -> Path:
@@ -349,23 +317,12 @@ def _append_text(file: int, path: Path, text: str) -> None:
 
 
 def _format_toml(id: str, note: PlayNote) -> str:
-    fields: Mapping[str, str | int] = {
-        "id": id,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "category": "regression",
-        "note": note.note,
-        "goal": note.goal,
-        "thread": note.thread,
-        "harness": note.harness,
-        "entries": note.entries,
-        "handoff": note.handoff,
-        "author": note.author,
-    }
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    head: dict[str, str | int] = {"id": id, "date": moment, "category": "regression"}
+    fields = head | asdict(note)
     lines = [f"{key} = {_quote_value(value)}" for key, value in fields.items()]
-    lines.append(
-        'expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'
-    )
-    return "\n[[note]]\n" + "\n".join(lines) + "\n"
+    example = '[{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'
+    return "\n".join(("\n[[note]]", *lines, f"expected_context = []  # fill in: {example}\n"))
 
 
 def _quote_value(value: str | int) -> str:
@@ -375,6 +332,5 @@ def _quote_value(value: str | int) -> str:
     """
     if isinstance(value, int):
         return str(value)
-    return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
+    text = value.encode("utf-8", "replace").decode()
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -5,7 +5,6 @@
 No judge and no network is needed, unless the author is a model.
 """
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,14 +20,12 @@ from tasuki.compaction.block import MAX_BLOCK, build_block
 from tasuki.compaction.moment import Compaction, find_last_compaction
 from tasuki.compaction.replacement import write_summary
 from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.draft import pipeline
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import Harness
-from tasuki.model import Goal, Thread
-from tasuki.text_safety import shorten_to_line
+from tasuki.model import Thread
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.references import MAX_REFS, OpenedThread, read_entries, render_entry
+from tasuki_evals import question_sets, runs
 from tasuki_evals.continuation.benchmark import OWN_METHOD, UnmeasuredItem
 from tasuki_evals.continuation.cuts import ThreadSource, list_sources, unpack_source
 from tasuki_evals.question_sets import (
@@ -36,11 +33,7 @@ from tasuki_evals.question_sets import (
     QuestionCase,
     QuestionSet,
     QuestionVerdict,
-    find_cited_refs,
-    judge_answer,
-    strip_goal,
 )
-from tasuki_evals.runs import run_each
 
 MIN_SUMMARY_TOKENS = 500
 """Tokens of a brief at a compaction, however short the harness's summary is."""
@@ -98,42 +91,26 @@ _Item = tuple[QuestionCase, ThreadSource]
 
 
 def ask_questions(
-    question_set: QuestionSet,
-    name: str,
-    paths: Iterable[Path],
-    options: QuestionOptions = DEFAULTS,
-    *,
-    workers: int = 0,
+    question_set: QuestionSet, name: str, paths: Iterable[Path],
+    options: QuestionOptions = DEFAULTS, *, workers: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> QuestionReport:
+) -> QuestionReport:  # fmt: skip
     """Ask all questions of a set whose threads are in some files and folders.
 
     `on_progress` is called with the number of finished cases and of all cases. The figures do
     not depend on `workers`, 0 for one per core. A case that cannot be asked is left out, with
     its reason. Raises ThreadNotFound and UsageError for threads that are missing.
     """
-    items = find_threads(question_set, name, list(paths))
-    with tempfile.TemporaryDirectory(prefix="tasuki-eval-") as scratch:
-        found = run_each(
-            partial(ask_case, options=options, scratch=scratch),
-            items,
-            min(workers or os.cpu_count() or 1, len(items)),
-            on_lost=lambda item: UnmeasuredItem(
-                item[0].name, "its process was ended by another program"
-            ),
-            on_done=lambda count: on_progress(count, len(items)),
-        )
+    found = runs.run_measurements(
+        partial(ask_case, options=options), find_threads(question_set, name, list(paths)), workers,
+        on_lost=lambda item: UnmeasuredItem(item[0].name, "its process was ended by another program"),
+        on_progress=on_progress,
+    )  # fmt: skip
     return QuestionReport(
-        name=name,
-        author=options.loaded.settings.author,
-        budget=options.budget,
-        curve=options.curve,
-        cases=tuple(one for one in found if isinstance(one, AskedCase)),
+        name=name, author=options.loaded.settings.author, budget=options.budget,
+        curve=options.curve, cases=tuple(one for one in found if isinstance(one, AskedCase)),
         left_out=tuple(one for one in found if isinstance(one, UnmeasuredItem)),
-    )
-
-
-# -- finding the threads ---------------------------------------------------------------
+    )  # fmt: skip
 
 
 def find_threads(question_set: QuestionSet, name: str, paths: Sequence[Path]) -> list[_Item]:
@@ -184,29 +161,16 @@ def _strip_gz(path: str) -> str:
     return path.removesuffix(".gz")
 
 
-# -- one case --------------------------------------------------------------------------
-
-
 def ask_case(item: _Item, options: QuestionOptions, scratch: str | None = None) -> _Outcome:
     """Return the answers of every method in one case, or the reason why there are none."""
     case, source = item
     with tempfile.TemporaryDirectory(prefix="tasuki-eval-", dir=scratch) as folder:
         try:
             return _ask_case(case, source, Path(folder), options)
-        except (TasukiError, OSError, ValueError) as error:
-            reason = _format_reason(error, folder, source)
         except Exception as error:
-            reason = f"a bug in tasuki, please report it: {type(error).__name__}: {error}"
-    return UnmeasuredItem(case.name, shorten_to_line(reason, 200))
-
-
-def _format_reason(error: Exception, folder: str, source: ThreadSource) -> str:
-    """Return the first sentence of an error, without a path of this machine."""
-    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    name = _strip_gz(source.path.name)
-    for path in (f"{folder}/cut/{name}", f"{folder}/{name}", str(source.path), folder):
-        reason = reason.replace(path, "it").removeprefix("it: ")
-    return reason.partition(". ")[0].rstrip(".")
+            name, known = _strip_gz(source.path.name), (TasukiError, OSError, ValueError)
+            own = (f"{folder}/cut/{name}", f"{folder}/{name}", str(source.path), folder)
+            return UnmeasuredItem(case.name, runs.explain_failure(error, known, *own))
 
 
 def _ask_case(
@@ -219,51 +183,36 @@ def _ask_case(
     size = copy_beginning(path, copy, case.lines)
     harness = harnesses.detect_harness(copy)
     thread = harness.read(copy)
-    summary = (
-        "" if case.summary_line is None else find_compaction_after(harness.read(path), size).summary
-    )
-    usual = (
-        max(MIN_SUMMARY_TOKENS, len(summary) // 4) if summary else options.loaded.settings.budget
-    )
+    compaction = None
+    if case.summary_line is not None:
+        compaction = find_compaction_after(harness.read(path), size)
+    loaded, usual = options.loaded, options.loaded.settings.budget
+    if compaction:
+        usual = max(MIN_SUMMARY_TOKENS, len(compaction.summary) // 4)
     budget = options.budget or usual
     methods: dict[str, BriefAnswers] = {}
-    fallback_reasons: list[str] = []
+    fell: list[str] = []
     for mark, tokens in (("", budget), *((f"@{b}", b) for b in options.curve)):
-        methods[OWN_METHOD + mark], why = _answer_by_tool(
-            case, harness, copy, thread, tokens, options.loaded
+        result = runs.draft_handoff(
+            harness, copy, case.goal, loaded, budget=tokens, to=harness.name
         )
-        fallback_reasons += why
+        cited = question_sets.find_cited_refs(question_sets.strip_goal(result.context, case.goal))
+        methods[OWN_METHOD + mark] = judge_brief(case, result.context, open_entries(thread, cited))
+        fell += result.handoff.draft.authorship.fell
         for method, write in QUESTION_BASELINES.items():
             methods[method + mark] = judge_brief(case, write(thread, tokens * 4))
-    if summary:
-        methods |= _answer_at_compaction(case, harness, copy, path, size, budget, options.loaded)
-    return AskedCase(case.name, case.file, budget, methods, tuple(fallback_reasons))
-
-
-def _answer_at_compaction(
-    case: QuestionCase,
-    harness: Harness,
-    copy: Path,
-    path: Path,
-    size: int,
-    budget: int,
-    loaded: LoadedSettings,
-) -> dict[str, BriefAnswers]:
-    """Return the answers of what can stand in the place of a compacted thread.
-
-    `copy` holds the bytes up to the compaction, and `path` the whole thread.
-    """
-    compaction = find_compaction_after(harness.read(path), size)
-    summary = compaction.summary
-    block = build_block(compaction).text
-    dumped = QUESTION_BASELINES["last"](harness.read(copy), MAX_BLOCK)
-    loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
-    return {
-        NATIVE_METHOD: judge_brief(case, summary),
-        DUMPED_METHOD: judge_brief(case, f"{summary}\n{dumped}"),
-        RESTORED_METHOD: judge_brief(case, f"{summary}\n{block}"),
-        REPLACED_METHOD: judge_brief(case, write_summary(harness, copy, loaded, replay=True)),
-    }
+    if compaction:
+        loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
+        summary, block = compaction.summary, build_block(compaction).text
+        dumped = QUESTION_BASELINES["last"](thread, MAX_BLOCK)
+        replaced = write_summary(harness, copy, loaded, replay=True)
+        methods |= {
+            NATIVE_METHOD: judge_brief(case, summary),
+            DUMPED_METHOD: judge_brief(case, f"{summary}\n{dumped}"),
+            RESTORED_METHOD: judge_brief(case, f"{summary}\n{block}"),
+            REPLACED_METHOD: judge_brief(case, replaced),
+        }
+    return AskedCase(case.name, case.file, budget, methods, tuple(fell))
 
 
 def find_compaction_after(thread: Thread, offset: int) -> Compaction:
@@ -277,10 +226,7 @@ def find_compaction_after(thread: Thread, offset: int) -> Compaction:
 
 
 def copy_beginning(path: Path, copy: Path, lines: int) -> int:
-    """Copy the first lines of a file and return their bytes.
-
-    Raises ValueError if it has fewer lines.
-    """
+    """Copy the first lines of a file; return their bytes. Raises ValueError if it has fewer."""
     count = size = 0
     with path.open("rb") as whole, copy.open("wb") as part:
         for line in islice(whole, lines):
@@ -291,45 +237,19 @@ def copy_beginning(path: Path, copy: Path, lines: int) -> int:
     return size
 
 
-def _answer_by_tool(
-    case: QuestionCase,
-    harness: Harness,
-    copy: Path,
-    thread: Thread,
-    budget: int,
-    loaded: LoadedSettings,
-) -> tuple[BriefAnswers, tuple[str, ...]]:
-    """Return what the tool's brief answers, and why authors fell back.
-
-    It answers alone and with the entries it cites.
-    """
-    loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
-    result = pipeline.make_handoff(
-        harness, copy, Goal(case.goal, forced=True), loaded,
-        handoff_id="0" * 32, to=harness.name, replay=True,
-    )  # fmt: skip
-    opened = open_entries(thread, find_cited_refs(strip_goal(result.context, case.goal)))
-    return judge_brief(case, result.context, opened), result.handoff.draft.authorship.fell
-
-
 def open_entries(thread: Thread, refs: Sequence[int]) -> str:
     """Return the entries that a brief cites, as `tasuki read` prints them."""
     known = {entry.ref for entry in thread.entries}
     shown, cleaner = [ref for ref in refs if ref in known][:MAX_REFS], EntryCleaner()
-    opened_thread = OpenedThread("", thread)
-    return "".join(
-        f"{render_entry(reading, cleaner)}\n" for reading in read_entries(opened_thread, shown)
-    )
+    readings = read_entries(OpenedThread("", thread), shown)
+    return "".join(f"{render_entry(reading, cleaner)}\n" for reading in readings)
 
 
 def judge_brief(case: QuestionCase, text: str, opened: str = "") -> BriefAnswers:
     """Return the verdicts on a text after its goal is removed."""
-    text = strip_goal(text, case.goal)
-    verdicts = tuple(judge_answer(question, text, opened) for question in case.questions)
+    text = question_sets.strip_goal(text, case.goal)
+    verdicts = tuple(question_sets.judge_answer(q, text, opened) for q in case.questions)
     return BriefAnswers((len(text) + 3) // 4, verdicts)
-
-
-# -- totals ----------------------------------------------------------------------------
 
 
 class QuestionTotal(Struct, frozen=True):
@@ -361,19 +281,12 @@ def count_by_kind(
 ) -> dict[str, Counter[str]]:
     """Return the count of each verdict by kind of question, in alphabetical order."""
     kinds: dict[str, Counter[str]] = {}
-    for question, verdict in _list_verdicts(report, question_set, method):
-        kinds.setdefault(question, Counter())[verdict] += 1
-    return dict(sorted(kinds.items()))
-
-
-def _list_verdicts(
-    report: QuestionReport, question_set: QuestionSet, method: str
-) -> Iterator[tuple[str, QuestionVerdict]]:
-    """Yield the kind of every question with its verdict."""
     for case, found in pair_cases(report, question_set):
         if method in found.methods:
             verdicts = found.methods[method].verdicts
-            yield from zip((q.kind for q in case.questions), verdicts, strict=True)
+            for question, verdict in zip(case.questions, verdicts, strict=True):
+                kinds.setdefault(question.kind, Counter())[verdict] += 1
+    return dict(sorted(kinds.items()))
 
 
 def pair_cases(

@@ -150,14 +150,11 @@ def take_last(thread: Thread, characters: int) -> str:
 
 def list_index(thread: Thread, characters: int) -> str:
     """Return files edited, files read, commands run; the newest first."""
-    edited: dict[str, None] = {}
-    opened: dict[str, None] = {}
-    commands: dict[str, None] = {}
-    for entry in reversed(thread.entries):
-        used = metric.collect_used((entry,), thread.cwd)
-        edited.update(dict.fromkeys(sorted(used.edited)))
-        opened.update(dict.fromkeys(sorted(used.opened)))
-        commands.update(dict.fromkeys(sorted(used.commands)))
+    used = [metric.collect_used((entry,), thread.cwd) for entry in reversed(thread.entries)]
+    edited, opened, commands = (
+        list(dict.fromkeys(item for one in used for item in sorted(getattr(one, kind))))
+        for kind in ("edited", "opened", "commands")
+    )
     text = _fill_budget(edited, characters * 35 // 100)
     text += "\n" + _fill_budget((f for f in opened if f not in edited), characters * 25 // 100)
     return text + "\n" + _fill_budget(commands, characters - len(text) - 1)
@@ -172,11 +169,8 @@ def mix_sources(thread: Thread, characters: int) -> str:
 
 
 QUESTION_BASELINES: dict[str, Callable[[Thread, int], str]] = {
-    "random": draw_lines,
-    "last": take_last,
-    "index": list_index,
-    "mix": mix_sources,
-}
+    "random": draw_lines, "last": take_last, "index": list_index, "mix": mix_sources,
+}  # fmt: skip
 
 
 def _list_texts(entry: Entry) -> Iterator[str]:

@@ -36,11 +36,9 @@ def estimate_mean(means: Sequence[float]) -> Estimate | None:
     drawn = sorted(sum(map(means.__getitem__, draw)) for draw in _draw_resamples(count))
     cut = round(RESAMPLES * 0.025)
     return Estimate(
-        mean=sum(means) / count,
-        low=drawn[cut] / count,
-        high=drawn[RESAMPLES - 1 - cut] / count,
+        mean=sum(means) / count, low=drawn[cut] / count, high=drawn[RESAMPLES - 1 - cut] / count,
         threads=count,
-    )
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=12)

@@ -7,19 +7,10 @@
 
 from tasuki_testing.builder import ThreadBuilder, story
 from tasuki_testing.conformance import check_contract, check_harness
+from tasuki_testing.format_base import Clock, Format
 from tasuki_testing.forms import CONTRACTS, Form, JsonDocument, JsonLines, Trial
-from tasuki_testing.thread_formats import Clock, Format
 
 __all__ = [
-    "CONTRACTS",
-    "Clock",
-    "Form",
-    "Format",
-    "JsonDocument",
-    "JsonLines",
-    "ThreadBuilder",
-    "Trial",
-    "check_contract",
-    "check_harness",
-    "story",
-]
+    "CONTRACTS", "Clock", "Form", "Format", "JsonDocument", "JsonLines", "ThreadBuilder", "Trial",
+    "check_contract", "check_harness", "story",
+]  # fmt: skip

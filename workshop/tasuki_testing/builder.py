@@ -1,11 +1,26 @@
 """Synthetic threads in each harness's own format, for tests and for cases with planted facts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self
 
 from tasuki_testing import thread_formats
-from tasuki_testing.thread_formats import Clock, Ended, Format, Record
+from tasuki_testing.format_base import Clock, Ended, Format, Record
+
+P = ParamSpec("P")
+
+
+def _record(
+    event: Callable[Concatenate[Format, P], list[Record]],
+) -> Callable[Concatenate["ThreadBuilder", P], "ThreadBuilder"]:
+    """Return the method of a builder that adds the records of an event."""
+
+    def record_event(
+        builder: "ThreadBuilder", /, *args: P.args, **given: P.kwargs
+    ) -> "ThreadBuilder":
+        return builder._add_records(getattr(builder._format, event.__name__)(*args, **given))
+
+    return record_event
 
 
 class ThreadBuilder:
@@ -18,11 +33,9 @@ class ThreadBuilder:
 
     def __init__(self, harness: str | Format, cwd: str = "/home/dev/proj", seed: int = 0) -> None:
         self.harness = harness
-        self._format = (
-            thread_formats.create_format(harness, cwd, Clock(seed))
-            if isinstance(harness, str)
-            else harness
-        )
+        if isinstance(harness, str):
+            harness = thread_formats.create_format(harness, cwd, Clock(seed))
+        self._format: Format = harness
         self.id = self._format.id
         self.records: list[Record] = list(self._format.begin())
 
@@ -30,44 +43,34 @@ class ThreadBuilder:
         self.records.extend(records)
         return self
 
-    def user(self, text: str) -> Self:
-        """Record that the user typed a prompt."""
-        return self._add_records(self._format.user(text))
-
-    def assistant(self, text: str) -> Self:
-        """Record that the agent said something."""
-        return self._add_records(self._format.assistant(text))
+    user = _record(Format.user)
+    """Record that the user typed a prompt."""
+    assistant = _record(Format.assistant)
+    """Record that the agent said something."""
+    edit = _record(Format.edit)
+    """Record that the agent replaced a text in a file: path, old and new text."""
+    create = _record(Format.write)
+    """Record that the agent wrote a new file: path and content."""
+    compaction = _record(Format.compaction)
+    """Record that the harness replaced what came before by a summary."""
+    interruption = _record(Format.interruption)
+    """Record that the user pressed Escape."""
+    sidechain = _record(Format.sidechain)
+    """Record a sub-agent's words in the same file; only Claude Code has such lines."""
+    handoff = _record(Format.handoff)
+    """Begin the thread with the brief of an earlier handoff."""
 
     def shell(self, command: str, output: str = "", code: int = 0) -> Self:
         """Record that the agent ran a command that ended."""
         return self._add_records(self._format.shell(command, output, code))
-
-    def edit(self, path: str, old: str, new: str) -> Self:
-        """Record that the agent replaced a text in a file."""
-        return self._add_records(self._format.edit(path, old, new))
-
-    def create(self, path: str, content: str) -> Self:
-        """Record that the agent wrote a new file."""
-        return self._add_records(self._format.write(path, content))
 
     def read(self, path: str, content: str = "") -> Self:
         """Record that the agent read a file; in Codex, with `cat`."""
         return self._add_records(self._format.read(path, content))
 
     def todos(self, *items: tuple[str, str]) -> Self:
-        """Record the agent's todo list.
-
-        Items are pairs of text and `pending`, `in_progress` or `completed`.
-        """
+        """Record the agent's todos: texts, each with `pending`, `in_progress` or `completed`."""
         return self._add_records(self._format.todos(items))
-
-    def compaction(self, summary: str) -> Self:
-        """Record that the harness replaced what came before by a summary."""
-        return self._add_records(self._format.compaction(summary))
-
-    def interruption(self) -> Self:
-        """Record that the user pressed Escape."""
-        return self._add_records(self._format.interruption())
 
     def background(self, command: str, ended: Ended = "running") -> Self:
         """Record a background command; its end may be recorded too."""
@@ -76,14 +79,6 @@ class ThreadBuilder:
     def agent(self, task: str, ended: Ended = "done") -> Self:
         """Record that the agent gave a task to a sub-agent."""
         return self._add_records(self._format.agent(task, ended))
-
-    def sidechain(self, text: str) -> Self:
-        """Record a sub-agent's words in the same file; only Claude Code has such lines."""
-        return self._add_records(self._format.sidechain(text))
-
-    def handoff(self, context: str) -> Self:
-        """Begin the thread with the brief of an earlier handoff."""
-        return self._add_records(self._format.handoff(context))
 
     def raw(self, **record: Any) -> Self:
         """Record a record as it is."""

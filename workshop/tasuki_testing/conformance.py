@@ -17,14 +17,10 @@ from tasuki_testing.forms import CONTRACTS, Form, JsonLines, Trial
 
 
 def check_harness(
-    harness: Harness,
-    samples: Sequence[Path],
-    folder: Path | None = None,
-    story_path: Path | None = None,
-    *,
-    form: Form | None = None,
+    harness: Harness, samples: Sequence[Path], folder: Path | None = None,
+    story_path: Path | None = None, *, form: Form | None = None,
     lacks: Mapping[int, str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Check an adapter against every contract; AssertionError names the first broken one.
 
     `samples` are real files; `folder` is an empty one to work in, by default a temporary one.
@@ -67,10 +63,9 @@ def check_contract(number: int, trial: Trial) -> None:
     words = " ".join((function.__doc__ or "").split())
     try:
         function(trial)
-    except AssertionError as exc:
-        raise AssertionError(f"contract {number}: {words} ({exc})") from exc
     except Exception as exc:
-        raise AssertionError(f"contract {number}: {words} ({type(exc).__name__}: {exc})") from exc
+        kind = "" if isinstance(exc, AssertionError) else f"{type(exc).__name__}: "
+        raise AssertionError(f"contract {number}: {words} ({kind}{exc})") from exc
 
 
 def _create_folder(folder: Path) -> Path:

@@ -105,9 +105,8 @@ def check_ties_calls_to_results(trial: Trial) -> None:
     """A call holds its command, output, exit code and status."""
     failed, passed = _find_story_calls(trial, "pytest")
     assert failed.tool and passed.tool
-    assert failed.tool.kind == passed.tool.kind == "shell", (
-        f"{failed.tool.name!r} is of kind {failed.tool.kind!r}, not 'shell'"
-    )
+    kinds = (failed.tool.kind, passed.tool.kind)
+    assert kinds == ("shell",) * 2, f"{failed.tool.name!r} is of kind {kinds[0]!r}, not 'shell'"
     assert failed.tool.command == "pytest -q tests/test_login.py", failed.tool.command
     assert "1 failed: timeout" in failed.tool.output, failed.tool.output
     assert (failed.tool.status, failed.tool.exit_code) == ("error", 1), failed.tool.status
@@ -221,12 +220,9 @@ def check_accepts_truncated_tail(trial: Trial) -> None:
         content = trial.form.file(path).read_bytes().rstrip(b"\n")
         last = len(content.splitlines()[-1])
         thread = trial.read(trial.write_raw(content[: len(content) - last // 2], path))
-        assert thread.report.truncated_tail, (
-            f"`truncated_tail` is false: {path.name} cut in its last line"
-        )
-        assert not thread.report.broken, (
-            f"the cut line is reported as broken: {thread.report.broken}"
-        )
+        report, where = thread.report, f"{path.name} cut in its last line"
+        assert report.truncated_tail, f"`truncated_tail` is false: {where}"
+        assert not report.broken, f"the cut line is reported as broken: {report.broken}"
 
 
 @register_contract(17)
@@ -282,16 +278,9 @@ def check_head_matches_thread(trial: Trial) -> None:
         assert head.path == str(path) and head.bytes == trial.build_thread_file(path).bytes, head
         said = {" ".join(e.text.split())[:120] for e in thread.entries if e.kind == "user"}
         assert not head.first_words or thread.abandoned or head.first_words in said, head
-    assert (
-        trial.harness.read_head(trial.build_thread_file(trial.write_raw(b"", trial.story))) is None
-    )
-    assert (
-        trial.harness.read_head(trial.build_thread_file(trial.write_raw(b"\xff{\n", trial.story)))
-        is None
-    )
-
-
-# -- lists and resume commands -----------------------------------------------------------
+    for content in (b"", b"\xff{\n"):
+        file = trial.build_thread_file(trial.write_raw(content, trial.story))
+        assert trial.harness.read_head(file) is None
 
 
 @register_contract(25)
@@ -313,12 +302,8 @@ def check_lists_existing(trial: Trial) -> None:
             assert trial.form.file(file.path).exists(), file
     assert trial.harness.name and trial.harness.title, "no name or no title"
     assert isinstance(trial.harness.caller, CallerIdentity), "`caller` is no Caller"
-    assert isinstance(trial.harness.list_skill_folders(trial.folder), tuple), (
-        "`skill_folders` is no tuple"
-    )
-
-
-# -- helpers -------------------------------------------------------------------------------
+    folders = trial.harness.list_skill_folders(trial.folder)
+    assert isinstance(folders, tuple), "`skill_folders` is no tuple"
 
 
 def _build_identity(entry: Entry) -> tuple[str, str, str, str]:

@@ -1,21 +1,21 @@
 """How Copilot CLI 1.0 records the events of a thread, for `ThreadBuilder`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from tasuki_testing.forms import Form, JsonLines
-from tasuki_testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.format_base import BaseFormat, Ended, FileTools, Record
 
 
-class CopilotFormat:
+class CopilotFormat(BaseFormat):
     """Events, each the child of the one before it; todos are rows of a table."""
 
-    form: Form = JsonLines()
-
-    def __init__(self, cwd: str, clock: Clock) -> None:
-        self.cwd, self.clock = cwd, clock
-        self.id = clock.uuid()
-        self.parent: str | None = None
+    file_tools: ClassVar[FileTools] = {
+        "edit": (
+            "edit", {"path": "path", "old_str": "old", "new_str": "new"},
+            "File {path} updated with changes.",
+        ),
+        "read": ("view", {"path": "path"}, "{content}"),
+    }  # fmt: skip
 
     def file_name(self) -> str:
         return "events.jsonl"
@@ -28,32 +28,29 @@ class CopilotFormat:
         record["parentId"], self.parent = self.parent, record["id"]
         return record
 
-    def _build_call(
+    def _build_message(self, text: str, agent: str = "", requests: Sequence[Record] = ()) -> Record:
+        data: Record = {"model": "fake", "content": text, "toolRequests": [*requests]}
+        return self._build_event("assistant.message", agent, **data)
+
+    def build_call(
         self, name: str, arguments: Record, result: str | None, failed: bool = False, **more: Any
     ) -> list[Record]:
         id = f"call_{self.clock.number()}"
         request = {"toolCallId": id, "name": name, "arguments": arguments, "type": "function"}
-        events = [
-            self._build_event(
-                "assistant.message", model="fake", content="", toolRequests=[request]
-            ),
-            self._build_event(
-                "tool.execution_start", toolCallId=id, toolName=name, arguments=arguments
-            ),
-        ]
+        started: Record = {"toolCallId": id, "toolName": name, "arguments": arguments}
+        message = self._build_message("", requests=[request])
+        events = [message, self._build_event("tool.execution_start", **started)]
         if result is not None:
-            said = (
-                {"error": {"message": result, "code": "failure"}}
-                if failed
-                else {"result": {"content": result}}
-            )
+            error = {"error": {"message": result, "code": "failure"}}
+            said = error if failed else {"result": {"content": result}}
             data: Record = {"toolCallId": id, "success": not failed, **said, **more}
             events.append(self._build_event("tool.execution_complete", **data))
         return events
 
     def begin(self) -> list[Record]:
-        commit = "c0ffee0000000000000000000000000000000000"
-        context = {"cwd": self.cwd, "gitRoot": self.cwd, "branch": "main", "headCommit": commit}
+        context = {
+            "cwd": self.cwd, "gitRoot": self.cwd, "branch": "main", "headCommit": self.commit,
+        }  # fmt: skip
         data: Record = {
             "sessionId": self.id, "version": 1, "producer": "copilot-agent",
             "copilotVersion": "1.0.102", "startTime": self.clock.time(),
@@ -66,29 +63,19 @@ class CopilotFormat:
 
     def assistant(self, text: str) -> list[Record]:
         usage = {
-            "model": "fake",
-            "inputTokens": 1000,
-            "outputTokens": 20,
-            "maxPromptTokens": 128000,
-        }
-        said = self._build_event("assistant.message", model="fake", content=text, toolRequests=[])
+            "model": "fake", "inputTokens": 1000, "outputTokens": 20, "maxPromptTokens": 128000,
+        }  # fmt: skip
+        said = self._build_message(text)
         return [self._build_event("session.usage_record", usage=usage), said]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         text = f"{output}\n<shellId: 0 completed with exit code {code}>"
         arguments = {"command": command, "description": "Run it"}
-        return self._build_call("bash", arguments, text, shellExecution={"exitCode": code})
-
-    def edit(self, path: str, old: str, new: str) -> list[Record]:
-        arguments = {"path": path, "old_str": old, "new_str": new}
-        return self._build_call("edit", arguments, f"File {path} updated with changes.")
+        return self.build_call("bash", arguments, text, shellExecution={"exitCode": code})
 
     def write(self, path: str, content: str) -> list[Record]:
         result = f"Created file {path} with {len(content)} characters"
-        return self._build_call("create", {"path": path, "file_text": content}, result)
-
-    def read(self, path: str, content: str) -> list[Record]:
-        return self._build_call("view", {"path": path}, content)
+        return self.build_call("create", {"path": path, "file_text": content}, result)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         states = {"completed": "done"}
@@ -98,7 +85,7 @@ class CopilotFormat:
         )
         query = f"DELETE FROM todos; INSERT INTO todos (id, title, status) VALUES {rows};"
         arguments = {"description": "Plan the work", "query": query}
-        return self._build_call("sql", arguments, f"{len(items)} row(s) inserted.")
+        return self.build_call("sql", arguments, f"{len(items)} row(s) inserted.")
 
     def compaction(self, summary: str) -> list[Record]:
         done: Record = {"success": True, "messagesRemoved": 4, "summaryContent": summary}
@@ -114,22 +101,16 @@ class CopilotFormat:
         shell = str(self.clock.number())
         arguments = {"command": command, "description": "Run it", "mode": "async"}
         started = f"<command started in background with shellId: {shell}>"
-        events = self._build_call("bash", arguments, started)
+        events = self.build_call("bash", arguments, started)
         if ended != "running":
             kind = {"type": "shell_completed", "shellId": shell, "exitCode": int(ended == "failed")}
-            events.append(
-                self._build_event("system.notification", content="It is over.", kind=kind)
-            )
+            data: Record = {"content": "It is over.", "kind": kind}
+            events.append(self._build_event("system.notification", **data))
         return events
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         arguments = {"description": task, "prompt": task, "agent_type": "general-purpose"}
-        result = {"running": None, "done": "It is done.", "failed": "It failed."}[ended]
-        return self._build_call("task", arguments, result, ended == "failed")
+        return self.build_call("task", arguments, self.get_agent_result(ended), ended == "failed")
 
     def sidechain(self, text: str) -> list[Record]:
-        said: Record = {"model": "fake", "content": text, "toolRequests": []}
-        return [self._build_event("assistant.message", self.clock.uuid(), **said)]
-
-    def handoff(self, context: str) -> list[Record]:
-        return self.user(f"# Handoff Context\n{context}")
+        return [self._build_message(text, self.clock.uuid())]

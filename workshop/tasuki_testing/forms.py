@@ -74,12 +74,11 @@ class JsonDocument(JsonLines):
     def write(self, units: Sequence[bytes], path: Path) -> None:
         head, *parts = [unit.strip() for unit in units]
         opened = head[:-1].rstrip() + (b"" if head == b"{}" else b",")
-        path.write_bytes(
-            opened + json.dumps(self.key).encode() + b":[" + b",\n".join(parts) + b"]}"
-        )
+        key = json.dumps(self.key).encode()
+        path.write_bytes(opened + key + b":[" + b",\n".join(parts) + b"]}")
 
 
-class TextBlocks:
+class TextBlocks(JsonLines):
     """Markdown, only ever appended; a unit is one match of a pattern."""
 
     broken = b"\x00\xff\n"
@@ -94,12 +93,6 @@ class TextBlocks:
 
     def units(self, path: Path) -> list[bytes]:
         return [match[0] for match in self.pattern.finditer(path.read_bytes()) if match[0]]
-
-    def write(self, units: Sequence[bytes], path: Path) -> None:
-        path.write_bytes(b"".join(units))
-
-    def file(self, path: Path) -> Path:
-        return path
 
 
 class OpencodeDatabase:
@@ -163,9 +156,8 @@ class OpencodeDatabase:
         found: list[tuple[bytes, bytes]] = []
         for table in ("session", "message", "part"):
             column = "id" if table == "session" else "session_id"
-            cursor = db.execute(
-                f"SELECT * FROM {table} WHERE CAST({column} AS BLOB) = ?", (session,)
-            )
+            select = f"SELECT * FROM {table} WHERE CAST({column} AS BLOB) = ?"
+            cursor = db.execute(select, (session,))
             names = [each[0] for each in cursor.description]
             for values in cursor:
                 row = dict(zip(names, values, strict=True))
@@ -203,9 +195,7 @@ class OpencodeDatabase:
         except (ValueError, KeyError, AttributeError, RecursionError):
             row, table, data, found = {}, "part", unit, True
         table = table if isinstance(table, str) and table in self.COLUMNS else "part"
-        row = {
-            key: _convert_scalar(value) for key, value in row.items() if key in self.COLUMNS[table]
-        }
+        row = {key: _convert_scalar(row[key]) for key in row if key in self.COLUMNS[table]}
         if table == "part" and "message_id" not in row:
             row = {**self._build_part_ids(before), **row}
         columns, values = list(row), list(row.values())

@@ -2,34 +2,32 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from tasuki_testing.forms import Form, JsonDocument, JsonLines
-from tasuki_testing.thread_formats import Clock, Ended, Record
+from tasuki_testing.format_base import BaseFormat, Ended, FileTools, Record
+from tasuki_testing.forms import Form, JsonDocument
 
 
-class GeminiFormat:
+class GeminiFormat(BaseFormat):
     """Gemini CLI 0.61: a log in which a message is repeated when its calls have results."""
 
-    form: Form = JsonLines()
-
-    def __init__(self, cwd: str, clock: Clock) -> None:
-        self.cwd, self.clock = cwd, clock
-        self.id = clock.uuid()
+    file_tools: ClassVar[FileTools] = {
+        "edit": (
+            "replace",
+            {"file_path": "path", "old_string": "old", "new_string": "new", "instruction": "Change it"},
+            "Successfully modified file: {path} (1 replacements).",
+        ),
+        "read": ("read_file", {"file_path": "path"}, "{content}"),
+    }  # fmt: skip
 
     def file_name(self) -> str:
         return f"session-2026-01-05T09-00-{self.id[-8:]}.jsonl"
 
     def _build_fields(self, **more: Any) -> Record:
         hashed = hashlib.sha256(self.cwd.encode("utf-8", "replace")).hexdigest()
+        fields = {"sessionId": self.id, "projectHash": hashed}
         moment = self.clock.time()
-        fields = {
-            "sessionId": self.id,
-            "projectHash": hashed,
-            "startTime": moment,
-            "lastUpdated": moment,
-        }
-        return {**fields, "kind": "main", **more}
+        return {**fields, "startTime": moment, "lastUpdated": moment, "kind": "main", **more}
 
     def _build_message(self, type: str, content: object, **more: Any) -> Record:
         fields = {"id": self.clock.uuid(), "timestamp": self.clock.time()}
@@ -46,40 +44,27 @@ class GeminiFormat:
         )
         return {**self._build_message("user", [{"text": text}]), "id": "c0ffee00" * 4}
 
-    def _build_call(
+    def build_call(
         self, name: str, arguments: Record, result: str | None, status: str = "success", **more: Any
     ) -> list[Record]:
-        call, response = self._build_call_and_response(name, arguments, result, status, **more)
-        reply = self._build_reply("")
-        records = [reply, {**reply, "toolCalls": [call]}]
-        return (
-            [*records, self._build_message("user", [response])] if result is not None else records
-        )
-
-    def _build_call_and_response(
-        self, name: str, arguments: Record, result: str | None, status: str, **more: Any
-    ) -> tuple[Record, Record]:
         id = f"{name}_{self.clock.number()}"
         key = "output" if status == "success" else "error"
-        function_response = {"id": id, "name": name, "response": {key: result}}
-        response: Record = {"functionResponse": function_response}
-        call: Record = {
-            "id": id,
-            "name": name,
-            "args": arguments,
-            "status": status,
-            "timestamp": self.clock.time(),
-        }
+        response = {"functionResponse": {"id": id, "name": name, "response": {key: result}}}
+        call: Record = {"id": id, "name": name, "args": arguments, "status": status}
+        call["timestamp"] = self.clock.time()
         if result is not None:
             call["result"] = [response]
-        return {**call, **more}, response
+        return self._record_call({**call, **more}, [] if result is None else [response])
+
+    def _record_call(self, call: Record, responses: list[Record]) -> list[Record]:
+        reply = self._build_reply("")
+        records = [reply, {**reply, "toolCalls": [call]}]
+        return [*records, self._build_message("user", responses)] if responses else records
 
     def begin(self) -> list[Record]:
         start = self._build_context()
-        return [
-            self._build_fields(),
-            {"$set": {"messages": [start], "lastUpdated": start["timestamp"]}},
-        ]
+        update = {"$set": {"messages": [start], "lastUpdated": start["timestamp"]}}
+        return [self._build_fields(), update]
 
     def user(self, text: str) -> list[Record]:
         return [self._build_message("user", [{"text": text}])]
@@ -92,32 +77,17 @@ class GeminiFormat:
         lines = [f"Output: {output}", *([f"Exit Code: {code}"] if code else [])]
         text = "\n".join((*lines, "Process Group PGID: 4711"))
         fenced = f"<untrusted_context>\n{text}\n</untrusted_context>"
-        return self._build_call("run_shell_command", {"command": command}, fenced)
-
-    def edit(self, path: str, old: str, new: str) -> list[Record]:
-        arguments = {
-            "file_path": path,
-            "old_string": old,
-            "new_string": new,
-            "instruction": "Change it",
-        }
-        return self._build_call(
-            "replace", arguments, f"Successfully modified file: {path} (1 replacements)."
-        )
+        return self.build_call("run_shell_command", {"command": command}, fenced)
 
     def write(self, path: str, content: str) -> list[Record]:
         arguments = {"file_path": path, "content": content}
         result = f"Successfully created and wrote to new file: {path}."
-        return self._build_call("write_file", arguments, result, resultDisplay={"isNewFile": True})
-
-    def read(self, path: str, content: str) -> list[Record]:
-        return self._build_call("read_file", {"file_path": path}, content)
+        return self.build_call("write_file", arguments, result, resultDisplay={"isNewFile": True})
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         todos = [{"description": text, "status": status} for text, status in items]
-        return self._build_call(
-            "write_todos", {"todos": todos}, "Successfully updated the todo list."
-        )
+        result = "Successfully updated the todo list."
+        return self.build_call("write_todos", {"todos": todos}, result)
 
     def compaction(self, summary: str) -> list[Record]:
         text = f"<state_snapshot>{summary}</state_snapshot>"
@@ -132,32 +102,23 @@ class GeminiFormat:
     def background(self, command: str, ended: Ended) -> list[Record]:
         process = self.clock.number()
         arguments = {"command": command, "is_background": True}
-        moved = (
-            f"Command moved to background (PID: {process}). Output hidden. Press Ctrl+B to view."
-        )
-        records = self._build_call("run_shell_command", arguments, moved)
+        moved = f"Command moved to background (PID: {process})."
+        moved += " Output hidden. Press Ctrl+B to view."
+        records = self.build_call("run_shell_command", arguments, moved)
         if ended != "running":
             code = int(ended == "failed")
             listed = f"- [PID {process}] EXITED: `{command}` (Exit Code: {code})"
-            records += self._build_call("list_background_processes", {}, listed)
+            records += self.build_call("list_background_processes", {}, listed)
         return records
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         arguments = {"agent_name": "generalist", "prompt": task}
         if ended == "running":
-            return self._build_call("invoke_agent", arguments, None, "executing")
+            return self.build_call("invoke_agent", arguments, None, "executing")
         reason = "GOAL" if ended == "done" else "TIMEOUT"
-        result = (
-            f"Subagent 'generalist' finished.\nTermination Reason: {reason}\nResult:\nIt is over."
-        )
-        return self._build_call("invoke_agent", arguments, result, agentId=self.clock.uuid())
-
-    def sidechain(self, text: str) -> list[Record]:
-        """Return nothing: a sub-agent's words are in a separate file."""
-        return []
-
-    def handoff(self, context: str) -> list[Record]:
-        return self.user(f"# Handoff Context\n{context}")
+        result = f"Subagent 'generalist' finished.\nTermination Reason: {reason}"
+        result += "\nResult:\nIt is over."
+        return self.build_call("invoke_agent", arguments, result, agentId=self.clock.uuid())
 
 
 class GeminiDocumentFormat(GeminiFormat):
@@ -166,7 +127,7 @@ class GeminiDocumentFormat(GeminiFormat):
     form: Form = JsonDocument()
 
     def file_name(self) -> str:
-        return f"session-2026-01-05T09-00-{self.id[-8:]}.json"
+        return super().file_name().removesuffix("l")
 
     def begin(self) -> list[Record]:
         return [self._build_fields(directories=[self.cwd])]
@@ -174,10 +135,7 @@ class GeminiDocumentFormat(GeminiFormat):
     def assistant(self, text: str) -> list[Record]:
         return [self._build_reply(text)]
 
-    def _build_call(
-        self, name: str, arguments: Record, result: str | None, status: str = "success", **more: Any
-    ) -> list[Record]:
-        call, _ = self._build_call_and_response(name, arguments, result, status, **more)
+    def _record_call(self, call: Record, responses: list[Record]) -> list[Record]:
         return [self._build_reply("", toolCalls=[call])]
 
     def compaction(self, summary: str) -> list[Record]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from tasuki_testing.format_base import BaseFormat, Clock, Ended, Record
 from tasuki_testing.forms import Form, TextBlocks
-from tasuki_testing.thread_formats import Clock, Ended, Record
 
 
-class AiderFormat:
+class AiderFormat(BaseFormat):
     """aider 0.86: the user after `####`, aider itself after `>`, the model without a mark."""
 
     form: Form = TextBlocks(
@@ -14,42 +14,36 @@ class AiderFormat:
     )
 
     def __init__(self, cwd: str, clock: Clock) -> None:
-        self.cwd, self.clock = cwd, clock
+        super().__init__(cwd, clock)
         self.id = ""
 
     def file_name(self) -> str:
         return ".aider.chat.history.md"
 
-    def _build_text(self, text: str) -> list[Record]:
-        return [{"text": text}]
-
-    def _build_own_lines(self, *lines: str) -> list[Record]:
-        return self._build_text("".join(f"> {line}  \n" for line in lines))
+    def _build_own_lines(self, *lines: str) -> Record:
+        return {"text": "".join(f"> {line}  \n" for line in lines)}
 
     def _build_edit(self, path: str, old: str, new: str) -> list[Record]:
         block = f"<<<<<<< SEARCH\n{old}=======\n{new}\n>>>>>>> REPLACE"
-        said = self._build_text(f"\n{path}\n```\n{block}\n```\n\n")
-        return [*said, *self._build_own_lines(f"Applied edit to {path}")]
+        said = {"text": f"\n{path}\n```\n{block}\n```\n\n"}
+        return [said, self._build_own_lines(f"Applied edit to {path}")]
 
     def begin(self) -> list[Record]:
         moment = self.clock.time()
-        start = f"\n# aider chat started at {moment[:10]} {moment[11:19]}\n\n"
-        return [
-            *self._build_text(start),
-            *self._build_own_lines("Aider v0.86.2", "Model: test/aider-test with diff"),
-        ]
+        start = {"text": f"\n# aider chat started at {moment[:10]} {moment[11:19]}\n\n"}
+        return [start, self._build_own_lines("Aider v0.86.2", "Model: test/aider-test with diff")]
 
     def user(self, text: str) -> list[Record]:
-        lines = text.split("\n")
-        return self._build_text("\n" + "".join(f"#### {line}  \n" for line in lines))
+        lines = (f"#### {line}  \n" for line in text.split("\n"))
+        return [{"text": "\n" + "".join(lines)}]
 
     def assistant(self, text: str) -> list[Record]:
-        said = self._build_text(f"\n{text.strip()}\n\n")
-        return [*said, *self._build_own_lines("Tokens: 1.0k sent, 20 received.")]
+        said = {"text": f"\n{text.strip()}\n\n"}
+        return [said, self._build_own_lines("Tokens: 1.0k sent, 20 received.")]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         """Record the command only: neither its output nor its exit code is recorded."""
-        return self._build_own_lines(f"Running {command}")
+        return [self._build_own_lines(f"Running {command}")]
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
         return self._build_edit(path, f"{old}\n", new)
@@ -58,42 +52,23 @@ class AiderFormat:
         return self._build_edit(path, "", content)
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._build_own_lines(f"Added {path} to the chat.")
-
-    def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
-        return []
+        return [self._build_own_lines(f"Added {path} to the chat.")]
 
     def compaction(self, summary: str) -> list[Record]:
         """Begin a new chat, which knows nothing of the one before: there is no summary."""
         return self.begin()
 
     def interruption(self) -> list[Record]:
-        return self._build_own_lines("", "^C again to exit")
-
-    def background(self, command: str, ended: Ended) -> list[Record]:
-        return self.shell(command, "", 0)
-
-    def agent(self, task: str, ended: Ended) -> list[Record]:
-        return []
-
-    def sidechain(self, text: str) -> list[Record]:
-        return []
-
-    def handoff(self, context: str) -> list[Record]:
-        return self.user(f"# Handoff Context\n{context}")
+        return [self._build_own_lines("", "^C again to exit")]
 
 
-class SpecStoryFormat:
+class SpecStoryFormat(BaseFormat):
     """SpecStory, Markdown v2.1.0, of sessions of Claude Code and Codex."""
 
     form: Form = TextBlocks(
         rb"(?:^(?:_\*\*\w|\A).*\n?)(?:^(?!_\*\*\w).*\n?)*",
         strange=b"_**X-unheard-of (2026-01-05 09:00:00Z)**_\n\nstrange\n\n---\n\n",
     )
-
-    def __init__(self, cwd: str, clock: Clock) -> None:
-        self.cwd, self.clock = cwd, clock
-        self.id = clock.uuid()
 
     def file_name(self) -> str:
         return "2026-01-05_09-00-01Z-please-fix-the-login.md"
@@ -108,11 +83,9 @@ class SpecStoryFormat:
         return [{"text": f"_**{speaker} ({model}{self._format_time()})**_\n\n{text}\n\n---\n\n"}]
 
     def _build_tool(self, type: str, name: str, body: str, summary: str = "") -> list[Record]:
-        said = f"Tool use: **{name}**{summary}"
         opened = f'<tool-use data-tool-type="{type}" data-tool-name="{name}"><details>'
-        return self._build_turn(
-            f"{opened}\n<summary>{said}</summary>\n{body}\n</details></tool-use>"
-        )
+        said = f"<summary>Tool use: **{name}**{summary}</summary>"
+        return self._build_turn(f"{opened}\n{said}\n{body}\n</details></tool-use>")
 
     def begin(self) -> list[Record]:
         moment = self._format_time()
@@ -136,10 +109,8 @@ class SpecStoryFormat:
         return self._build_tool("write", "search_replace", f"\n{diff}", f" • Edit file: {path}")
 
     def write(self, path: str, content: str) -> list[Record]:
-        result = f"File created successfully at: {path}"
-        return self._build_tool(
-            "write", "Write", f"\n```py\n{content}\n```\n\n```text\n{result}\n```"
-        )
+        result = f"```text\nFile created successfully at: {path}\n```"
+        return self._build_tool("write", "Write", f"\n```py\n{content}\n```\n\n{result}")
 
     def read(self, path: str, content: str) -> list[Record]:
         return self._build_tool("read", "Read", f" `{path}`\n\n```text\n{content}\n```")
@@ -158,21 +129,16 @@ class SpecStoryFormat:
 
     def background(self, command: str, ended: Ended) -> list[Record]:
         if ended != "running":
-            return self.shell(command, "finished", 0 if ended == "done" else 1)
-        id = f"b{self.clock.number()}"
-        result = f"Command running in background with ID: {id}."
+            return super().background(command, ended)
+        result = f"Command running in background with ID: b{self.clock.number()}."
         return self._build_tool("shell", "Bash", f"\n`{command}`\n\n```text\n{result}\n```")
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
-        result = {"running": "", "done": "It is done.", "failed": "It failed."}[ended]
-        head = "**Error:**" if ended == "failed" else "**Result:**"
         body = f"\n**Input:**\n\n- description: `{task}`\n"
-        return self._build_tool(
-            "task", "Task", f"{body}\n{head}\n\n```\n{result}\n```" if result else body
-        )
+        if result := self.get_agent_result(ended):
+            head = "**Error:**" if ended == "failed" else "**Result:**"
+            body += f"\n{head}\n\n```\n{result}\n```"
+        return self._build_tool("task", "Task", body)
 
     def sidechain(self, text: str) -> list[Record]:
         return self._build_turn(text, "Agent - sidechain")
-
-    def handoff(self, context: str) -> list[Record]:
-        return self.user(f"# Handoff Context\n{context}")

@@ -2,19 +2,26 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
+from tasuki_testing.format_base import BaseFormat, Clock, Ended, FileTools, Record
 from tasuki_testing.forms import Form, JsonDocument, OpencodeDatabase
-from tasuki_testing.thread_formats import Clock, Ended, Record
 
-_STATUS = {"running": "running", "done": "completed", "failed": "error"}
 _MODEL = {"providerID": "test", "modelID": "opencode-test"}
+_SESSION = {"title": "New session - 2026-01-05T09:00:01.000Z", "version": "1.18.33"}
 
 
-class OpencodeFormat:
+class OpencodeFormat(BaseFormat):
     """Rows: a session, its messages, and their parts; a call and its result are one part."""
 
     form: Form = OpencodeDatabase()
+    file_tools: ClassVar[FileTools] = {
+        "edit": (
+            "edit", {"filePath": "path", "oldString": "old", "newString": "new"},
+            "Edit applied successfully.",
+        ),
+        "read": ("read", {"filePath": "path"}, "{content}"),
+    }  # fmt: skip
 
     def __init__(self, cwd: str, clock: Clock) -> None:
         self.cwd, self.clock = cwd, clock
@@ -42,40 +49,33 @@ class OpencodeFormat:
             tokens = {"input": 1000, "output": 20, "reasoning": 0, "cache": {"read": 0, "write": 0}}
             data = {"role": role, "parentID": self.asked, "tokens": tokens, "finish": "stop"}
             data |= {
-                "time": {"created": now, "completed": now},
-                "path": {"cwd": self.cwd},
-                **_MODEL,
-            }
+                "time": {"created": now, "completed": now}, "path": {"cwd": self.cwd}, **_MODEL,
+            }  # fmt: skip
         return self._build_rows({**data, **more}, id, now, [*parts])
 
     def _build_rows(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
-        times = {"time_created": now, "time_updated": now}
-        fields = {"session_id": self.session, **times}
+        fields = {"session_id": self.session, "time_created": now, "time_updated": now}
         rows: list[Record] = [{"table": "message", "id": id, **fields, "data": data}]
         for part in parts:
             key = self._create_id("prt", self._get_time())
             rows.append({"table": "part", "id": key, "message_id": id, **fields, "data": part})
         return rows
 
-    def _build_call(
-        self, tool: str, arguments: Record, status: str, output: str = "", **metadata: Any
+    def build_call(
+        self, name: str, arguments: Record, result: str | None, failed: bool = False, **more: Any
     ) -> list[Record]:
-        state: Record = {"status": status, "input": arguments, "metadata": metadata}
-        if status != "running":
-            state["error" if status == "error" else "output"] = output
+        status = "running" if result is None else "error" if failed else "completed"
+        state: Record = {"status": status, "input": arguments, "metadata": more}
+        if result is not None:
+            state["error" if failed else "output"] = result
         id = f"call_{self.clock.number()}"
-        part = {"type": "tool", "tool": tool, "callID": id, "state": state}
+        part = {"type": "tool", "tool": name, "callID": id, "state": state}
         return self._build_message("assistant", part, finish="tool-calls")
 
     def begin(self) -> list[Record]:
         now = self._get_time()
-        return [
-            {
-                "table": "session", "id": self.id, "project_id": "global", "directory": self.cwd,
-                "title": "New session - 2026-01-05T09:00:01.000Z", "version": "1.18.33",
-                "time_created": now, "time_updated": now,
-            }
-        ]  # fmt: skip
+        start = {"table": "session", "id": self.id, "project_id": "global", "directory": self.cwd}
+        return [{**start, **_SESSION, "time_created": now, "time_updated": now}]
 
     def user(self, text: str) -> list[Record]:
         return self._build_message("user", {"type": "text", "text": text})
@@ -85,24 +85,15 @@ class OpencodeFormat:
         return self._build_message("assistant", step, {"type": "text", "text": text})
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
-        return self._build_call("bash", {"command": command}, "completed", output, exit=code)
-
-    def edit(self, path: str, old: str, new: str) -> list[Record]:
-        arguments = {"filePath": path, "oldString": old, "newString": new}
-        return self._build_call("edit", arguments, "completed", "Edit applied successfully.")
+        return self.build_call("bash", {"command": command}, output, exit=code)
 
     def write(self, path: str, content: str) -> list[Record]:
         arguments = {"filePath": path, "content": content}
-        return self._build_call(
-            "write", arguments, "completed", "Wrote file successfully.", exists=False
-        )
-
-    def read(self, path: str, content: str) -> list[Record]:
-        return self._build_call("read", {"filePath": path}, "completed", content)
+        return self.build_call("write", arguments, "Wrote file successfully.", exists=False)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         todos = [{"content": text, "status": status, "priority": "high"} for text, status in items]
-        return self._build_call("todowrite", {"todos": todos}, "completed", "[]")
+        return self.build_call("todowrite", {"todos": todos}, "[]")
 
     def compaction(self, summary: str) -> list[Record]:
         asked = self._build_message("user", {"type": "compaction", "auto": False})
@@ -114,17 +105,14 @@ class OpencodeFormat:
         return self._build_message("assistant", error=error, finish=None)
 
     def background(self, command: str, ended: Ended) -> list[Record]:
-        """Record a running call without result: opencode has no background commands."""
-        if ended == "running":
-            return self._build_call("bash", {"command": command}, "running")
-        return self.shell(command, "finished", 0 if ended == "done" else 1)
+        if ended != "running":
+            return super().background(command, ended)
+        return self.build_call("bash", {"command": command}, None)
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         arguments = {"description": task, "prompt": task, "subagent_type": "general"}
-        said = {"running": "", "done": "It is done.", "failed": "It failed."}[ended]
-        return self._build_call(
-            "task", arguments, _STATUS[ended], said, sessionId=f"{self.id[:-1]}z"
-        )
+        result, session = self.get_agent_result(ended), f"{self.id[:-1]}z"
+        return self.build_call("task", arguments, result, ended == "failed", sessionId=session)
 
     def sidechain(self, text: str) -> list[Record]:
         """Record a sub-agent's words in its own session."""
@@ -134,9 +122,6 @@ class OpencodeFormat:
         rows = [session, *self.user(text)]
         self.session, self.asked = self.id, asked
         return rows
-
-    def handoff(self, context: str) -> list[Record]:
-        return self.user(f"# Handoff Context\n{context}")
 
 
 class OpencodeExportFormat(OpencodeFormat):
@@ -148,24 +133,14 @@ class OpencodeExportFormat(OpencodeFormat):
         return f"{self.id}.json"
 
     def _build_rows(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
-        held = [
-            {
-                **part,
-                "id": self._create_id("prt", self._get_time()),
-                "messageID": id,
-                "sessionID": self.id,
-            }
-            for part in parts
-        ]
+        fields = {"messageID": id, "sessionID": self.id}
+        held = [{**p, "id": self._create_id("prt", self._get_time()), **fields} for p in parts]
         return [{"info": {**data, "id": id, "sessionID": self.id}, "parts": held}]
 
     def begin(self) -> list[Record]:
         now = self._get_time()
-        info = {
-            "id": self.id, "directory": self.cwd, "title": "New session - 2026-01-05T09:00:01.000Z",
-            "version": "1.18.33", "time": {"created": now, "updated": now},
-        }  # fmt: skip
-        return [{"info": info}]
+        info = {"id": self.id, "directory": self.cwd, **_SESSION}
+        return [{"info": {**info, "time": {"created": now, "updated": now}}}]
 
     def sidechain(self, text: str) -> list[Record]:
         return []

@@ -10,21 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.errors import UsageError
+from tasuki.harness import protocol
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import Addition, HookAnswer, HookCall, JsonEntry, OwnFile
 from tasuki.harness.plans import FLEET_MARK
-from tasuki.harness.protocol import (
-    AgentControl,
-    AgentEvent,
-    AgentRequest,
-    AskPlan,
-    AskRequest,
-    EventKind,
-    HookReply,
-    LaunchRequest,
-    Screenshot,
-    ScreenState,
-)
+from tasuki.harness.protocol import AgentEvent, AskRequest, EventKind, HookReply, LaunchRequest
 from tasuki.install import edits
 from tasuki.model import Draft, Goal, Handoff, Predecessor
 from tasuki_testing.forms import Trial, register_contract
@@ -82,9 +72,8 @@ def check_plans_unsent_successor(trial: Trial) -> None:
 @register_contract(23)
 def check_plans_sent_successor(trial: Trial) -> None:
     """With `send`, the goal is an argument; one that is too long is pasted. The model is passed on."""
-    request = replace(
-        _create_request(trial), send=True, model="provider/model-x", arguments=("--flag",)
-    )
+    wanted: dict[str, Any] = {"model": "provider/model-x", "arguments": ("--flag",)}
+    request = replace(_create_request(trial), send=True, **wanted)
     if not trial.harness.can_start:
         _assert_no_plan(trial, request)
         return
@@ -147,15 +136,11 @@ def check_takes_any_output(trial: Trial) -> None:
     assert not trial.harness.parse_answer("", request).text, "an answer, though nothing was written"
 
 
-# -- installation into a harness -----------------------------------------------------------
-
-
 @register_contract(29)
 def check_installs_cleanly(trial: Trial) -> None:
     """What is installed is known as tasuki's, and goes without a trace; a hook may say anything."""
-    assert hasattr(trial.harness, "get_integration"), (
-        "`get_integration` is missing: return None for nothing"
-    )
+    missing = "`get_integration` is missing: return None for nothing"
+    assert hasattr(trial.harness, "get_integration"), missing
     if (integration := trial.harness.get_integration()) is None:
         return
     for number, addition in enumerate(integration.list_additions(("/opt/tasuki",))):
@@ -168,9 +153,8 @@ def check_installs_cleanly(trial: Trial) -> None:
     for payload in payloads:
         assert integration.parse_hook_call(payload) is None, payload
     call = HookCall("handoff", path="/x", text="a goal")
-    assert "no such goal" in integration.format_answer(
-        call, HookAnswer("no such goal", blocked=True)
-    )
+    answer = HookAnswer("no such goal", blocked=True)
+    assert "no such goal" in integration.format_answer(call, answer)
 
 
 # -- agents: their hooks, how they are started, their screens -------------------------------
@@ -215,8 +199,10 @@ def check_starts_agent(trial: Trial) -> None:
         return
     prompt = "-p @notes.txt\n$(id) 'x' --yes"
     cwd, own = str(trial.folder), ("--own", "two words")
-    request = AgentRequest(cwd, "s-1", prompt, "provider/model-x", "", ("/some/docs",), own)
-    plan, bare = control.plan_start(request), control.plan_start(AgentRequest(cwd, "s-1"))
+    request = protocol.AgentRequest(
+        cwd, "s-1", prompt, "provider/model-x", "", ("/some/docs",), own
+    )
+    plan, bare = control.plan_start(request), control.plan_start(protocol.AgentRequest(cwd, "s-1"))
     for planned in (plan, bare):
         assert planned.argv[0] == trial.harness.program, planned.argv
         assert planned.cwd == cwd, planned.cwd
@@ -241,12 +227,12 @@ def check_reads_any_screen(trial: Trial) -> None:
         return
     for text in SCREENS:
         for title in TITLES:
-            sight = control.read_screen(Screenshot(text, title, session="no-such-session"))
-            assert isinstance(sight, ScreenState) and sight.state in STATES, sight
+            sight = control.read_screen(protocol.Screenshot(text, title, session="no-such-session"))
+            assert isinstance(sight, protocol.ScreenState) and sight.state in STATES, sight
             assert sight.typed is None or isinstance(sight.typed, str), sight
     for text in ("", "$ ls\nsh: not found\n$ "):
-        sight = control.read_screen(Screenshot(text, session="no-such-session"))
-        assert sight == ScreenState("unknown"), f"{text!r} is called {sight}"
+        sight = control.read_screen(protocol.Screenshot(text, session="no-such-session"))
+        assert sight == protocol.ScreenState("unknown"), f"{text!r} is called {sight}"
 
 
 @register_contract(34)
@@ -264,9 +250,6 @@ def check_answers_hooks(trial: Trial) -> None:
         takes = kind == "compacting" and control.can_veto
         assert ("Not now." in veto) if takes else not veto, f"a veto at {kind}: {veto!r}"
     _assert_can_be_typed(control)
-
-
-# -- helpers -------------------------------------------------------------------------------
 
 
 def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:
@@ -301,7 +284,7 @@ def _assert_not_asked(trial: Trial, request: AskRequest) -> None:
             raise AssertionError("asked, though `can_ask` is false")
 
 
-def _list_made_paths(plan: AskPlan) -> list[str]:
+def _list_made_paths(plan: protocol.AskPlan) -> list[str]:
     """Return the paths that a plan to ask creates."""
     targets = [target for _, target in (*plan.copies, *plan.links)]
     return targets + [file.path for file in plan.files]
@@ -324,12 +307,9 @@ def _create_request(trial: Trial) -> LaunchRequest:
     past = "# Handoff Context\n\n## What was decided\n- 25 s"
     thread = Predecessor(harness=trial.harness.name, thread_id="t-1", path="/gone/t-1.jsonl")
     handoff = Handoff(
-        id="0199",
-        created="2026-01-05T10:00:00Z",
-        goal=goal,
-        predecessor=thread,
+        id="0199", created="2026-01-05T10:00:00Z", goal=goal, predecessor=thread,
         draft=Draft(goal=goal),
-    )
+    )  # fmt: skip
     brief = f"{past}\n\n## Next Goal (verbatim)\n{goal.text}"
     cwd = str(trial.folder)
     return LaunchRequest(handoff=handoff, brief=brief, context=past, cwd=cwd)
@@ -370,12 +350,11 @@ def _assert_coexists(addition: Addition, ordinary: list[Addition]) -> None:
         assert set(states) <= {"there"}, f"{addition.what} takes others along"
     for other in ordinary:
         left, _ = edits.remove_addition(both, edits.build_installed_addition(other))
-        assert edits.check_state(left, addition) == "there", (
-            f"{other.what} takes {addition.what} along"
-        )
+        state = edits.check_state(left, addition)
+        assert state == "there", f"{other.what} takes {addition.what} along"
 
 
-def _assert_can_be_typed(control: AgentControl) -> None:
+def _assert_can_be_typed(control: protocol.AgentControl) -> None:
     """Check the texts and keys that end the program and interrupt a turn."""
     assert control.exit_text.strip(), "`exit_text` is empty"
     assert control.interrupt_keys, "`interrupt_keys` is empty"

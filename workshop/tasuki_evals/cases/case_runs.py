@@ -4,9 +4,8 @@ A judgement is yes or no. The expressions of the case decide, line by line, what
 contains; `tasuki_evals.cases.fidelity` decides whether it invents anything.
 """
 
-import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,9 +13,8 @@ from msgspec import Struct
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft import brief as briefs
-from tasuki.draft import pipeline
 from tasuki.harness import registry as harnesses
-from tasuki.model import Authorship, Goal, Thread
+from tasuki.model import Authorship, Thread
 from tasuki_evals import runs
 from tasuki_evals.cases import fidelity, scenario
 from tasuki_evals.cases.fidelity import COMMANDS, FILES, InventedClaim
@@ -46,20 +44,20 @@ class ForbiddenLine(Struct, frozen=True):
     line: str
 
 
-class BriefVerdict(Struct, frozen=True):
-    """The result for one thread in one brief."""
+class BriefVerdict(Struct, frozen=True, kw_only=True):
+    """The result for one thread in one brief; its fields are keys of the JSON document."""
 
     entries: int
     size: int
-    missing_files: tuple[str, ...]
-    missing_commands: tuple[str, ...]
-    context: tuple[HeldFact, ...]
-    leaks: tuple[ForbiddenLine, ...]
-    invented: tuple[InventedClaim, ...]
     author: str = "offline"
     model: str = ""
     fell: tuple[str, ...] = ()
     """Why an author that should have written it did not."""
+    missing_files: tuple[str, ...]
+    missing_commands: tuple[str, ...]
+    context: tuple[HeldFact, ...]
+    forbidden: tuple[ForbiddenLine, ...]
+    invented: tuple[InventedClaim, ...]
 
     @property
     def held_count(self) -> int:
@@ -69,7 +67,7 @@ class BriefVerdict(Struct, frozen=True):
     @property
     def is_clean(self) -> bool:
         """Within the size, nothing forbidden, nothing invented."""
-        return self.size <= MAX_CHARACTERS and not self.leaks and not self.invented
+        return self.size <= MAX_CHARACTERS and not self.forbidden and not self.invented
 
     @property
     def is_complete(self) -> bool:
@@ -107,9 +105,8 @@ class CaseResult(Struct, frozen=True):
             return False
         if not self.case.chain:
             return self.first.is_complete
-        counts = [
-            self.survivor_counts[depth - 1] for depth in DEPTHS if depth <= len(self.verdicts)
-        ]
+        depths = [depth for depth in DEPTHS if depth <= len(self.verdicts)]
+        counts = [self.survivor_counts[depth - 1] for depth in depths]
         return counts[-1] >= counts[0] > 0
 
 
@@ -119,21 +116,10 @@ def _find_chain_kinds(case: ScenarioCase) -> frozenset[str]:
     return kinds & {"constraint"} or kinds
 
 
-# -- running -------------------------------------------------------------------------------
-
-
-def build_case_settings(loaded: LoadedSettings) -> LoadedSettings:
-    """Return the settings for cases: the user's author and model, and defaults."""
-    return runs.build_settings(loaded, BUDGET)
-
-
 def run_cases(
-    cases: Iterable[ScenarioCase],
-    loaded: LoadedSettings,
-    *,
-    keep_folder: Path | None = None,
+    cases: Iterable[ScenarioCase], loaded: LoadedSettings, *, keep_folder: Path | None = None,
     on_start: Callable[[ScenarioCase], None] = lambda case: None,
-) -> list[CaseResult]:
+) -> list[CaseResult]:  # fmt: skip
     """Run cases one after the other; `on_start` is called with each case as it begins.
 
     `keep_folder` is a folder in which threads and briefs are left, one folder per case. The
@@ -156,76 +142,45 @@ def _run_case(case: ScenarioCase, loaded: LoadedSettings, folder: Path) -> CaseR
         place = folder / f"thread-{link + 1}" if case.chain else folder
         place.mkdir(exist_ok=True)
         path = scenario.build_thread(case, link, context).write(place)
-        result = pipeline.make_handoff(
-            harnesses.detect_harness(path),
-            path,
-            Goal(text=case.goals[link], forced=True),
-            loaded,
-            handoff_id=hashlib.sha256(f"{case.id}/{link}".encode()).hexdigest()[:32],
-            to="",
-            replay=True,
-        )
-        context = result.context
-        verdicts.append(
-            judge_brief(case, context, result.thread, goal, result.handoff.draft.authorship)
-        )
+        harness = harnesses.detect_harness(path)
+        result = runs.draft_handoff(harness, path, goal, loaded, name=f"{case.id}/{link}")
+        context, by = result.context, result.handoff.draft.authorship
+        verdicts.append(judge_brief(case, context, result.thread, goal, by))
         (place / "brief.md").write_text(briefs.join_brief(context, goal), encoding="utf-8")
     return CaseResult(case, tuple(verdicts))
 
 
-# -- judging -------------------------------------------------------------------------------
-
-
 def judge_brief(
-    case: ScenarioCase,
-    context: str,
-    thread: Thread,
-    goal: str,
-    authorship: Authorship | None = None,
+    case: ScenarioCase, context: str, thread: Thread, goal: str, by: Authorship | None = None
 ) -> BriefVerdict:
     """Return the verdict on a brief without its goal."""
-    authorship = authorship or Authorship()
-    heading_lines = list(_list_lines(context))
-    items = list(fidelity.parse_lines(context))
-    files = {path for i in items if i.section == FILES for path in fidelity.extract_paths(i)}
-    commands = [c for i in items if i.section == COMMANDS for c in fidelity.extract_commands(i)]
-    return BriefVerdict(
-        entries=len(thread.entries),
-        size=len(context),
-        missing_files=tuple(f for f in case.expected_files if f not in files),
-        missing_commands=tuple(c for c in case.expected_commands if not _is_shown(c, commands)),
-        context=tuple(
-            HeldFact(
-                f.kind,
-                f.needs,
-                next((line for _, line in heading_lines if f.matches_line(line)), ""),
-            )
-            for f in case.expected_context
-        ),
-        leaks=tuple(
-            ForbiddenLine(f.kind, line)
-            for f in case.forbidden
-            if (
-                line := next(
-                    (line for heading, line in heading_lines if f.matches_line(line, heading)), ""
-                )
-            )
-        ),
-        invented=tuple(fidelity.find_invented(context, thread, goal)),
-        author=authorship.author,
-        model=authorship.model,
-        fell=authorship.fell,
-    )
-
-
-def _list_lines(context: str) -> Iterator[tuple[str, str]]:
-    """Yield heading and text of every line of a brief with content."""
+    by = by or Authorship()
+    lines: list[tuple[str, str]] = []
     heading = ""
     for line in context.split("\n"):
         if line.startswith("#"):
             heading = line
         elif line.strip():
-            yield heading, line
+            lines.append((heading, line))
+    items = list(fidelity.parse_lines(context))
+    files = {path for i in items if i.section == FILES for path in fidelity.extract_paths(i)}
+    commands = [c for i in items if i.section == COMMANDS for c in fidelity.extract_commands(i)]
+    held = (
+        HeldFact(f.kind, f.needs, next((line for _, line in lines if f.matches_line(line)), ""))
+        for f in case.expected_context
+    )
+    forbidden = (
+        ForbiddenLine(f.kind, found[0])
+        for f in case.forbidden
+        if (found := [line for heading, line in lines if f.matches_line(line, heading)])
+    )
+    return BriefVerdict(
+        entries=len(thread.entries), size=len(context), author=by.author, model=by.model,
+        fell=by.fell, missing_files=tuple(f for f in case.expected_files if f not in files),
+        missing_commands=tuple(c for c in case.expected_commands if not _is_shown(c, commands)),
+        context=tuple(held), forbidden=tuple(forbidden),
+        invented=tuple(fidelity.find_invented(context, thread, goal)),
+    )  # fmt: skip
 
 
 def _is_shown(command: str, commands: Iterable[str]) -> bool:
@@ -234,14 +189,10 @@ def _is_shown(command: str, commands: Iterable[str]) -> bool:
     for candidate in commands:
         if candidate == wanted or (candidate.endswith(" …") and wanted.startswith(candidate[:-2])):
             return True
-        if candidate.startswith(f"{wanted} ") and candidate[len(wanted) + 1 :].startswith(
-            _PLUMBING
-        ):
+        begins = candidate.startswith(f"{wanted} ")
+        if begins and candidate[len(wanted) + 1 :].startswith(_PLUMBING):
             return True
     return False
-
-
-# -- figures -------------------------------------------------------------------------------
 
 
 class CaseFigures(Struct, frozen=True):
@@ -266,31 +217,27 @@ class ChainFigure(Struct, frozen=True):
 
 
 def compute_figures(results: Sequence[CaseResult]) -> CaseFigures:
-    """Return the figures of some cases.
-
-    For chains, files, commands and facts are those of the first brief.
-    """
+    """Return the figures of some cases; those on files, commands and facts are of first briefs."""
 
     def compute_share(flags: Iterable[bool]) -> Proportion:
         values = list(flags)
         return build_proportion(sum(values), len(values))
 
-    facts = [fact for r in results for fact in r.first.context]
+    firsts = [(r.case, r.first) for r in results]
+    briefs = [(r.case, r.verdicts) for r in results]
     return CaseFigures(
         passed=compute_share(r.has_passed for r in results),
-        files=compute_share(not r.first.missing_files for r in results if r.case.expected_files),
-        commands=compute_share(
-            not r.first.missing_commands for r in results if r.case.expected_commands
-        ),
+        files=compute_share(not v.missing_files for c, v in firsts if c.expected_files),
+        commands=compute_share(not v.missing_commands for c, v in firsts if c.expected_commands),
         context=compute_share(
-            r.first.held_count == len(r.first.context) for r in results if r.case.expected_context
+            v.held_count == len(v.context) for c, v in firsts if c.expected_context
         ),
-        facts=compute_share(bool(fact.line) for fact in facts),
+        facts=compute_share(bool(fact.line) for _, v in firsts for fact in v.context),
         nothing_forbidden=compute_share(
-            not any(v.leaks for v in r.verdicts) for r in results if r.case.forbidden
+            not any(v.forbidden for v in verdicts) for c, verdicts in briefs if c.forbidden
         ),
-        nothing_invented=compute_share(not any(v.invented for v in r.verdicts) for r in results),
-        in_size=compute_share(all(v.size <= MAX_CHARACTERS for v in r.verdicts) for r in results),
+        nothing_invented=compute_share(not any(v.invented for v in vs) for _, vs in briefs),
+        in_size=compute_share(all(v.size <= MAX_CHARACTERS for v in vs) for _, vs in briefs),
     )
 
 
@@ -301,16 +248,12 @@ def compute_by_category(results: Sequence[CaseResult]) -> dict[str, CaseFigures]
 
 
 def compute_chain_figures(results: Sequence[CaseResult]) -> list[ChainFigure]:
-    """Return what survives in all chains together, by depth.
-
-    Chains that are too short are left out.
-    """
+    """Return what survives in all chains together, by depth, without those that are too short."""
     found = []
     for depth in DEPTHS:
         long = [r for r in results if r.case.chain and len(r.verdicts) >= depth]
         if long:
             survived = sum(r.survivor_counts[depth - 1] for r in long)
-            found.append(
-                ChainFigure(depth, build_proportion(survived, sum(r.sought_count for r in long)))
-            )
+            sought = sum(r.sought_count for r in long)
+            found.append(ChainFigure(depth, build_proportion(survived, sought)))
     return found

@@ -177,9 +177,6 @@ def _find_false_quotes(
         yield "command", quoted["refused"]
 
 
-# -- what the thread contains --------------------------------------------------------------
-
-
 def fold_line(text: str) -> str:
     """Return a text on one line as a brief shows it: no control characters, single blanks."""
     return " ".join(clean_for_display(text).translate(_CURLY).split())
@@ -202,9 +199,8 @@ class _ThreadWitness:
     def texts(self) -> str:
         """Everything the thread and the goal say, one line per entry."""
         known = (self.goal, *_list_thread_texts(self.thread))
-        return "\n".join(
-            [*map(fold_line, known), *(fold_line(_join_entry_text(e)) for e in self.thread.entries)]
-        )
+        texts = (*known, *map(_join_entry_text, self.thread.entries))
+        return "\n".join(map(fold_line, texts))
 
     @cached_property
     def bare_texts(self) -> str:
@@ -212,9 +208,8 @@ class _ThreadWitness:
 
     @cached_property
     def user_text(self) -> str:
-        return "\n".join(
-            strip_emphasis(text) for e in self.thread.entries for text in _list_user_texts(e)
-        )
+        texts = (text for e in self.thread.entries for text in _list_user_texts(e))
+        return "\n".join(map(strip_emphasis, texts))
 
     @cached_property
     def runs(self) -> list[str]:
@@ -251,10 +246,7 @@ class _ThreadWitness:
         return self._is_from_elsewhere(wanted) or self._is_in_files(wanted)
 
     def was_run(self, command: str) -> bool:
-        """Return whether a command was run, perhaps with others.
-
-        One that ends in ` …` may have continued.
-        """
+        """Return whether a command was run, perhaps with others; ` …` stands for a cut-off end."""
         head = command.removesuffix(_CUT)
         end = _COMMAND_ENDS if head == command else _PAST_WORD
         return any(_contains_whole(head, run, begin=_COMMAND_BEGINS, end=end) for run in self.runs)
@@ -263,10 +255,8 @@ class _ThreadWitness:
         """Return whether the user refused this call; one that ends in ` …` may have continued."""
         head = call.removesuffix(_CUT)
         end = r"\Z" if head == call else _PAST_WORD
-        return any(
-            _contains_whole(strip_emphasis(head), one, begin=r"\A", end=end)
-            for one in self.refusals
-        )
+        head = strip_emphasis(head)
+        return any(_contains_whole(head, one, begin=r"\A", end=end) for one in self.refusals)
 
     def is_by_user(self, words: str) -> bool:
         """Return whether the user wrote these words; sentences may be left out between them."""
@@ -276,15 +266,13 @@ class _ThreadWitness:
     def has_text(self, text: str) -> bool:
         """Return whether a text occurs somewhere as it is, apart from emphasis; true if empty."""
         text = fold_line(text).removesuffix("…").rstrip()
-        return _contains_whole(text, self.texts) or _contains_whole(
-            strip_emphasis(text), self.bare_texts
-        )
+        bare = strip_emphasis(text)
+        return _contains_whole(text, self.texts) or _contains_whole(bare, self.bare_texts)
 
     def has_code(self, span: str) -> bool:
         """Return whether code in backticks occurs: as it is, as a path, or in a cut part."""
-        return (
-            self.has_text(span) or ("/" in span and self.has_path(span)) or self._is_in_files(span)
-        )
+        is_path = "/" in span and self.has_path(span)
+        return is_path or self.has_text(span) or self._is_in_files(span)
 
     @cached_property
     def _is_cut(self) -> bool:
@@ -303,20 +291,16 @@ class _ThreadWitness:
 
     def _is_from_elsewhere(self, path: str) -> bool:
         """Return whether a call that ran in another folder names a path from there."""
-        candidates = (
-            (path.removeprefix(f), text) for f, text in self._other_folders if path.startswith(f)
-        )
-        return any(rest and _contains_whole(rest, text) for rest, text in candidates)
+        found = ((path[len(f) :], text) for f, text in self._other_folders if path.startswith(f))
+        return any(rest and _contains_whole(rest, text) for rest, text in found)
 
     def _is_in_files(self, text: str) -> bool:
         """Return whether a text is in the thread's files, which are whole where memory was cut."""
         text = text.removesuffix(_CUT)
         if not self._is_cut or len(text) < _MIN_SEARCHED or _PLACEHOLDER.search(text):
             return False
-        files = [
-            f for f in self.thread.sources or (self.thread.path,) if find_occurring([f], [text])
-        ]
-        return any(_is_in_file(text, Path(file)) for file in files)
+        files = self.thread.sources or (self.thread.path,)
+        return any(find_occurring([f], [text]) and _is_in_file(text, Path(f)) for f in files)
 
 
 def _is_in_file(text: str, path: Path) -> bool:
@@ -331,13 +315,8 @@ def _is_in_file(text: str, path: Path) -> bool:
 def _list_thread_texts(thread: Thread) -> Iterator[str]:
     """Yield what is known of a thread apart from its entries."""
     yield from (
-        thread.id,
-        thread.cwd,
-        thread.name,
-        thread.model,
-        thread.git_branch,
-        thread.git_head,
-    )
+        thread.id, thread.cwd, thread.name, thread.model, thread.git_branch, thread.git_head,
+    )  # fmt: skip
     yield from (thread.parent, thread.version, *thread.tools, *thread.skills, *thread.artifacts)
     yield from (notice.text for notice in thread.notices)
     yield from (text for one in thread.background for text in (one.id, one.label))

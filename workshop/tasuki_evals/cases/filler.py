@@ -45,9 +45,8 @@ class FillerProject:
         self.code = code[style if style in code else TEXTS["like"].get(style, "other")]
         alike = [p for p in known if p.endswith(self.ending) and not p.startswith(("/", "~"))]
         folders = tuple(dict.fromkeys(map(posixpath.dirname, alike))) or ("src",)
-        self.files = tuple(
-            self._list_neighbours((*folders, *self._list_modules(folders)), set(known))
-        )
+        places = (*folders, *self._list_modules(folders))
+        self.files = tuple(self._list_neighbours(places, set(known)))
         self.weights = [1 / (rank + 2) for rank in range(len(self.files))]
         self._unused_sentences: dict[str, list[str]] = {}
 
@@ -67,22 +66,18 @@ class FillerProject:
         """Yield this many entries; questions asked in them are also answered."""
         left = count
         while left > 0:
-            doings = self._make_allowed(
-                self._make_episode if left >= _LONGEST_EPISODE else lambda: [self._make_step()]
-            )
+            doings = self._make_allowed(is_long=left >= _LONGEST_EPISODE)
             left -= len(doings)
             yield from doings
 
-    def _make_allowed(self, make: Callable[[], list[FillerStep]]) -> list[FillerStep]:
+    def _make_allowed(self, *, is_long: bool) -> list[FillerStep]:
         """Return entries without a line to be avoided."""
         for _ in range(MAX_ATTEMPTS):
-            doings = make()
+            doings = self._make_episode() if is_long else [self._make_step()]
             lines = (line for _, texts in doings for text in texts for line in text.split("\n"))
             if not any(map(self.avoids, lines)):
                 return doings
         return [("shell", ("pwd", ""))]
-
-    # -- episodes ----------------------------------------------------------------------
 
     def _make_episode(self) -> list[FillerStep]:
         chosen = self.random.choices(
@@ -105,36 +100,26 @@ class FillerProject:
 
     def _make_task(self) -> list[FillerStep]:
         steps = [self._make_step() for _ in range(self.random.randint(0, 2))]
-        bullets = "\n".join(
-            f"- {self._choose_sentence('bullets')}" for _ in range(self.random.randint(2, 4))
-        )
-        report = (
-            f"{self._choose_sentence('reports')}\n\n{bullets}\n\n{self._generate_explanation(1, 3)}"
-        )
+        count = self.random.randint(2, 4)
+        bullets = "\n".join(f"- {self._choose_sentence('bullets')}" for _ in range(count))
+        said = self._choose_sentence("reports")
+        report = f"{said}\n\n{bullets}\n\n{self._generate_explanation(1, 3)}"
         return [
-            ("user", (self._choose_sentence("tasks"),)),
-            *steps,
-            self._make_edit(),
+            ("user", (self._choose_sentence("tasks"),)), *steps, self._make_edit(),
             *self._make_answer(report),
-        ]
+        ]  # fmt: skip
 
     def _make_paste(self) -> list[FillerStep]:
         lines = "\n".join(self._fill_line(TEXTS["log"]) for _ in range(self.random.randint(8, 24)))
         asked = f"{self._choose_sentence('pastes')}\n\n{lines}"
-        return [
-            ("user", (asked,)),
-            *self._make_answer(
-                f"{self._choose_sentence('calm')} {self._choose_sentence('answers')}"
-            ),
-        ]
+        said = f"{self._choose_sentence('calm')} {self._choose_sentence('answers')}"
+        return [("user", (asked,)), *self._make_answer(said)]
 
     def _make_answer(self, text: str) -> list[FillerStep]:
         """Return the agent's answer, and now and then a word of thanks."""
         answer: list[FillerStep] = [("assistant", (text,))]
         thanked = self.random.random() < 0.3
         return [*answer, ("user", (self._choose_sentence("thanks"),))] if thanked else answer
-
-    # -- single calls ------------------------------------------------------------------
 
     def _make_step(self) -> FillerStep:
         chosen = self.random.choices(
@@ -168,12 +153,8 @@ class FillerProject:
 
     def _make_edit(self) -> FillerStep:
         return "edit", (
-            self._choose_file(),
-            self._generate_source(1, 2),
-            self._generate_source(2, 5),
-        )
-
-    # -- words -------------------------------------------------------------------------
+            self._choose_file(), self._generate_source(1, 2), self._generate_source(2, 5),
+        )  # fmt: skip
 
     def _choose_file(self) -> str:
         """Return one of the files; the first ones are worked on more often than the last ones."""
@@ -184,9 +165,8 @@ class FillerProject:
         return "\n".join(self._fill_line(self.random.choice(self.code)) for _ in range(count))
 
     def _generate_explanation(self, minimum: int, maximum: int) -> str:
-        return " ".join(
-            self._choose_sentence("answers") for _ in range(self.random.randint(minimum, maximum))
-        )
+        count = self.random.randint(minimum, maximum)
+        return " ".join(self._choose_sentence("answers") for _ in range(count))
 
     def _choose_sentence(self, purpose: str) -> str:
         """Return a sentence for a purpose; none is repeated before all of them were used."""

@@ -1,5 +1,4 @@
-"""A case: an invented thread, the goal of the next one, and what a brief must and must not
-contain.
+"""A case: an invented thread, the goal of the next one, and what a brief must (not) contain.
 
 The format is described in `cases/README.md`. A file is read strictly: an unknown key is an
 error, and so is a step that the case's harness cannot record.
@@ -31,13 +30,8 @@ _STEP_KINDS = {
 }  # fmt: skip
 """The kinds of steps, and the keys that belong to them."""
 _ABSOLUTE_PATH_HARNESSES = (
-    "claude",
-    "gemini",
-    "gemini-json",
-    "copilot",
-    "opencode",
-    "opencode-export",
-)
+    "claude", "gemini", "gemini-json", "copilot", "opencode", "opencode-export",
+)  # fmt: skip
 """Harnesses whose file tools get whole paths."""
 _SEPARATE_GOAL_HARNESSES = ("pi", "omp")
 """Harnesses that record a handoff's goal as a separate prompt after the brief."""
@@ -120,9 +114,6 @@ class ScenarioCase(Struct, frozen=True, forbid_unknown_fields=True):
         return (self.thread, *(link.steps for link in self.chain))
 
 
-# -- reading -------------------------------------------------------------------------------
-
-
 def load_cases(paths: Iterable[Path] = ()) -> list[ScenarioCase]:
     """Return the cases of some files and folders, sorted by id; by default the project's own.
 
@@ -186,40 +177,29 @@ def _find_problems(case: ScenarioCase, path: Path) -> Iterator[str]:
     for name in ("expected_context", "forbidden"):
         for number, fact in enumerate(getattr(case, name)):
             yield from (f"{name}[{number}].{said}" for said in _find_fact_problems(fact))
-    for where, steps in _list_step_places(case):
+    places = ("thread", *(f"chain[{number}].steps" for number in range(len(case.chain))))
+    for where, steps in zip(places, case.threads, strict=True):
         if not steps:
             yield f"{where}: contains no step."
         for number, step in enumerate(steps):
-            yield from (
-                f"{where}[{number}]{said}" for said in _find_step_problems(step, case.harness)
-            )
-
-
-def _list_step_places(case: ScenarioCase) -> Iterator[tuple[str, tuple[CaseStep, ...]]]:
-    yield "thread", case.thread
-    for number, link in enumerate(case.chain):
-        yield f"chain[{number}].steps", link.steps
+            for said in _find_step_problems(step, case.harness):
+                yield f"{where}[{number}]{said}"
 
 
 def _find_fact_problems(fact: CaseFact) -> Iterator[str]:
     if not fact.needs:
         yield "needs: at least one expression is needed."
     patterns = [(f"needs[{n}]", need) for n, need in enumerate(fact.needs)]
+    matches_empty = False
     for key, pattern in [*patterns, ("unless", fact.unless)]:
         try:
-            re.compile(pattern, re.IGNORECASE)
+            found = re.search(pattern, "", re.IGNORECASE)
         except re.error as error:
             yield f"{key}: {pattern!r} is not a regular expression: {error}."
-    if any(re.search(need, "", re.IGNORECASE) for need in fact.needs if _is_valid_pattern(need)):
+        else:
+            matches_empty = matches_empty or bool(found and key != "unless")
+    if matches_empty:
         yield "needs: an expression that matches an empty line proves nothing."
-
-
-def _is_valid_pattern(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
 
 
 def _find_step_problems(step: CaseStep, harness: str) -> Iterator[str]:
@@ -248,37 +228,27 @@ def _can_write(step: CaseStep, harness: str) -> bool:
     return len(builder.records) > before
 
 
-# -- building ------------------------------------------------------------------------------
-
-
 def build_thread(case: ScenarioCase, link: int = 0, earlier: str = "") -> ThreadBuilder:
     """Return the thread of a case, or of one link of its chain, which begins with `earlier`.
 
     `earlier` is the brief that was made of the thread before, without its goal.
     """
     builder = ThreadBuilder(case.harness, case.cwd, seed=link)
-    if link:
-        _write_first_prompt(builder, earlier, case.goals[link - 1], case.harness)
+    if link:  # The first prompt of a successor, as its harness records it.
+        goal = case.goals[link - 1]
+        if case.harness in _SEPARATE_GOAL_HARNESSES:
+            builder.handoff(earlier).user(goal)
+        else:  # One prompt contains both; `handoff` writes the title itself.
+            builder.handoff(briefs.join_brief(earlier.removeprefix(f"{briefs.TITLE}\n"), goal))
     project = filler.FillerProject(f"{case.id}/{link}", _list_paths(case), _build_avoid_test(case))
     for step in case.threads[link]:
         if step.filler is None:
             _write_step(builder, step, case.harness, case.cwd)
-        for kind, arguments in project.generate_work(step.filler or 0):
-            path = (
-                _format_tool_path(arguments[0], case.harness, case.cwd)
-                if kind in ("read", "edit")
-                else arguments[0]
-            )
-            getattr(builder, kind)(path, *arguments[1:])
+        for kind, (first, *more) in project.generate_work(step.filler or 0):
+            if kind in ("read", "edit"):
+                first = _format_tool_path(first, case.harness, case.cwd)
+            getattr(builder, kind)(first, *more)
     return builder
-
-
-def _write_first_prompt(builder: ThreadBuilder, earlier: str, goal: str, harness: str) -> None:
-    """Write the first prompt of a successor, as its harness records it."""
-    if harness in _SEPARATE_GOAL_HARNESSES:
-        builder.handoff(earlier).user(goal)
-    else:  # One prompt contains both; `handoff` writes the title itself.
-        builder.handoff(briefs.join_brief(earlier.removeprefix(f"{briefs.TITLE}\n"), goal))
 
 
 def _write_step(builder: ThreadBuilder, step: CaseStep, harness: str, cwd: str) -> None:

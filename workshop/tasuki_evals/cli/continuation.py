@@ -2,20 +2,21 @@
 eval compare` compares two saved runs, which is the rule for releases.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from tasuki.cli.output import format_json, print_json
-from tasuki_evals.cli import options as evaluating
-from tasuki_evals.cli.options import ProgressBar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
-    from tasuki_evals.continuation.report import FigureTable, MethodComparison, RunComparison
+from tasuki.errors import UsageError
+from tasuki.text_safety import format_plural, shorten_to_line
+from tasuki_evals.cli import options
+from tasuki_evals.continuation import benchmark
+from tasuki_evals.continuation import report as reports
+from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
+from tasuki_evals.continuation.report import FigureTable, MethodComparison, RunComparison
+from tasuki_evals.statistics import ENOUGH_THREADS
 
 CONTINUATION_EXAMPLES = """
 \b
@@ -30,7 +31,7 @@ Examples:
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
 )
-@evaluating.author_option
+@options.author_option
 @click.option("--model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model.")
 @click.option(
     "--budget", type=click.IntRange(100, 100_000), metavar="TOKENS",
@@ -49,19 +50,11 @@ Examples:
     "--save", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write the JSON document, for `tasuki eval compare`.",
 )  # fmt: skip
-@evaluating.workers_option
+@options.workers_option
 def continuation(
-    paths: tuple[Path, ...],
-    author: str,
-    model: str | None,
-    budget: int | None,
-    intervals: bool,
-    markdown: bool,
-    as_json: bool,
-    html: Path | None,
-    save: Path | None,
-    workers: int | None,
-) -> int:
+    paths: tuple[Path, ...], author: str, model: str | None, budget: int | None, intervals: bool,
+    markdown: bool, as_json: bool, html: Path | None, save: Path | None, workers: int | None,
+) -> int:  # fmt: skip
     """Measure how much of an agent's later work each handoff contained.
 
     PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
@@ -70,25 +63,22 @@ def continuation(
     compared too: the tool gets half its length. No model judges, and nothing is stored in the
     vault.
     """
-    from tasuki.errors import UsageError
-    from tasuki_evals.continuation import benchmark, page
-    from tasuki_evals.continuation.report import format_report
-
     if html:
+        from tasuki_evals.continuation import page  # Draws with matplotlib, which is an extra.
+
         page.check_plots()
     # Checked before minutes of work.
     for file in (html, save):
         if file and not file.absolute().parent.is_dir():
             raise UsageError(f"Cannot write {file}: there is no folder {file.parent}.")
-    options = benchmark.ContinuationOptions(
-        evaluating.load_settings(author, budget or benchmark.BUDGET, model),
-        budget or benchmark.BUDGET,
-        benchmark.CURVE_BUDGETS if html else (),
-    )
+    budget = budget or benchmark.BUDGET
+    loaded = options.load_settings(author, budget, model)
+    curve = benchmark.CURVE_BUDGETS if html else ()
+    measured = benchmark.ContinuationOptions(loaded, budget, curve)
     workers = workers or (1 if author == "model" else 0)
-    with ProgressBar() as bar:
-        report = benchmark.run_benchmark(paths, options, workers=workers, on_progress=bar)
-    evaluating.print_other_authors([why for c in report.cases for why in c.fell], len(report.cases))
+    with options.show_progress() as progress:
+        report = benchmark.run_benchmark(paths, measured, workers=workers, on_progress=progress)
+    options.print_other_authors([why for c in report.cases for why in c.fell], len(report.cases))
     rows = benchmark.build_rows(report.cases)
     document = benchmark.build_document(report, rows)
     if save:
@@ -97,15 +87,13 @@ def continuation(
         html.write_text(page.render_page(report, rows), encoding="utf-8")
     if as_json:
         print_json(document)
-    elif text := format_report(report, rows, markdown=markdown, every=intervals):
+    elif text := reports.format_report(report, rows, markdown=markdown, every=intervals):
         click.echo(text)
     return _compute_exit_code(report, rows)
 
 
-def _compute_exit_code(report: "ContinuationReport", rows: "list[ContinuationRow]") -> int:
+def _compute_exit_code(report: ContinuationReport, rows: list[ContinuationRow]) -> int:
     """Return 0 if there are figures, and they can be believed."""
-    from tasuki_evals.continuation.benchmark import find_broken_gates
-
     if not report.cases:
         click.echo(
             "tasuki: Nothing was measured. A case needs a message of the user with 20 tool calls before "
@@ -113,7 +101,7 @@ def _compute_exit_code(report: "ContinuationReport", rows: "list[ContinuationRow
             err=True,
         )
         return 1
-    broken = find_broken_gates(rows)
+    broken = benchmark.find_broken_gates(rows)
     for why in broken:
         click.echo(f"tasuki: Do not believe these figures: {why}.", err=True)
     return int(bool(broken))
@@ -139,9 +127,7 @@ def compare(a: Path, b: Path, method: str, as_json: bool) -> int:
     with 1 where B lost too much: on 60 threads or more, with 95 % confidence perhaps more than 0.03
     of `id` or 0.02 of `edit`. On fewer threads a person has to judge.
     """
-    from tasuki_evals.continuation.report import compare_reports, read_report
-
-    comparison = compare_reports(read_report(a), read_report(b), method)
+    comparison = reports.compare_reports(reports.read_report(a), reports.read_report(b), method)
     if as_json:
         print_json(_build_document(comparison))
     else:
@@ -150,54 +136,40 @@ def compare(a: Path, b: Path, method: str, as_json: bool) -> int:
     return int(comparison.has_failed)
 
 
-def _format_comparison(comparison: "RunComparison", a: Path, b: Path) -> "Iterator[str]":
-    from tasuki_evals.continuation.report import format_amount, format_text_table
-
+def _format_comparison(comparison: RunComparison, a: Path, b: Path) -> Iterator[str]:
     yield f"A  {_describe_report(comparison.a, a)}"
     yield f"B  {_describe_report(comparison.b, b)}"
     if comparison.only_a or comparison.only_b:
-        yield f"Left out: {format_amount(comparison.only_a, 'case')} only in A, {comparison.only_b} only in B"
+        yield f"Left out: {format_plural(comparison.only_a, 'case')} only in A, {comparison.only_b} only in B"
     for one in comparison.compared:
-        yield f"\n{format_text_table(_build_table(one))}"
+        yield f"\n{reports.format_text_table(_build_table(one))}"
     yield ""
     yield from _format_verdict(comparison)
 
 
-def _describe_report(report: "ContinuationReport", path: Path) -> str:
-    from tasuki.text_safety import shorten_to_line
-    from tasuki_evals.continuation.benchmark import count_threads
-    from tasuki_evals.continuation.report import format_amount
-
+def _describe_report(report: ContinuationReport, path: Path) -> str:
     authors = ", ".join(sorted({case.by for case in report.cases})) or report.author
+    version, authors = shorten_to_line(report.tasuki, 20), shorten_to_line(authors, 60)
     return (
-        f"{shorten_to_line(path.name, 40)}: tasuki {shorten_to_line(report.tasuki, 20)}, {shorten_to_line(authors, 60)}, {report.budget:,} tokens, "
-        f"{format_amount(len(report.cases), 'case')} of {format_amount(count_threads(report.cases), 'thread')}"
+        f"{shorten_to_line(path.name, 40)}: tasuki {version}, {authors}, {report.budget:,} tokens, "
+        f"{benchmark.format_counts(report.cases, 'case')}"
     )
 
 
-def _build_table(compared: "MethodComparison") -> "FigureTable":
-    from tasuki_evals.continuation.benchmark import SHOWN_COLUMNS
-    from tasuki_evals.continuation.report import (
-        FigureTable,
-        format_amount,
-        format_difference,
-        format_figure,
-    )
-
-    columns = tuple(c for c in SHOWN_COLUMNS if c in compared.a)
+def _build_table(compared: MethodComparison) -> FigureTable:
+    columns = tuple(c for c in benchmark.SHOWN_COLUMNS if c in compared.a)
     rows = (
-        ("A", tuple(format_figure(compared.a.get(c), c) for c in columns)),
-        ("B", tuple(format_figure(compared.b.get(c), c) for c in columns)),
-        ("B – A", tuple(format_difference(compared.minus.get(c)) for c in columns)),
+        ("A", tuple(reports.format_figure(compared.a.get(c), c) for c in columns)),
+        ("B", tuple(reports.format_figure(compared.b.get(c), c) for c in columns)),
+        ("B – A", tuple(reports.format_difference(compared.minus.get(c)) for c in columns)),
     )
-    title_counts = f"{format_amount(compared.cases, compared.kind)} of {format_amount(compared.threads, 'thread')}"
-    return FigureTable(f"{compared.method} at {title_counts}", columns, rows)
+    cases = format_plural(compared.cases, compared.kind)
+    threads = format_plural(compared.threads, "thread")
+    return FigureTable(f"{compared.method} at {cases} of {threads}", columns, rows)
 
 
-def _format_verdict(comparison: "RunComparison") -> "Iterator[str]":
-    from tasuki_evals.continuation.report import MAX_LOSS, format_amount
-    from tasuki_evals.statistics import ENOUGH_THREADS
-
+def _format_verdict(comparison: RunComparison) -> Iterator[str]:
+    needs = f"too few for the rule, which needs {ENOUGH_THREADS}"
     if not comparison.is_judged:
         yield (
             f"Too few threads for the rule, which needs {ENOUGH_THREADS}: a person has to judge the "
@@ -205,49 +177,34 @@ def _format_verdict(comparison: "RunComparison") -> "Iterator[str]":
         )
         return
     for one in comparison.compared:
-        place = f"{one.method} at {one.kind}s"
-        for column, most in MAX_LOSS.items():
-            value = one.minus.get(column)
-            if value is None:
+        for column, most in reports.MAX_LOSS.items():
+            place = f"{one.method} at {one.kind}s, {column}"
+            if (value := one.minus.get(column)) is None:
                 continue
             if column not in one.judged_columns:
-                yield (
-                    f"{place}, {column}: {format_amount(value.threads, 'thread')}, too few for the rule, which "
-                    f"needs {ENOUGH_THREADS}; a person has to judge the difference."
-                )
+                threads = format_plural(value.threads, "thread")
+                yield f"{place}: {threads}, {needs}; a person has to judge the difference."
             elif column in one.failed_columns:
-                yield f"{place}, {column}: fails. Perhaps {-value.low:.3f} was lost; {most:.2f} is allowed."
+                yield f"{place}: fails. Perhaps {-value.low:.3f} was lost; {most:.2f} is allowed."
             else:
-                yield f"{place}, {column}: passes."
+                yield f"{place}: passes."
 
 
-def _build_document(comparison: "RunComparison") -> dict[str, object]:
-    import msgspec
+def _build_document(comparison: RunComparison) -> dict[str, object]:
+    def build_about(report: ContinuationReport) -> dict[str, object]:
+        about = {"tasuki": report.tasuki, "author": report.author, "budget": report.budget}
+        return {**about, "cases": len(report.cases)}
 
-    from tasuki_evals.continuation.benchmark import round_figures
-
-    def build_about(report: "ContinuationReport") -> dict[str, object]:
-        return {
-            "tasuki": report.tasuki,
-            "author": report.author,
-            "budget": report.budget,
-            "cases": len(report.cases),
+    compared = [
+        {
+            **benchmark.round_figures(msgspec.to_builtins(one)),
+            "judged": one.judged_columns, "fallen": one.failed_columns,
         }
-
+        for one in comparison.compared
+    ]  # fmt: skip
     return {
         "metric": comparison.a.metric,
-        "a": build_about(comparison.a),
-        "b": build_about(comparison.b),
-        "only_a": comparison.only_a,
-        "only_b": comparison.only_b,
-        "compared": [
-            {
-                **round_figures(msgspec.to_builtins(one)),
-                "judged": one.judged_columns,
-                "fallen": one.failed_columns,
-            }
-            for one in comparison.compared
-        ],
-        "judged": comparison.is_judged,
-        "failed": comparison.has_failed,
-    }
+        "a": build_about(comparison.a), "b": build_about(comparison.b),
+        "only_a": comparison.only_a, "only_b": comparison.only_b, "compared": compared,
+        "judged": comparison.is_judged, "failed": comparison.has_failed,
+    }  # fmt: skip

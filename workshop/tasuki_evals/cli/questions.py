@@ -2,27 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tasuki.cli.output import print_json
-from tasuki_evals.cli import options as evaluating
-from tasuki_evals.cli.options import ProgressBar, make_visible
+from tasuki.cli.output import make_visible, print_json
+from tasuki.config import settings
+from tasuki.text_safety import format_plural
+from tasuki_evals import question_runs
+from tasuki_evals.cli import options
 from tasuki_evals.continuation.benchmark import OWN_METHOD
-from tasuki_evals.continuation.report import NO_FIGURE, FigureTable, TableCell, format_amount
-from tasuki_evals.question_runs import (
-    QuestionReport,
-    count_by_kind,
-    list_methods,
-    pair_cases,
-    sum_answers,
-)
-from tasuki_evals.question_sets import QuestionSet, QuestionVerdict, SetQuestion
-
-if TYPE_CHECKING:
-    from tasuki_evals.question_runs import QuestionReport
-    from tasuki_evals.question_sets import QuestionSet
+from tasuki_evals.continuation.report import NO_FIGURE, FigureTable, TableCell, format_text_table
+from tasuki_evals.question_runs import QuestionReport, count_by_kind, list_methods, sum_answers
+from tasuki_evals.question_sets import QuestionSet, QuestionVerdict, SetQuestion, load_questions
 
 WIDTH_COLUMNS = 160
 """Most characters of a line below the tables."""
@@ -56,7 +47,7 @@ def _read_budgets(
 @click.argument(
     "threads", nargs=-1, required=True, metavar="THREADS...", type=click.Path(path_type=Path)
 )
-@evaluating.author_option
+@options.author_option
 @click.option("--model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model.")
 @click.option(
     "--budget", type=click.IntRange(LEAST_TOKENS, MOST_TOKENS), metavar="TOKENS",
@@ -71,18 +62,11 @@ def _read_budgets(
     "-v", "--verbose", is_flag=True, help="List every question that is not answered directly."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-@evaluating.workers_option
+@options.workers_option
 def questions(
-    file: Path,
-    threads: tuple[Path, ...],
-    author: str,
-    model: str | None,
-    budget: int | None,
-    curve: tuple[int, ...],
-    verbose: bool,
-    as_json: bool,
-    workers: int | None,
-) -> int:
+    file: Path, threads: tuple[Path, ...], author: str, model: str | None, budget: int | None,
+    curve: tuple[int, ...], verbose: bool, as_json: bool, workers: int | None,
+) -> int:  # fmt: skip
     """Count what a successor must know and finds in a brief.
 
     SET is a JSON file of questions, each with the patterns that answer it; THREADS are the files
@@ -92,47 +76,33 @@ def questions(
     that the brief cites are opened. It is compared with simple briefs of the same size and the
     harness's own summary. No model judges, and nothing is stored in the vault.
     """
-    from tasuki.config import settings
-    from tasuki_evals.question_runs import QuestionOptions, ask_questions
-    from tasuki_evals.question_sets import load_questions
-
     question_set = load_questions(file)
     usual_budget = budget or settings.load_with_sources(Path.cwd(), {}).settings.budget
-    options = QuestionOptions(evaluating.load_settings(author, usual_budget, model), budget, curve)
-    with ProgressBar() as bar:
-        report = ask_questions(
-            question_set, file.name, threads, options,
-            workers=workers or (1 if author == "model" else 0), on_progress=bar,
+    loaded = options.load_settings(author, usual_budget, model)
+    with options.show_progress() as progress:
+        report = question_runs.ask_questions(
+            question_set, file.name, threads, question_runs.QuestionOptions(loaded, budget, curve),
+            workers=workers or (1 if author == "model" else 0), on_progress=progress,
         )  # fmt: skip
-    evaluating.print_other_authors([why for c in report.cases for why in c.fell], len(report.cases))
+    options.print_other_authors([why for c in report.cases for why in c.fell], len(report.cases))
     if as_json:
-        from tasuki_evals.cli.questions import build_question_document
-
         print_json(build_question_document(report, question_set))
     else:
         _print_tables(report, question_set, verbose=verbose)
     return int(bool(report.left_out))
 
 
-def _print_tables(report: "QuestionReport", question_set: "QuestionSet", *, verbose: bool) -> None:
-    from tasuki_evals.cli.questions import build_question_tables, list_missed
-    from tasuki_evals.continuation.report import format_text_table
-
+def _print_tables(report: QuestionReport, question_set: QuestionSet, *, verbose: bool) -> None:
     if report.cases:
-        click.echo(
-            "\n\n".join(
-                format_text_table(table) for table in build_question_tables(report, question_set)
-            )
-        )
+        click.echo("\n\n".join(map(format_text_table, build_question_tables(report, question_set))))
     for name, missed in list_missed(report, question_set) if verbose else ():
         click.echo(f"\n{make_visible(name)[:WIDTH_COLUMNS]}")
         for verdict, question in missed:
             text = f"{make_visible(question.kind):<11} {make_visible(question.question)}"
             click.echo(f"  {verdict:<4} {text}"[:WIDTH_COLUMNS])
     for one in report.left_out:
-        click.echo(
-            f"tasuki: Not asked: {make_visible(one.name)}: {make_visible(one.reason)}.", err=True
-        )
+        name, reason = make_visible(one.name), make_visible(one.reason)
+        click.echo(f"tasuki: Not asked: {name}: {reason}.", err=True)
 
 
 def build_question_tables(report: QuestionReport, question_set: QuestionSet) -> list[FigureTable]:
@@ -142,20 +112,15 @@ def build_question_tables(report: QuestionReport, question_set: QuestionSet) -> 
 
 
 def _build_total_table(report: QuestionReport, question_set: QuestionSet) -> FigureTable:
-    cases = [case for case, _ in pair_cases(report, question_set)]
-    count = format_amount(sum(len(case.questions) for case in cases), "question")
-    threads = format_amount(len({case.file for case in cases}), "thread")
+    cases = [case for case, _ in question_runs.pair_cases(report, question_set)]
+    count = format_plural(sum(len(case.questions) for case in cases), "question")
+    threads = format_plural(len({case.file for case in cases}), "thread")
     rows = []
     for method in list_methods(report):
         if sums := sum_answers(report.cases, method):
-            hop = TableCell(str(sums.hop) if method == OWN_METHOD else NO_FIGURE)
-            cells = (
-                TableCell(str(sums.direct)),
-                hop,
-                TableCell(str(sums.no)),
-                TableCell(f"{sums.tokens:,.0f}"),
-            )
-            rows.append((method, cells))
+            hop = str(sums.hop) if method == OWN_METHOD else NO_FIGURE
+            texts = (str(sums.direct), hop, str(sums.no), f"{sums.tokens:,.0f}")
+            rows.append((method, tuple(map(TableCell, texts))))
     title = f"{count} on {threads}, answered"
     return FigureTable(title, ("directly", "one hop", "no", "tokens"), tuple(rows))
 
@@ -187,7 +152,7 @@ def list_missed(
     report: QuestionReport, question_set: QuestionSet
 ) -> Iterator[tuple[str, list[tuple[QuestionVerdict, SetQuestion]]]]:
     """Yield by case the questions that the tool's brief does not answer directly."""
-    for case, found in pair_cases(report, question_set):
+    for case, found in question_runs.pair_cases(report, question_set):
         pairs = zip(found.methods[OWN_METHOD].verdicts, case.questions, strict=True)
         missed: list[tuple[QuestionVerdict, SetQuestion]] = [p for p in pairs if p[0] != "direct"]
         if missed:
@@ -195,15 +160,11 @@ def list_missed(
 
 
 def build_question_document(report: QuestionReport, question_set: QuestionSet) -> dict[str, object]:
-    """Return a report as plain data.
-
-    It contains no time, no path of this machine, no word of a thread.
-    """
+    """Return a report as plain data: no time, no path of this machine, no word of a thread."""
     methods: dict[str, object] = {}
     for method in dict.fromkeys(m for case in report.cases for m in case.methods):
-        sums = sum_answers(report.cases, method)
         kinds = count_by_kind(report, question_set, method)
-        if sums:
+        if sums := sum_answers(report.cases, method):
             methods[method] = {
                 "direct": sums.direct, "hop": sums.hop, "no": sums.no, "tokens": round(sums.tokens, 1),
                 "kinds": {k: {v: c[v] for v in ("direct", "hop", "no")} for k, c in kinds.items()},

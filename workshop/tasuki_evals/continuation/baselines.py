@@ -1,6 +1,4 @@
-"""What a handoff is compared with: trivial briefs of the same size, and the harness's own
-summary.
-"""
+"""What a handoff is compared with: trivial briefs of its size, and the harness's own summary."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,14 +48,10 @@ def write_index(cut: ThreadCut, characters: int) -> str:
 
 def write_index_users_last(cut: ThreadCut, characters: int) -> str:
     """Return the index, then the user's newest messages, then the newest of all."""
-    text = write_index(cut, characters)
-    users = (
-        f"user: {e.text[:MAX_MESSAGE]}" for e in reversed(cut.predecessor.entries) if e.is_by_hand
-    )
+    text, entries = write_index(cut, characters), cut.predecessor.entries
+    users = (f"user: {e.text[:MAX_MESSAGE]}" for e in reversed(entries) if e.is_by_hand)
     text += "\n" + _fit_newest(users, (characters - len(text)) // 3)
-    return (
-        text + "\n" + _fit_newest(_list_newest(cut.predecessor.entries), characters - len(text) - 1)
-    )
+    return text + "\n" + _fit_newest(_list_newest(entries), characters - len(text) - 1)
 
 
 def write_native_summary(cut: ThreadCut, characters: int) -> str:
@@ -66,14 +60,10 @@ def write_native_summary(cut: ThreadCut, characters: int) -> str:
 
 
 BASELINES: dict[str, Callable[[ThreadCut, int], str]] = {
-    "random": write_random_lines,
-    "last": write_last_messages,
-    "index": write_index,
-    "index+users+last": write_index_users_last,
-    "native summary": write_native_summary,
-    "whole": write_whole,
-    "empty": write_nothing,
-}
+    "random": write_random_lines, "last": write_last_messages, "index": write_index,
+    "index+users+last": write_index_users_last, "native summary": write_native_summary,
+    "whole": write_whole, "empty": write_nothing,
+}  # fmt: skip
 
 
 def _list_newest(entries: Sequence[Entry]) -> Iterator[str]:
@@ -86,14 +76,9 @@ def _list_newest(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _list_index(thread: Thread) -> Iterator[str]:
-    files: dict[str, None] = {}
-    commands: dict[str, None] = {}
-    for entry in reversed(thread.entries):
-        used = metric.collect_used((entry,), thread.cwd)
-        files.update(dict.fromkeys(sorted(used.opened)))
-        commands.update(dict.fromkeys(sorted(used.commands)))
-    yield from commands
-    yield from files
+    used = [metric.collect_used((entry,), thread.cwd) for entry in reversed(thread.entries)]
+    yield from dict.fromkeys(command for one in used for command in sorted(one.commands))
+    yield from dict.fromkeys(path for one in used for path in sorted(one.opened))
 
 
 def _fit_lines(lines: Iterable[str], characters: int) -> str:

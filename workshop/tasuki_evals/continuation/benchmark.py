@@ -5,7 +5,6 @@
 No judge is needed: the targets are what the agent really did next. See workshop/evaluation.md.
 """
 
-import os
 import re
 import tempfile
 from collections import defaultdict
@@ -19,26 +18,16 @@ from msgspec.structs import replace
 
 import tasuki
 from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.draft import pipeline
 from tasuki.draft.text.split import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.model import Authorship, Goal
-from tasuki.text_safety import shorten_to_line
-from tasuki_evals.continuation import metric
+from tasuki.model import Authorship
+from tasuki.text_safety import format_plural
+from tasuki_evals import runs
+from tasuki_evals.continuation import cuts, metric
 from tasuki_evals.continuation.baselines import BASELINES, create_random
-from tasuki_evals.continuation.cuts import (
-    ThreadCut,
-    ThreadSource,
-    choose_repository_name,
-    find_cut_targets,
-    find_cuts,
-    list_sources,
-    unpack_source,
-    write_predecessor_copy,
-)
-from tasuki_evals.runs import run_each
+from tasuki_evals.continuation.cuts import ThreadCut, ThreadSource
 from tasuki_evals.statistics import Estimate, compute_thread_means, estimate_mean
 
 BUDGET = 2_000
@@ -100,50 +89,34 @@ MeasuredThread = tuple[list[ContinuationCase], list[UnmeasuredItem]]
 
 
 def run_benchmark(
-    paths: Iterable[Path],
-    options: ContinuationOptions = DEFAULTS,
-    *,
-    workers: int = 0,
+    paths: Iterable[Path], options: ContinuationOptions = DEFAULTS, *, workers: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> ContinuationReport:
+) -> ContinuationReport:  # fmt: skip
     """Measure all threads in some files and folders.
 
     `on_progress` is called with the number of finished files and of all files. The figures do
     not depend on `workers`, 0 for one per core. What cannot be measured is left out, with its
     reason. Raises ThreadNotFound and UsageError for paths that name nothing.
     """
-    found = list_sources(paths)
-    with tempfile.TemporaryDirectory(prefix="tasuki-eval-") as scratch:
-        results = run_each(
-            partial(measure_thread, options=options, scratch=scratch),
-            found,
-            min(workers or os.cpu_count() or 1, len(found)),
-            on_lost=_report_lost,
-            on_done=lambda count: on_progress(count, len(found)),
-        )
+    results = runs.run_measurements(
+        partial(measure_thread, options=options), cuts.list_sources(paths), workers,
+        on_lost=_report_lost, on_progress=on_progress,
+    )  # fmt: skip
     cases: dict[str, ContinuationCase] = {}
     left = [one for _, lost in results for one in lost]
     for case in (case for thread_cases, _ in results for case in thread_cases):
         if cases.setdefault(case.name, case) is not case:
-            left.append(
-                UnmeasuredItem(case.name, "the same place of the same thread is in another file")
-            )
+            reason = "the same place of the same thread is in another file"
+            left.append(UnmeasuredItem(case.name, reason))
     return ContinuationReport(
-        tasuki=tasuki.__version__,
-        author=options.loaded.settings.author,
-        budget=options.budget,
-        cases=tuple(cases.values()),
-        left_out=tuple(left),
-    )
+        tasuki=tasuki.__version__, author=options.loaded.settings.author, budget=options.budget,
+        cases=tuple(cases.values()), left_out=tuple(left),
+    )  # fmt: skip
 
 
 def _report_lost(source: ThreadSource) -> MeasuredThread:
-    return [], [
-        UnmeasuredItem(
-            source.display_name,
-            "its process was ended by another program, perhaps because memory ran out",
-        )
-    ]
+    reason = "its process was ended by another program, perhaps because memory ran out"
+    return [], [UnmeasuredItem(source.display_name, reason)]
 
 
 def measure_thread(
@@ -173,81 +146,56 @@ class _Measurement:
                 self._leave_out(name, "no message of the user with enough work before and after")
             for cut in found:
                 self._measure_cut(cut)
-        except (TasukiError, OSError) as error:
-            self._leave_out(name, error)
         except Exception as error:
-            self._leave_out(name, _describe_defect(error))
+            self._leave_out(name, error)
         return self.cases, self.left_out
 
     def _find_cuts(self) -> list[ThreadCut]:
-        path = unpack_source(self.source, self.folder)
+        path = cuts.unpack_source(self.source, self.folder)
         self.harness = harnesses.detect_harness(path)
         thread = self.harness.read(path)
-        if thread.id.startswith(
-            f"{self.harness.name}-"
-        ):  # Derived from the path, so it differs on other machines.
+        # An id that is derived from the path differs on other machines.
+        if thread.id.startswith(f"{self.harness.name}-"):
             thread = replace(thread, id=self.source.display_name)
-        return find_cuts(thread)
+        return cuts.find_cuts(thread)
 
     def _measure_cut(self, cut: ThreadCut) -> None:
         below = self.folder / "cut"
         below.mkdir(exist_ok=True)
         try:
-            copy = write_predecessor_copy(self.harness, cut, below)
+            copy = cuts.write_predecessor_copy(self.harness, cut, below)
         except (ValueError, OSError) as error:
-            return self._leave_out(cut.name, error)
+            self._leave_out(cut.name, error, ValueError)
+            return
         try:
-            known_cut = replace(
-                cut, predecessor=self.harness.read(copy)
-            )  # Without results of later lines.
+            known_cut = replace(cut, predecessor=self.harness.read(copy))  # No later results.
             found, by = _compute_figures(self.harness, known_cut, copy, self.options)
             copy.unlink()
-        except (TasukiError, OSError) as error:
-            self._leave_out(cut.name, error)
         except Exception as error:
-            self._leave_out(cut.name, _describe_defect(error))
-        else:
-            cwd = cut.predecessor.cwd
-            self.cases.append(
-                ContinuationCase(
-                    name=cut.name,
-                    thread=self.source.display_name,
-                    harness=self.harness.name,
-                    repository=choose_repository_name(
-                        self.source.repository, "" if cwd.startswith(str(self.folder)) else cwd
-                    ),
-                    kind=cut.kind,
-                    methods=found,
-                    by=f"{by.author} {by.model}".rstrip(),
-                    fell=by.fell,
-                )
+            self._leave_out(cut.name, error)
+            return
+        cwd = cut.predecessor.cwd
+        folder = "" if cwd.startswith(str(self.folder)) else cwd
+        self.cases.append(
+            ContinuationCase(
+                name=cut.name, thread=self.source.display_name, harness=self.harness.name,
+                repository=cuts.choose_repository_name(self.source.repository, folder),
+                kind=cut.kind, methods=found, by=f"{by.author} {by.model}".rstrip(), fell=by.fell,
             )
+        )  # fmt: skip
 
-    def _leave_out(self, name: str, problem: Exception | str) -> None:
+    def _leave_out(self, name: str, problem: Exception | str, *expected: type[Exception]) -> None:
         """Record the reason without a path of this machine, so that reports and reasons compare."""
-        reason = (
-            (problem.strerror or str(problem)) if isinstance(problem, OSError) else str(problem)
-        )
-        for path in (
-            str(self.folder / self.source.path.stem),
-            str(self.source.path),
-            str(self.folder),
-        ):
-            reason = reason.replace(path, "it").removeprefix("it: ")
-        self.left_out.append(
-            UnmeasuredItem(name, shorten_to_line(reason.partition(". ")[0].rstrip("."), 200))
-        )
-
-
-def _describe_defect(error: Exception) -> str:
-    return f"a bug in tasuki, please report it: {type(error).__name__}: {error}"
+        own = (self.folder / self.source.path.stem, self.source.path, self.folder)
+        reason = runs.explain_failure(problem, (TasukiError, OSError, *expected), *map(str, own))
+        self.left_out.append(UnmeasuredItem(name, reason))
 
 
 def _compute_figures(
     harness: Harness, cut: ThreadCut, copy: Path, options: ContinuationOptions
 ) -> tuple[dict[str, MethodFigures], Authorship]:
     """Return the figures of every method in one case, and who wrote the brief."""
-    wanted = find_cut_targets(cut)
+    wanted = cuts.find_cut_targets(cut)
     opened = metric.collect_used(cut.future, cut.predecessor.cwd).opened
     length = count_tokens(cut.summary) if cut.kind == "compaction" else options.budget
     budgets = {OWN_METHOD: length}
@@ -258,10 +206,11 @@ def _compute_figures(
     found: dict[str, MethodFigures] = {}
     by = Authorship()
     for method, budget in budgets.items():
-        found[method], wrote = _score_own_brief(
-            harness, copy, cut, wanted, opened, budget, options.loaded
+        result = runs.draft_handoff(
+            harness, copy, cut.goal, options.loaded, budget=budget, to=harness.name
         )
-        by = wrote if method == OWN_METHOD else by
+        found[method] = _score_brief(cut, result.context, wanted, opened)
+        by = result.handoff.draft.authorship if method == OWN_METHOD else by
     for method, write in BASELINES.items():
         if method == "native summary" and not cut.summary:
             continue
@@ -272,34 +221,19 @@ def _compute_figures(
     return found, by
 
 
-def _score_own_brief(
-    harness: Harness,
-    copy: Path,
-    cut: ThreadCut,
-    wanted: metric.HandoffTargets,
-    opened: frozenset[str],
-    budget: int,
-    loaded: LoadedSettings,
-) -> tuple[MethodFigures, Authorship]:
+def _score_brief(
+    cut: ThreadCut, brief: str, wanted: metric.HandoffTargets, opened: frozenset[str]
+) -> MethodFigures:
     """Return the share of the targets in the tool's brief, also with the entries it cites."""
-    loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
-    result = pipeline.make_handoff(
-        harness, copy, Goal(cut.goal, forced=True), loaded,
-        handoff_id="0" * 32, to=harness.name, replay=True,
-    )  # fmt: skip
     entries = cut.predecessor.entries
-    refs = {int(ref) for ref in _REF.findall(result.context)}
+    refs = {int(ref) for ref in _REF.findall(brief)}
     cited = [e for e in entries if e.ref in refs]
     others = create_random(cut).sample(list(entries), len(cited))
-    scored = metric.score_handoff(wanted, result.context, opened, metric.join_whole_text(cited))
-    random_scored = metric.score_handoff(
-        wanted, result.context, opened, metric.join_whole_text(others)
+    scored, by_chance = (
+        metric.score_handoff(wanted, brief, opened, metric.join_whole_text(some))
+        for some in (cited, others)
     )
-    figures = {**scored.values, "id1 random": random_scored.values["id1"], "tokens": scored.tokens}
-    return figures, result.handoff.draft.authorship
-
-
-# -- the table -------------------------------------------------------------------------
+    return {**scored.values, "id1 random": by_chance.values["id1"], "tokens": scored.tokens}
 
 
 class ContinuationRow(Struct, frozen=True):
@@ -312,18 +246,21 @@ class ContinuationRow(Struct, frozen=True):
     """The tool's figure minus this method's, on the cases that have both."""
 
 
+def get_own_method(kind: str) -> str:
+    """Return the tool's method that competes in a kind of case."""
+    return HALF_METHOD if kind == "compaction" else OWN_METHOD
+
+
 def build_rows(cases: Sequence[ContinuationCase]) -> list[ContinuationRow]:
     """Return the table's rows: every method in every kind of case, the tool first."""
     found = []
     for kind in ("cut", "compaction"):
         of_kind = [c for c in cases if c.kind == kind]
-        own = HALF_METHOD if kind == "compaction" else OWN_METHOD
+        own = get_own_method(kind)
         methods = dict.fromkeys(m for c in of_kind for m in c.methods if "@" not in m)
         for method in methods:
             values = estimate_columns(of_kind, method, SHOWN_COLUMNS)
-            minus = {
-                c: e for c in metric.COLUMNS if (e := estimate_difference(of_kind, own, method, c))
-            }
+            minus = estimate_differences(of_kind, own, method)
             found.append(ContinuationRow(kind, method, values, minus if method != own else {}))
     return found
 
@@ -357,11 +294,18 @@ def estimate_difference(
     """Return the paired difference of two methods on the cases that have both figures."""
     values = defaultdict(list)
     for case in cases:
-        a = case.methods.get(one, {}).get(column)
-        b = case.methods.get(other, {}).get(column)
+        a, b = (case.methods.get(method, {}).get(column) for method in (one, other))
         if a is not None and b is not None:
             values[case.thread].append(a - b)
     return estimate_mean(compute_thread_means(values))
+
+
+def estimate_differences(
+    cases: Sequence[ContinuationCase], one: str, other: str
+) -> dict[str, Estimate]:
+    """Return the paired difference of two methods in each column that has one."""
+    columns = metric.COLUMNS
+    return {c: e for c in columns if (e := estimate_difference(cases, one, other, c))}
 
 
 DIGITS = 6
@@ -389,6 +333,13 @@ def count_threads(cases: Iterable[ContinuationCase]) -> int:
     return len({case.thread for case in cases})
 
 
+def format_counts(cases: Iterable[ContinuationCase], kind: str) -> str:
+    """Return `3 cuts of 2 threads`."""
+    cases = list(cases)
+    threads = format_plural(count_threads(cases), "thread")
+    return f"{format_plural(len(cases), kind)} of {threads}"
+
+
 def compute_mean(cases: Iterable[ContinuationCase], method: str, column: str) -> float | None:
     """Return the mean over threads alone."""
     means = compute_thread_means(_collect_values(cases, method, column))
@@ -400,20 +351,15 @@ MIN_RECALLS = {"edit": 1.0, "file": 1.0, "cmd": 0.98, "id": 1.0, "only": 1.0}
 
 
 def find_broken_gates(found: Iterable[ContinuationRow]) -> list[str]:
-    """Return why the figures cannot be trusted.
-
-    Return nothing if the whole and the empty handoff score as they must.
-    """
+    """Return why the figures cannot be trusted: what the whole or the empty handoff scores."""
     problems = []
     for row in found:
         for column, least in MIN_RECALLS.items():
-            value = row.values.get(column)
-            if value and row.method == "whole" and value.mean < least - 1e-9:
-                problems.append(
-                    f"at {row.kind}s the whole thread holds {value.mean:.4f} of `{column}`, not {least:.2f}"
-                )
-            if value and row.method == "empty" and value.mean > 0:
-                problems.append(
-                    f"at {row.kind}s the empty handoff holds {value.mean:.4f} of `{column}`"
-                )
+            if not (value := row.values.get(column)):
+                continue
+            holds = f"holds {value.mean:.4f} of `{column}`"
+            if row.method == "whole" and value.mean < least - 1e-9:
+                problems.append(f"at {row.kind}s the whole thread {holds}, not {least:.2f}")
+            if row.method == "empty" and value.mean > 0:
+                problems.append(f"at {row.kind}s the empty handoff {holds}")
     return problems

@@ -10,8 +10,8 @@ import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -63,8 +63,8 @@ def list_sources(paths: Iterable[Path]) -> list[ThreadSource]:
         if path.is_dir():
             repositories = _read_manifest(path)
             for file in sorted(_list_inside(path)):
-                repository_name = repositories.get(str(file.relative_to(path)), "")
-                found.setdefault(os.path.realpath(file), ThreadSource(file, repository_name))
+                named = repositories.get(str(file.relative_to(path)), "")
+                found.setdefault(os.path.realpath(file), ThreadSource(file, named))
         elif path.is_file():
             found.setdefault(os.path.realpath(path), ThreadSource(path))
         elif path.exists():
@@ -74,10 +74,8 @@ def list_sources(paths: Iterable[Path]) -> list[ThreadSource]:
     if not found:
         raise UsageError(f"There is no file in {', '.join(map(str, paths))}.")
     every = list(found.values())
-    return [
-        ThreadSource(s.path, s.repository, n)
-        for s, n in zip(every, _find_unique_names(every), strict=True)
-    ]
+    pairs = zip(every, _find_unique_names(every), strict=True)
+    return [replace(source, name=name) for source, name in pairs]
 
 
 def _list_inside(folder: Path) -> Iterator[Path]:
@@ -117,13 +115,12 @@ def _read_manifest(folder: Path) -> dict[str, str]:
         lines = (folder / MANIFEST).read_bytes().splitlines()
     except OSError:
         return {}
-    rows: list[_ManifestRow] = []
+    repositories: dict[str, str] = {}
     for line in lines:
-        try:
-            rows.append(msgspec.json.decode(line, type=_ManifestRow))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
-    return {row.file: row.repo for row in rows}
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            row = msgspec.json.decode(line, type=_ManifestRow)
+            repositories[row.file] = row.repo
+    return repositories
 
 
 def unpack_source(source: ThreadSource, folder: Path) -> Path:
@@ -178,10 +175,7 @@ class ThreadCut(Struct, frozen=True):
 
 
 def find_cuts(thread: Thread) -> list[ThreadCut]:
-    """Return all cases of one thread.
-
-    These are up to three cuts before any compaction, and every compaction.
-    """
+    """Return all cases of a thread: up to three cuts before a compaction, and every compaction."""
     return [*_find_message_cuts(thread), *_find_compactions(thread)]
 
 
@@ -197,13 +191,9 @@ def _find_message_cuts(thread: Thread) -> Iterator[ThreadCut]:
     ]
     for i, after in select_spread(good, PER_THREAD):
         yield ThreadCut(
-            name=f"{thread.id}#{entries[i].ref}",
-            kind="cut",
-            goal=entries[i].text,
-            predecessor=replace(thread, entries=entries[:i]),
-            future=tuple(after),
-            at=entries[i],
-        )
+            name=f"{thread.id}#{entries[i].ref}", kind="cut", goal=entries[i].text,
+            predecessor=replace(thread, entries=entries[:i]), future=tuple(after), at=entries[i],
+        )  # fmt: skip
 
 
 def _find_compactions(thread: Thread) -> Iterator[ThreadCut]:
@@ -215,14 +205,10 @@ def _find_compactions(thread: Thread) -> Iterator[ThreadCut]:
         after = select_future(entries, i)
         if goals and count_calls(entries[:i]) >= CALLS_BEFORE and count_calls(after):
             yield ThreadCut(
-                name=f"{thread.id}#{entry.ref}",
-                kind="compaction",
-                goal=entries[goals[-1]].text,
-                predecessor=replace(thread, entries=entries[:i]),
-                future=tuple(after),
-                at=entry,
+                name=f"{thread.id}#{entry.ref}", kind="compaction", goal=entries[goals[-1]].text,
+                predecessor=replace(thread, entries=entries[:i]), future=tuple(after), at=entry,
                 summary=entry.text,
-            )
+            )  # fmt: skip
 
 
 def select_spread(
@@ -268,7 +254,10 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
     copy = folder / path.name
     if cut.at.offset and not _is_document(path, cut.at.offset):
         with path.open("rb") as whole, copy.open("wb") as part:
-            _copy_bytes(whole, part, cut.at.offset)
+            left = cut.at.offset
+            while left and (block := whole.read(min(left, 1 << 20))):
+                part.write(block)
+                left -= len(block)
     else:
         copy.write_bytes(cut_document(path.read_bytes(), cut.at))
     try:
@@ -279,12 +268,6 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
     if [(e.kind, e.text) for e in read.entries] != expected:
         raise ValueError("the copy that ends there differs from the thread")
     return copy
-
-
-def _copy_bytes(whole: BinaryIO, part: BinaryIO, size: int) -> None:
-    while size and (block := whole.read(min(size, 1 << 20))):
-        part.write(block)
-        size -= len(block)
 
 
 def _is_document(path: Path, offset: int) -> bool:
@@ -309,13 +292,12 @@ def cut_document(data: bytes, entry: Entry) -> bytes:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("the document is not JSON") from error
-    if isinstance(document, dict):
-        for value in document.values():
-            if isinstance(value, list):
-                for index, element in enumerate(value):
-                    if _contains_id(element, entry.id):
-                        del value[index:]
-                        return msgspec.json.encode(document)
+    values = document.values() if isinstance(document, dict) else ()
+    for value in (value for value in values if isinstance(value, list)):
+        for index, element in enumerate(value):
+            if _contains_id(element, entry.id):
+                del value[index:]
+                return msgspec.json.encode(document)
     raise ValueError("the message that begins there is not in the document's list")
 
 
@@ -326,10 +308,7 @@ def _contains_id(value: object, id: str) -> bool:
 
 
 def find_cut_targets(cut: ThreadCut) -> metric.HandoffTargets:
-    """Return the targets of a handoff at this place.
-
-    They include what only the thread knew, if git can tell.
-    """
+    """Return the targets of a handoff at this place, and what only the thread knew by git."""
     found = metric.find_targets(cut.predecessor, cut.future, cut.goal)
     in_tree = find_tree_names(cut.predecessor.cwd, cut.at.at, found.id)
     return found if in_tree is None else replace(found, only=frozenset(found.id) - in_tree)
@@ -343,9 +322,8 @@ def find_tree_names(cwd: str, moment: str, names: Iterable[str]) -> frozenset[st
     if not commit or not commit.strip():
         return None
     wanted = sorted(names)
-    found = _run_git(
-        cwd, "grep", "-I", "-o", "-h", "-F", "-f", "-", commit.strip(), input_lines=wanted
-    )
+    search = ("grep", "-I", "-o", "-h", "-F", "-f", "-", commit.strip())
+    found = _run_git(cwd, *search, input_lines=wanted)
     return frozenset(found.split("\n")) & frozenset(wanted) if found is not None else None
 
 
@@ -355,14 +333,11 @@ def _run_git(cwd: str, *arguments: str, input_lines: Sequence[str] = ()) -> str 
     try:
         result = subprocess.run(
             ("git", "-c", "core.fsmonitor=false", "-C", cwd, *arguments),
-            input="\n".join(input_lines),
-            capture_output=True,
-            text=True,
-            errors="replace",
+            input="\n".join(input_lines), capture_output=True, text=True, errors="replace",
             timeout=GIT_SECONDS,
             env={k: v for k, v in os.environ.items() if k not in hook_variables} | GIT_ENVIRONMENT,
             check=False,
-        )
+        )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     return result.stdout if result.returncode in (0, 1) else None

@@ -153,11 +153,9 @@ def collect_used(entries: Iterable[Entry], cwd: str) -> UsedItems:
             opened.update(find_shell_reads(call.command, cwd))
         found |= extract_names(join_input(call), cwd)
     return UsedItems(
-        edited=frozenset(_filter_files(edited)),
-        opened=frozenset(_filter_files(edited | opened)),
-        commands=frozenset(commands),
-        names=frozenset(found),
-    )
+        edited=frozenset(_filter_files(edited)), opened=frozenset(_filter_files(edited | opened)),
+        commands=frozenset(commands), names=frozenset(found),
+    )  # fmt: skip
 
 
 def join_input(call: ToolCall) -> str:
@@ -186,10 +184,7 @@ def _filter_files(paths: Iterable[str]) -> set[str]:
 
 
 def _drop_path_ends(paths: Set[str]) -> Set[str]:
-    """Return the paths without those that are the end of a longer one.
-
-    They are the same file, named from another folder.
-    """
+    """Return the paths without ends of longer ones, which name the same from another folder."""
     ends = {p[index + 1 :] for p in paths for index, c in enumerate(p) if c == "/"}
     return paths - ends
 
@@ -250,13 +245,11 @@ def find_targets(thread: Thread, future: Sequence[Entry], goal: str) -> HandoffT
     mentioned = _filter_files(make_relative(p, thread.cwd) for p in _MENTION.findall(text))
     inside = {p for p in mentioned if not p.startswith(("/", "~", "..", "a/", "b/"))}
     return HandoffTargets(
-        edit=frozenset(later.edited & fresh),
-        file=frozenset(fresh),
+        edit=frozenset(later.edited & fresh), file=frozenset(fresh),
         cmd=frozenset(c for c in later.commands & before.commands if c not in asked),
-        id={n: math.log(1 + total / seen_in[n]) for n in sorted(wanted)},
-        cwd=thread.cwd,
+        id={n: math.log(1 + total / seen_in[n]) for n in sorted(wanted)}, cwd=thread.cwd,
         known=frozenset(_drop_path_ends(before.opened | named | inside)),
-    )
+    )  # fmt: skip
 
 
 def _count_entries_by_name(entries: Iterable[Entry], cwd: str) -> Counter[str]:
@@ -279,26 +272,23 @@ def score_handoff(
 ) -> HandoffScore:
     """How much of the targets a handoff contains; `cited` is the text of its cited entries."""
     folded = _fold_text(text)
-    place_by_path = {
-        p: at for p in targets.known | targets.file if (at := _find_place(p, text)) >= 0
-    }
+    places = {p: _find_place(p, text) for p in targets.known | targets.file}
+    place_by_path = {p: at for p, at in places.items() if at >= 0}
     named = sorted(place_by_path, key=lambda p: (place_by_path[p], p))
     held = extract_names(text, targets.cwd)
+    opened = held | extract_names(cited, targets.cwd)
     nothing_named = 0.0 if targets.file else None
+    only = None
+    if targets.only is not None:
+        only = {n: w for n, w in targets.id.items() if n in targets.only}
     values: dict[str, float | None] = {
         "edit": _compute_share(targets.edit & place_by_path.keys(), targets.edit),
         "file": _compute_share(targets.file & place_by_path.keys(), targets.file),
         "cmd": _compute_share({c for c in targets.cmd if c in folded}, targets.cmd),
         "id": _compute_weighted_share(targets.id, held),
-        "only": None
-        if targets.only is None
-        else _compute_weighted_share(
-            {n: w for n, w in targets.id.items() if n in targets.only}, held
-        ),
+        "only": None if only is None else _compute_weighted_share(only, held),
         "pfile": _compute_share(opened_later & place_by_path.keys(), named, nothing_named),
-        "id1": _compute_weighted_share(targets.id, held | extract_names(cited, targets.cwd))
-        if cited
-        else None,
+        "id1": _compute_weighted_share(targets.id, opened) if cited else None,
         "edit@5": _compute_share(targets.edit & set(named[:FIRST_FILES]), targets.edit),
     }
     for column, count in PRECISIONS.items():

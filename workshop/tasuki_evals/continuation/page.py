@@ -3,12 +3,12 @@
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -17,28 +17,19 @@ from matplotlib.figure import Figure
 from tasuki.config.installation import build_install_line
 from tasuki.errors import ExtraMissing
 from tasuki.text_safety import shorten_to_line
-from tasuki_evals.continuation import metric
+from tasuki_evals.continuation import benchmark, metric
+from tasuki_evals.continuation import report as reports
 from tasuki_evals.continuation.benchmark import (
     CURVE_BASELINES,
     HALF_METHOD,
     OWN_METHOD,
     ContinuationCase,
     ContinuationReport,
-    ContinuationRow,
-    compute_mean,
-    count_threads,
 )
-from tasuki_evals.continuation.report import (
-    GATE_METHODS,
-    REPOSITORY_COLUMNS,
-    FigureTable,
-    TableCell,
-    build_tables,
-    format_amount,
-    group_reasons,
-)
+from tasuki_evals.continuation.report import FigureTable, TableCell
 from tasuki_evals.statistics import Estimate
 
+ContinuationRow = benchmark.ContinuationRow
 WIDTH = 3.5
 """Inches of 72 units: the drawing's own size, at which its letters are as large as the page's."""
 INK_COLOR, PALE_COLOR = "#010203", "#010204"
@@ -63,52 +54,43 @@ _PLOT_STYLE: Any = {
 }  # fmt: skip
 
 
-class SvgPlot:
+class SvgPlot(NamedTuple):
     """A drawing and a description of it, for people who cannot see it."""
 
-    def __init__(self, svg: str, about: str) -> None:
-        self.svg, self.about = svg, about
+    svg: str
+    about: str
 
 
 def plot_curves(report: ContinuationReport) -> Iterator[SvgPlot]:
     """Yield recall against budget, one drawing per target; none if only one budget was measured."""
     cases = [c for c in report.cases if c.kind == "cut"]
-    budgets = sorted(
-        {
-            int(m.rpartition("@")[2])
-            for c in cases
-            for m in c.methods
-            if m.startswith(f"{OWN_METHOD}@")
-        }
-    )
+    names = [m.partition("@") for c in cases for m in c.methods]
+    budgets = {int(budget) for method, mark, budget in names if mark and method == OWN_METHOD}
     if not budgets:
         return
     for column in CURVE_COLUMNS:
         with _open_drawing(2.4) as (axes, done):
             for method in (OWN_METHOD, *CURVE_BASELINES):
                 points = _collect_points(cases, method, column, budgets, report.budget)
-                axes.plot(
-                    *zip(*points, strict=True) if points else ((), ()),
-                    marker="o",
-                    color=SERIES_COLORS[method],
-                )
+                line = zip(*points, strict=True) if points else ((), ())
+                axes.plot(*line, marker="o", color=SERIES_COLORS[method])
             axes.set(title=column, xlabel="tokens", ylim=(0, 1.03), xlim=(0, None))
             axes.set_yticks((0, 0.25, 0.5, 0.75, 1), ("0", ".25", ".5", ".75", "1"))
         yield SvgPlot(done[0], f"{column} against budget")
 
 
 def _collect_points(
-    cases: Sequence[ContinuationCase],
-    method: str,
-    column: str,
-    budgets: Iterable[int],
+    cases: Sequence[ContinuationCase], method: str, column: str, budgets: Iterable[int],
     usual_budget: int,
-) -> list[tuple[float, float]]:
+) -> list[tuple[float, float]]:  # fmt: skip
     """Return the tokens that were really used, and the share contained."""
     found = []
     for budget in sorted({*budgets, usual_budget}):
         name = method if budget == usual_budget else f"{method}@{budget}"
-        size, held = compute_mean(cases, name, "tokens"), compute_mean(cases, name, column)
+        size, held = (
+            benchmark.compute_mean(cases, name, "tokens"),
+            benchmark.compute_mean(cases, name, column),
+        )
         if size is not None and held is not None:
             found.append((size, held))
     return found
@@ -116,15 +98,12 @@ def _collect_points(
 
 def plot_targets(rows: Sequence[ContinuationRow], kind: str) -> Iterator[SvgPlot]:
     """Yield every method's figure with its interval, one drawing per target."""
-    of_kind = [r for r in rows if r.kind == kind and r.method not in GATE_METHODS]
+    of_kind = [r for r in rows if r.kind == kind and r.method not in reports.GATE_METHODS]
     for column in metric.COLUMNS:
         shown = [(r.method, r.values[column]) for r in of_kind if column in r.values]
         if column == "id1":
-            shown += [
-                (f"{r.method}, random entries", r.values["id1 random"])
-                for r in of_kind
-                if "id1 random" in r.values
-            ]
+            drawn = [(r.method, r.values.get("id1 random")) for r in of_kind]
+            shown += [(f"{method}, random entries", value) for method, value in drawn if value]
         if not shown:
             continue
         with _open_drawing(0.75 + 0.24 * len(shown)) as (axes, done):
@@ -139,12 +118,8 @@ def plot_targets(rows: Sequence[ContinuationRow], kind: str) -> Iterator[SvgPlot
 
 def plot_differences(rows: Sequence[ContinuationRow], kind: str) -> Iterator[SvgPlot]:
     """Yield the tool minus each other method, one drawing per method."""
-    own = HALF_METHOD if kind == "compaction" else OWN_METHOD
-    of_kind = [
-        r
-        for r in rows
-        if r.kind == kind and r.own_minus and r.method not in (*GATE_METHODS, OWN_METHOD)
-    ]
+    own = benchmark.get_own_method(kind)
+    of_kind = reports.list_differing(rows, kind)
     bounds = [b for r in of_kind for e in r.own_minus.values() for b in (e.low, e.high)]
     reach = max((abs(b) for b in bounds), default=0.1) * 1.08 or 0.1
     for row in of_kind:
@@ -154,13 +129,8 @@ def plot_differences(rows: Sequence[ContinuationRow], kind: str) -> Iterator[Svg
                 sure = value.low > 0 or value.high < 0
                 color = SERIES_COLORS[own] if sure else INK_COLOR
                 _draw_interval(axes, at, value, color)
-                axes.plot(
-                    value.mean,
-                    at,
-                    marker="o",
-                    color=color,
-                    markerfacecolor=color if sure else "none",
-                )
+                face = color if sure else "none"
+                axes.plot(value.mean, at, marker="o", color=color, markerfacecolor=face)
             _set_row_labels(axes, list(row.own_minus))
             axes.set(title=f"{own} – {row.method}", xlim=(-reach, reach))
         yield SvgPlot(done[0], f"{own} minus {row.method} at {kind}s")
@@ -170,14 +140,12 @@ def plot_repositories(report: ContinuationReport) -> Iterator[SvgPlot]:
     """Yield the tool's mean in each repository at cuts, one drawing per target."""
     cases = [c for c in report.cases if c.kind == "cut"]
     names = sorted({c.repository for c in cases})[:MAX_REPOSITORIES]
-    inside: Mapping[str, Sequence[ContinuationCase]] = {
-        n: [c for c in cases if c.repository == n] for n in names
-    }
+    inside = {name: [c for c in cases if c.repository == name] for name in names}
     labels = [f"{_make_ascii(n)} ({len({c.thread for c in inside[n]})})" for n in names]
-    for column in REPOSITORY_COLUMNS if len(names) > 1 else ():
+    for column in reports.REPOSITORY_COLUMNS if len(names) > 1 else ():
         with _open_drawing(0.75 + 0.21 * len(names)) as (axes, done):
             for at, name in enumerate(names):
-                value = compute_mean(inside[name], OWN_METHOD, column)
+                value = benchmark.compute_mean(inside[name], OWN_METHOD, column)
                 if value is not None:
                     axes.plot((0, value), (at, at), color=PALE_COLOR, linewidth=1)
                     axes.plot(value, at, marker="o", color=SERIES_COLORS[OWN_METHOD])
@@ -210,10 +178,7 @@ def _set_row_labels(axes: Axes, names: Sequence[str]) -> None:
 
 @contextmanager
 def _open_drawing(height: float) -> Iterator[tuple[Axes, list[str]]]:
-    """Yield axes to draw on, and a list that holds the SVG afterwards.
-
-    The user's own styles are ignored.
-    """
+    """Yield axes to draw on without the user's own styles, and a list that gets the SVG."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # A letter that the font lacks is in the page's font.
         matplotlib.rcdefaults()
@@ -222,9 +187,8 @@ def _open_drawing(height: float) -> Iterator[tuple[Axes, list[str]]]:
         svg_texts: list[str] = []
         yield figure.subplots(), svg_texts
         text = io.StringIO()
-        figure.savefig(
-            text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
-        )
+        unnamed = {"Date": None, "Creator": None}
+        figure.savefig(text, format="svg", transparent=True, metadata=unnamed)
         svg_texts.append(_inline_svg(text.getvalue()))
 
 
@@ -263,54 +227,40 @@ def render_page(report: ContinuationReport, rows: Sequence[ContinuationRow]) -> 
     template = files("tasuki_evals.continuation").joinpath("page.html").read_text(encoding="utf-8")
     by = ", ".join(sorted({case.by for case in report.cases})) or report.author
     about = (
-        f"{format_amount(len(report.cases), 'case')} of {format_amount(count_threads(report.cases), 'thread')}, "
-        f"{report.budget:,} tokens at a cut, written by {by}, tasuki {report.tasuki}, "
+        f"{benchmark.format_counts(report.cases, 'case')}, {report.budget:,} tokens at a cut, written by {by}, tasuki {report.tasuki}, "
         f"metric {report.metric}"
     )
     return Template(template).substitute(
-        title=TITLE,
-        about=_escape_text(about),
-        plots="\n".join(_render_plots(report, rows)),
-        tables="\n".join(_render_table(table) for table in build_tables(report, rows)),
+        title=TITLE, about=_escape_text(about), plots="\n".join(_render_plots(report, rows)),
+        tables="\n".join(map(_render_table, reports.build_tables(report, rows))),
         left_out=_render_left_out(report),
-    )
-
-
-def _render_plots(report: ContinuationReport, rows: Sequence[ContinuationRow]) -> Iterable[str]:
-
-    yield _render_section(
-        "Recall against budget",
-        "Share of what came after that a brief holds, by its real number of tokens.",
-        plot_curves(report),
-        (OWN_METHOD, *CURVE_BASELINES),
-    )
-    kinds = [k for k in ("cut", "compaction") if any(r.kind == k for r in rows)]
-    for kind in kinds:
-        own = HALF_METHOD if kind == "compaction" else OWN_METHOD
-        yield _render_section(
-            f"Each target at {kind}s",
-            "Means over threads with 95 % intervals. Read the figures together.",
-            plot_targets(rows, kind),
-        )
-        yield _render_section(
-            f"Differences at {kind}s",
-            f"{own} minus another method on the same cases, with 95 % intervals. Filled: the interval does "
-            "not contain 0. Right of the line, the tool is better.",
-            plot_differences(rows, kind),
-        )
-    yield _render_section(
-        "By repository", "The tool at cuts; in brackets, the number of threads.", plot_repositories(report)
     )  # fmt: skip
 
 
-def _render_section(
-    title: str, about: str, drawings: Iterable[object], legend: Sequence[str] = ()
-) -> str:
+def _render_plots(report: ContinuationReport, rows: Sequence[ContinuationRow]) -> Iterable[str]:
+    yield _render_section(
+        "Recall against budget",
+        "Share of what came after that a brief holds, by its real number of tokens.",
+        plot_curves(report), (OWN_METHOD, *CURVE_BASELINES),
+    )  # fmt: skip
+    for kind in (k for k in ("cut", "compaction") if any(r.kind == k for r in rows)):
+        about = "Means over threads with 95 % intervals. Read the figures together."
+        yield _render_section(f"Each target at {kind}s", about, plot_targets(rows, kind))
+        about = (
+            f"{benchmark.get_own_method(kind)} minus another method on the same cases, with 95 % intervals. "
+            "Filled: the interval does not contain 0. Right of the line, the tool is better."
+        )
+        yield _render_section(f"Differences at {kind}s", about, plot_differences(rows, kind))
+    about = "The tool at cuts; in brackets, the number of threads."
+    yield _render_section("By repository", about, plot_repositories(report))
 
+
+def _render_section(
+    title: str, about: str, plots: Iterable[SvgPlot], legend: Sequence[str] = ()
+) -> str:
     panels = [
         f'<figure role="img" aria-label="{_escape_text(plot.about)}">{plot.svg}</figure>'
-        for plot in drawings
-        if isinstance(plot, SvgPlot)
+        for plot in plots
     ]
     if not panels:
         return ""
@@ -337,15 +287,12 @@ def _render_table(table: FigureTable) -> str:
 
 def _render_cell(cell: TableCell) -> str:
     text = f"<b>{_escape_text(cell.text)}</b>" if cell.strong else _escape_text(cell.text)
-    return (
-        f"<td>{text}<small>{_escape_text(cell.bounds)}</small></td>"
-        if cell.bounds
-        else f"<td>{text}</td>"
-    )
+    bounds = f"<small>{_escape_text(cell.bounds)}</small>" if cell.bounds else ""
+    return f"<td>{text}{bounds}</td>"
 
 
 def _render_left_out(report: ContinuationReport) -> str:
-    found = group_reasons(report.left_out)
+    found = reports.group_reasons(report.left_out)
     if not found:
         return ""
     lines = "".join(f"<li>{len(names)}: {_escape_text(reason)}</li>" for reason, names in found)

@@ -13,22 +13,16 @@ from msgspec import Struct
 
 from tasuki.errors import UsageError
 from tasuki.text_safety import shorten_to_line
-from tasuki_evals.continuation import metric
+from tasuki_evals.continuation import benchmark, metric
 from tasuki_evals.continuation.benchmark import (
-    HALF_METHOD,
-    OWN_METHOD,
-    SHOWN_COLUMNS,
     ContinuationCase,
     ContinuationReport,
     ContinuationRow,
-    UnmeasuredItem,
-    compute_mean,
-    count_threads,
-    estimate_columns,
 )
-from tasuki_evals.continuation.benchmark import estimate_difference as paired
 from tasuki_evals.statistics import ENOUGH_THREADS, Estimate
 
+OWN_METHOD, HALF_METHOD = benchmark.OWN_METHOD, benchmark.HALF_METHOD
+SHOWN_COLUMNS = benchmark.SHOWN_COLUMNS
 GATE_METHODS = ("whole", "empty")
 """Methods that show whether the metric works; they are not competitors."""
 REPOSITORY_COLUMNS = ("edit", "file", "cmd", "id", "pfile")
@@ -52,64 +46,53 @@ class FigureTable(Struct, frozen=True):
 
 
 def build_methods_table(
-    rows: Sequence[ContinuationRow],
-    cases: Sequence[ContinuationCase],
-    kind: str,
-    *,
-    every: bool = True,
-) -> FigureTable:
-    """Return every method in one kind of case.
-
-    With `every` false, only the tool has intervals.
-    """
+    rows: Sequence[ContinuationRow], cases: Sequence[ContinuationCase], kind: str,
+    *, every: bool = True,
+) -> FigureTable:  # fmt: skip
+    """Return every method in one kind of case; with `every` false, only the tool has intervals."""
     of_kind = [r for r in rows if r.kind == kind]
     columns = tuple(c for c in SHOWN_COLUMNS if any(c in r.values for r in of_kind))
     lines = []
     for row in of_kind:
         bounds = every or row.method in (OWN_METHOD, HALF_METHOD)
-        lines.append(
-            (row.method, tuple(format_figure(row.values.get(c), c, bounds) for c in columns))
-        )
+        cells = (format_figure(row.values.get(c), c, bounds) for c in columns)
+        lines.append((row.method, tuple(cells)))
     return FigureTable(f"At {_format_counts(cases, kind)}", columns, tuple(lines))
+
+
+def list_differing(rows: Iterable[ContinuationRow], kind: str) -> list[ContinuationRow]:
+    """Return the rows of methods that the tool is compared with, in one kind of case."""
+    skipped = (*GATE_METHODS, OWN_METHOD)
+    return [r for r in rows if r.kind == kind and r.own_minus and r.method not in skipped]
 
 
 def build_differences_table(
     rows: Sequence[ContinuationRow], cases: Sequence[ContinuationCase], kind: str
 ) -> FigureTable:
     """Return the tool minus each other method, on the same cases, in one kind of case."""
-    of_kind = [
-        r
-        for r in rows
-        if r.kind == kind and r.own_minus and r.method not in (*GATE_METHODS, OWN_METHOD)
-    ]
+    of_kind = list_differing(rows, kind)
     columns = tuple(c for c in metric.COLUMNS if any(c in r.own_minus for r in of_kind))
-    lines = [
-        (
-            f"{NO_FIGURE} {row.method}",
-            tuple(format_difference(row.own_minus.get(c)) for c in columns),
-        )
-        for row in of_kind
-    ]
-    own = HALF_METHOD if kind == "compaction" else OWN_METHOD
-    return FigureTable(
-        f"{own} minus the others at {_format_counts(cases, kind)}", columns, tuple(lines)
-    )
+    lines = []
+    for row in of_kind:
+        cells = (format_difference(row.own_minus.get(c)) for c in columns)
+        lines.append((f"{NO_FIGURE} {row.method}", tuple(cells)))
+    title = f"{benchmark.get_own_method(kind)} minus the others at {_format_counts(cases, kind)}"
+    return FigureTable(title, columns, tuple(lines))
 
 
 def build_repositories_table(cases: Sequence[ContinuationCase], kind: str) -> FigureTable:
     """Return the tool's means in each repository, in one kind of case."""
     of_kind = [c for c in cases if c.kind == kind]
-    own = HALF_METHOD if kind == "compaction" else OWN_METHOD
+    own = benchmark.get_own_method(kind)
     lines = []
     for name in sorted({c.repository for c in of_kind}):
         inside = [c for c in of_kind if c.repository == name]
-        counts = (TableCell(str(count_threads(inside))), TableCell(str(len(inside))))
-        means = (compute_mean(inside, own, column) for column in REPOSITORY_COLUMNS)
-        cells = (TableCell(NO_FIGURE if mean is None else f"{mean:.2f}") for mean in means)
-        lines.append((shorten_to_line(name, 40) or "?", (*counts, *cells)))
-    return FigureTable(
-        f"{own} by repository, at {kind}s", ("threads", "cases", *REPOSITORY_COLUMNS), tuple(lines)
-    )
+        counts = (str(benchmark.count_threads(inside)), str(len(inside)))
+        means = (benchmark.compute_mean(inside, own, column) for column in REPOSITORY_COLUMNS)
+        texts = (NO_FIGURE if mean is None else f"{mean:.2f}" for mean in means)
+        lines.append((shorten_to_line(name, 40) or "?", tuple(map(TableCell, (*counts, *texts)))))
+    columns = ("threads", "cases", *REPOSITORY_COLUMNS)
+    return FigureTable(f"{own} by repository, at {kind}s", columns, tuple(lines))
 
 
 def build_tables(
@@ -124,7 +107,7 @@ def build_tables(
     ]
 
 
-def group_reasons(left_out: Iterable[UnmeasuredItem]) -> list[tuple[str, list[str]]]:
+def group_reasons(left_out: Iterable[benchmark.UnmeasuredItem]) -> list[tuple[str, list[str]]]:
     """Return why something was left out, with the names, the most frequent reason first."""
     found: dict[str, list[str]] = {}
     for one in left_out:
@@ -136,11 +119,8 @@ def format_difference(value: Estimate | None) -> TableCell:
     """Return a difference with its sign, emphasised if the interval does not contain 0."""
     if value is None:
         return TableCell(NO_FIGURE)
-    return TableCell(
-        f"{value.mean:+.2f}",
-        f"{_shorten_number(value.low, '+.2f')}…{_shorten_number(value.high, '+.2f')}",
-        strong=value.low > 0 or value.high < 0,
-    )
+    bounds = f"{_shorten_number(value.low, '+.2f')}…{_shorten_number(value.high, '+.2f')}"
+    return TableCell(f"{value.mean:+.2f}", bounds, strong=value.low > 0 or value.high < 0)
 
 
 def format_figure(value: Estimate | None, column: str, bounds: bool = True) -> TableCell:
@@ -149,10 +129,8 @@ def format_figure(value: Estimate | None, column: str, bounds: bool = True) -> T
         return TableCell(NO_FIGURE)
     if column == "tokens":
         return TableCell(f"{value.mean:,.0f}")
-    return TableCell(
-        f"{value.mean:.2f}",
-        f"{_shorten_number(value.low)}–{_shorten_number(value.high)}" if bounds else "",
-    )
+    interval = f"{_shorten_number(value.low)}–{_shorten_number(value.high)}" if bounds else ""
+    return TableCell(f"{value.mean:.2f}", interval)
 
 
 def _shorten_number(value: float, format: str = ".2f") -> str:
@@ -162,50 +140,25 @@ def _shorten_number(value: float, format: str = ".2f") -> str:
 
 
 def _format_counts(cases: Iterable[ContinuationCase], kind: str) -> str:
-    of_kind = [c for c in cases if c.kind == kind]
-    return (
-        f"{format_amount(len(of_kind), kind)} of {format_amount(count_threads(of_kind), 'thread')}"
-    )
-
-
-def format_amount(count: int, unit: str) -> str:
-    """Return `1 thread`, `2 threads`."""
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
-
-
-# -- as text ---------------------------------------------------------------------------
+    return benchmark.format_counts((c for c in cases if c.kind == kind), kind)
 
 
 def format_text_table(table: FigureTable) -> str:
-    """Return aligned columns, with intervals on a separate line below the figures.
-
-    `*` marks emphasis.
-    """
+    """Return aligned columns, intervals on a line below the figures; `*` marks emphasis."""
     first = max((len(name) + 2 for name, _ in table.rows), default=0)
-    widths = [_measure_width(table, n) for n in range(len(table.columns))]
-    head = "".join(c.rjust(w) for c, w in zip(table.columns, widths, strict=True))
-    lines = [table.title, f"{'':{first}}{head}"]
+    widths = [len(column) for column in table.columns]
+    lines = [("", list(table.columns))]
     for name, cells in table.rows:
-        figures = "".join(_format_starred(c).rjust(w) for c, w in zip(cells, widths, strict=True))
-        lines.append(f"  {name}".ljust(first) + figures)
+        lines.append((f"  {name}", [f"{c.text}*" if c.strong else c.text for c in cells]))
         if any(c.bounds for c in cells):
-            below = "".join(c.bounds.rjust(w) for c, w in zip(cells, widths, strict=True))
-            lines.append(" " * first + below)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _measure_width(table: FigureTable, column: int) -> int:
-    cells = [cells[column] for _, cells in table.rows]
-    inside = [len(table.columns[column])]
-    inside += [n for c in cells for n in (len(_format_starred(c)), len(c.bounds))]
-    return max(inside) + 2
-
-
-def _format_starred(cell: TableCell) -> str:
-    return f"{cell.text}*" if cell.strong else cell.text
-
-
-# -- as Markdown -----------------------------------------------------------------------
+            lines.append(("", [c.bounds for c in cells]))
+    for _, texts in lines:
+        widths = [max(width, len(text)) for width, text in zip(widths, texts, strict=True)]
+    aligned = [table.title]
+    for name, texts in lines:
+        figures = (text.rjust(w + 2) for text, w in zip(texts, widths, strict=True))
+        aligned.append(f"{name.ljust(first)}{''.join(figures)}".rstrip())
+    return "\n".join(aligned)
 
 
 def format_markdown_table(table: FigureTable, *, intervals: bool = True) -> str:
@@ -215,12 +168,10 @@ def format_markdown_table(table: FigureTable, *, intervals: bool = True) -> str:
         f"|---|{'---|' * len(table.columns)}",
     ]
     for name, cells in table.rows:
-        shown = [
-            (f"**{c.text}**" if c.strong else c.text)
-            + (f" [{c.bounds}]" if intervals and c.bounds else "")
-            for c in cells
-        ]
-        lines.append(f"| {_escape_markdown(name)} | {' | '.join(shown)} |")
+        bounds = [f" [{c.bounds}]" if intervals and c.bounds else "" for c in cells]
+        shown = [f"**{c.text}**" if c.strong else c.text for c in cells]
+        texts = map("".join, zip(shown, bounds, strict=True))
+        lines.append(f"| {_escape_markdown(name)} | {' | '.join(texts)} |")
     return "\n".join(lines)
 
 
@@ -231,19 +182,15 @@ def _escape_markdown(text: str) -> str:
 def format_report(
     report: ContinuationReport, rows: Sequence[ContinuationRow], *, markdown: bool, every: bool
 ) -> str:
-    """Return all tables of a report, and what was left out.
-
-    With `every`, each figure has its interval.
-    """
+    """Return all tables of a report, and what was left out; `every` figure with its interval."""
     figure_tables = build_tables(report, rows, every=every)
     parts = [format_markdown_table(t) if markdown else format_text_table(t) for t in figure_tables]
     if any(cell.strong for t in figure_tables for _, cells in t.rows for cell in cells):
         mark = "Bold" if markdown else "*"
         parts.append(f"{mark}: the 95 % interval of the difference does not contain 0.")
     if left := group_reasons(report.left_out):
-        parts.append(
-            "\n".join((f"Left out: {len(report.left_out)}", *_format_left_out(left, markdown)))
-        )
+        lines = (f"Left out: {len(report.left_out)}", *_format_left_out(left, markdown))
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -354,13 +301,13 @@ def compare_reports(
     known = list(dict.fromkeys(m for pair in pairs for c in pair for m in c.methods))
     if method and method not in known:
         raise UsageError(f"No method {method!r} in these reports. There are: {', '.join(known)}.")
-    compared = [
-        one
+    compared = (
+        _compare_method(kind, name, [p for p in pairs if p[0].kind == kind])
         for kind in ("cut", "compaction")
         for name in ([method] if method else [OWN_METHOD, HALF_METHOD])
-        if (one := _compare_method(kind, name, [p for p in pairs if p[0].kind == kind])) is not None
-    ]
-    return RunComparison(a, b, len(ours) - len(both), len(theirs) - len(both), tuple(compared))
+    )
+    only_a, only_b = len(ours) - len(both), len(theirs) - len(both)
+    return RunComparison(a, b, only_a, only_b, tuple(one for one in compared if one))
 
 
 def _compare_method(
@@ -370,17 +317,15 @@ def _compare_method(
     if not pairs:
         return None
     merged = [_merge_cases(method, one, other) for one, other in pairs]
-    minus = {c: e for c in metric.COLUMNS if (e := paired(merged, "b", "a", c))}
-    return MethodComparison(
-        kind, method, len(merged), count_threads(merged),
-        estimate_columns(merged, "a", SHOWN_COLUMNS), estimate_columns(merged, "b", SHOWN_COLUMNS), minus,
-    )  # fmt: skip
+    a, b = (benchmark.estimate_columns(merged, run, SHOWN_COLUMNS) for run in ("a", "b"))
+    minus = benchmark.estimate_differences(merged, "b", "a")
+    threads = benchmark.count_threads(merged)
+    return MethodComparison(kind, method, len(merged), threads, a, b, minus)
 
 
 def _merge_cases(method: str, one: ContinuationCase, other: ContinuationCase) -> ContinuationCase:
     """Return a case whose methods are the two runs; figures that only one has count in neither."""
     a, b = one.methods[method], other.methods[method]
     both = {c for c in a if a[c] is not None and b.get(c) is not None}
-    return msgspec.structs.replace(
-        one, methods={"a": {c: a[c] for c in both}, "b": {c: b[c] for c in both}}
-    )
+    methods = {"a": {c: a[c] for c in both}, "b": {c: b[c] for c in both}}
+    return msgspec.structs.replace(one, methods=methods)

@@ -11,18 +11,13 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from tasuki.draft.authors.author import format_cost
+from tasuki.draft.authors.author import AuthorReply, format_cost
 from tasuki.errors import AuthorFailed
 from tasuki.model import Authorship
 from tasuki_evals.judge import probes as judge_probes
 from tasuki_evals.judge.judge_briefs import JudgeSubject, UnjudgedItem
-from tasuki_evals.judge.judge_model import (
-    PROBE_KINDS,
-    BriefJudge,
-    JudgeAnswer,
-    JudgeVerdict,
-    UnreadableAnswer,
-)
+from tasuki_evals.judge.judge_model import PROBE_KINDS, BriefJudge, JudgeAnswer, JudgeVerdict
+from tasuki_evals.judge.judge_model import UnreadableAnswer as Unreadable
 from tasuki_evals.judge.probes import JudgeProbe
 from tasuki_evals.statistics import Proportion, build_proportion
 
@@ -89,22 +84,14 @@ class _EndpointStopped(Exception):
     """The endpoint does not answer any more."""
 
 
-# -- running -------------------------------------------------------------------------------
-
-
 class JudgeRun:
     """Judges briefs one after the other. Each is passed to `done` with its verdicts when finished."""
 
     def __init__(
-        self,
-        judge: BriefJudge,
-        *,
-        tell: Callable[[str], None] = lambda what: None,
+        self, judge: BriefJudge, *, tell: Callable[[str], None] = lambda what: None,
         done: Callable[[JudgedBrief, Sequence[JudgedProbe]], None] = lambda brief, judged: None,
-    ) -> None:
-        self.judge = judge
-        self.tell = tell
-        self.done = done
+    ) -> None:  # fmt: skip
+        self.judge, self.tell, self.done = judge, tell, done
         self.briefs: list[JudgedBrief] = []
         self.judged: list[JudgedProbe] = []
         self.left_out: list[UnjudgedItem] = []
@@ -118,9 +105,8 @@ class JudgeRun:
 
         def iterate_briefs() -> Iterator[tuple[JudgedBrief, Iterator[AnsweredProbe]]]:
             for subject in subjects:
-                brief = JudgedBrief(
-                    subject.name, subject.goal, subject.sha256, subject.brief, subject.authorship
-                )
+                named = (subject.name, subject.goal, subject.sha256)
+                brief = JudgedBrief(*named, subject.brief, subject.authorship)
                 yield brief, self._answer_probes(subject)
 
         return self._build_report(iterate_briefs())
@@ -147,14 +133,11 @@ class JudgeRun:
                         self.done(brief, judged)
         except _EndpointStopped as error:
             stopped = str(error)
+        replies = self.judge.replies
         return JudgeReport(
-            judge=self.judge.name,
-            briefs=tuple(self.briefs),
-            judged=tuple(self.judged),
-            left_out=tuple(self.left_out),
-            cost=compute_cost(self.judge),
-            stopped=stopped,
-        )
+            judge=self.judge.name, briefs=tuple(self.briefs), judged=tuple(self.judged),
+            left_out=tuple(self.left_out), cost=sum_costs(replies, len(replies)), stopped=stopped,
+        )  # fmt: skip
 
     def _answer_probes(self, subject: JudgeSubject) -> Iterator[AnsweredProbe]:
         """Yield the probes of a brief, each with the answer from it."""
@@ -185,14 +168,10 @@ class JudgeRun:
         if answer is None:
             return JudgedProbe(item, JudgeVerdict(None, problem=item.problem))
         self.tell(f"{item.case}: {probe.id}, verdict")
+        shown = {*probe.refs, *answer.refs}
         verdict, problem = self._try_work(
             lambda: self.judge.judge_answer(
-                probe.kind,
-                probe.question,
-                probe.truth,
-                probe.entries,
-                format_answer(answer),
-                {*probe.refs, *answer.refs},
+                probe.kind, probe.question, probe.truth, probe.entries, format_answer(answer), shown
             )
         )
         return JudgedProbe(item, verdict or JudgeVerdict(None, problem=problem))
@@ -204,7 +183,7 @@ class JudgeRun:
         """
         try:
             result = work()
-        except UnreadableAnswer as error:
+        except Unreadable as error:
             self._failures = 0
             return None, str(error)
         except AuthorFailed as error:
@@ -224,18 +203,13 @@ def format_answer(answer: JudgeAnswer) -> str:
     return f"{answer.text}{refs}"
 
 
-def compute_cost(judge: BriefJudge) -> JudgeCost:
-    """Return the cost of all requests of a judge."""
-    prices = [reply.price for reply in judge.replies if reply.price is not None]
+def sum_costs(parts: Sequence[AuthorReply | Authorship], requests: int) -> JudgeCost:
+    """Return the cost of some replies or authors together."""
+    prices = [one.price for one in parts if one.price is not None]
     return JudgeCost(
-        requests=len(judge.replies),
-        input_tokens=sum(reply.input_tokens for reply in judge.replies),
-        output_tokens=sum(reply.output_tokens for reply in judge.replies),
-        price=sum(prices) if prices else None,
-    )
-
-
-# -- figures -------------------------------------------------------------------------------
+        requests, sum(one.input_tokens for one in parts), sum(one.output_tokens for one in parts),
+        sum(prices) if prices else None,
+    )  # fmt: skip
 
 
 class JudgeFigures(Struct, frozen=True):
@@ -259,9 +233,8 @@ def compute_figures(judged: Sequence[JudgedProbe]) -> JudgeFigures:
     passed = {}
     for kind in (*PROBE_KINDS, "all"):
         of_kind = [one for one in clear if kind in ("all", one.item.probe.kind)]
-        passed[kind] = build_proportion(
-            sum(one.verdict.verdict == "pass" for one in of_kind), len(of_kind)
-        )
+        hits = sum(one.verdict.verdict == "pass" for one in of_kind)
+        passed[kind] = build_proportion(hits, len(of_kind))
     return JudgeFigures(
         passed=passed,
         unjudged=len(judged) - len(clear),

@@ -1,5 +1,4 @@
-"""The briefs that are judged: of cases, and of real threads cut as in the continuation
-benchmark.
+"""The briefs that are judged: of cases, and of threads cut as in the continuation benchmark.
 
 They are made one at a time, since a thread may be large.
 """
@@ -11,29 +10,22 @@ from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft import brief as briefs
-from tasuki.draft import pipeline
 from tasuki.draft.pipeline import HandoffResult
 from tasuki.draft.text.split import count_tokens
 from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.model import Authorship, Entry, Facts, Goal, Thread
+from tasuki.model import Entry, Thread
 from tasuki.threads.passages import EntryCleaner
+from tasuki_evals import runs
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
-from tasuki_evals.continuation import metric
+from tasuki_evals.continuation import cuts, metric
 from tasuki_evals.continuation.benchmark import BUDGET
-from tasuki_evals.continuation.cuts import (
-    ThreadCut,
-    find_cuts,
-    list_sources,
-    unpack_source,
-    write_predecessor_copy,
-)
+from tasuki_evals.continuation.cuts import ThreadCut
 
 
 class JudgeSubject:
@@ -45,21 +37,12 @@ class JudgeSubject:
     """
 
     def __init__(
-        self,
-        name: str,
-        goal: str,
-        result: HandoffResult,
-        *,
-        case: ScenarioCase | None = None,
-        future: Sequence[Entry] = (),
-        folder: str = "",
-    ) -> None:
-        self.name = name
-        self.thread: Thread = result.thread
-        self.facts: Facts = result.facts
-        self.authorship: Authorship = result.handoff.draft.authorship
-        self.case = case
-        self.future = future
+        self, name: str, goal: str, result: HandoffResult, *, case: ScenarioCase | None = None,
+        future: Sequence[Entry] = (), folder: str = "",
+    ) -> None:  # fmt: skip
+        self.name, self.case, self.future = name, case, future
+        self.thread, self.facts = result.thread, result.facts
+        self.authorship = result.handoff.draft.authorship
         self._replacements: dict[str, str] = {}
         if case and folder and self.thread.cwd == folder:
             own_id = f"{self.thread.harness}-{case.id}"
@@ -99,9 +82,7 @@ class BriefSource:
     def __init__(
         self, paths: Sequence[Path], loaded: LoadedSettings, only: Sequence[str] = ()
     ) -> None:
-        self.paths = paths
-        self.loaded = loaded
-        self.only = only
+        self.paths, self.loaded, self.only = paths, loaded, only
         self.left_out: list[UnjudgedItem] = []
         self._seen: list[str] = []
 
@@ -131,22 +112,22 @@ class BriefSource:
         return not self.only or name in self.only
 
     def _make_case_briefs(self, paths: Iterable[Path]) -> Iterator[JudgeSubject]:
-        settings = case_runs.build_case_settings(self.loaded)
+        settings = runs.build_settings(self.loaded, case_runs.BUDGET)
         for case in scenario.load_cases(paths):
             if self._is_wanted(case.id):
                 with tempfile.TemporaryDirectory(prefix="tasuki-judge-") as folder:
                     path = scenario.build_thread(case).write(Path(folder))
                     harness = harnesses.detect_harness(path)
-                    goal = case.goal
-                    result = _make_handoff(harness, path, goal, settings, f"{case.id}/0")
-                yield JudgeSubject(case.id, goal, result, case=case, folder=folder)
+                    name = f"{case.id}/0"
+                    result = runs.draft_handoff(harness, path, case.goal, settings, name=name)
+                yield JudgeSubject(case.id, case.goal, result, case=case, folder=folder)
 
     def _make_thread_briefs(self, paths: Iterable[Path]) -> Iterator[JudgeSubject]:
-        settings = case_runs.build_case_settings(self.loaded)
-        for source in list_sources(paths):
+        settings = runs.build_settings(self.loaded, case_runs.BUDGET)
+        for source in cuts.list_sources(paths):
             with tempfile.TemporaryDirectory(prefix="tasuki-judge-") as folder:
                 try:
-                    path = unpack_source(source, Path(folder))
+                    path = cuts.unpack_source(source, Path(folder))
                     harness = harnesses.detect_harness(path)
                     thread = harness.read(path)
                 except (ThreadUnreadable, ThreadNotFound, OSError) as error:
@@ -158,7 +139,7 @@ class BriefSource:
     def _make_cut_briefs(
         self, harness: Harness, thread: Thread, name: str, settings: LoadedSettings
     ) -> Iterator[JudgeSubject]:
-        found = find_cuts(thread)
+        found = cuts.find_cuts(thread)
         if not found:
             reason = "no message of the user with enough work before and after"
             self.left_out.append(UnjudgedItem(name, reason))
@@ -182,21 +163,6 @@ def _contains_cases(path: Path) -> bool:
 def _make_cut_handoff(harness: Harness, cut: ThreadCut, loaded: LoadedSettings) -> HandoffResult:
     """Return the handoff at a cut, with the budget of the continuation benchmark."""
     budget = count_tokens(cut.summary) if cut.kind == "compaction" else BUDGET
-    settings = replace(loaded, settings=replace(loaded.settings, budget=budget))
     with tempfile.TemporaryDirectory(prefix="tasuki-judge-") as folder:
-        copy = write_predecessor_copy(harness, cut, Path(folder))
-        return _make_handoff(harness, copy, cut.goal, settings, cut.name)
-
-
-def _make_handoff(
-    harness: Harness, path: Path, goal: str, loaded: LoadedSettings, name: str
-) -> HandoffResult:
-    return pipeline.make_handoff(
-        harness,
-        path,
-        Goal(text=goal, forced=True),
-        loaded,
-        handoff_id=hashlib.sha256(name.encode()).hexdigest()[:32],
-        to="",
-        replay=True,
-    )
+        copy = cuts.write_predecessor_copy(harness, cut, Path(folder))
+        return runs.draft_handoff(harness, copy, cut.goal, loaded, budget=budget, name=cut.name)

@@ -92,10 +92,8 @@ class BriefJudge:
         try:
             self.client = ModelClient(endpoint, seconds)
         except ExtraMissing as error:
-            reason = (
-                str(error).replace("The author model", "A judge").replace(_OFFLINE_EXTRA_HINT, "")
-            )
-            raise ExtraMissing(reason) from error
+            reason = str(error).replace("The author model", "A judge")
+            raise ExtraMissing(reason.replace(_OFFLINE_EXTRA_HINT, "")) from error
         self.name = f"{endpoint.provider}/{endpoint.model}"
         self.window = endpoint.window
         self.replies: list[AuthorReply] = []
@@ -105,13 +103,9 @@ class BriefJudge:
         self.client.close()
 
     def write_questions(
-        self,
-        kind: Literal["recall", "decision"],
-        goal: str,
-        pieces: str,
-        count: int,
+        self, kind: Literal["recall", "decision"], goal: str, pieces: str, count: int,
         problem: Callable[[PieceQuestion], str],
-    ) -> list[PieceQuestion]:
+    ) -> list[PieceQuestion]:  # fmt: skip
         """Return up to `count` questions on numbered pieces for which `problem` is empty.
 
         Raises AuthorFailed, UnreadableAnswer if it writes none that can be asked, twice in a row.
@@ -121,36 +115,26 @@ class BriefJudge:
             f"write_{kind}", goal=goal, pieces=pieces, count=count, fence=mark
         )
         return self._ask_and_read(
-            render_judge_prompt("write_system"),
-            prompt,
-            _QUESTIONS,
+            render_judge_prompt("write_system"), prompt, _QUESTIONS,
             lambda text: _parse_questions(text, count, problem),
-        )
+        )  # fmt: skip
 
     def answer_question(self, brief: str, question: str, shown: Collection[int]) -> JudgeAnswer:
         """Return a brief's answer to a question; `shown` are the refs in the brief.
 
         Raises AuthorFailed, UnreadableAnswer.
         """
-        prompt = render_judge_prompt(
-            "answer", brief=brief, question=question, fence=create_fence(brief, question)
-        )
+        mark = create_fence(brief, question)
+        prompt = render_judge_prompt("answer", brief=brief, question=question, fence=mark)
         return self._ask_and_read(
-            render_judge_prompt("answer_system"),
-            prompt,
-            _ANSWER,
+            render_judge_prompt("answer_system"), prompt, _ANSWER,
             lambda text: _parse_answer(text, shown),
-        )
+        )  # fmt: skip
 
     def judge_answer(
-        self,
-        kind: ProbeKind,
-        question: str,
-        truth: str,
-        entries: str,
-        answer: str,
+        self, kind: ProbeKind, question: str, truth: str, entries: str, answer: str,
         shown: Collection[int],
-    ) -> JudgeVerdict:
+    ) -> JudgeVerdict:  # fmt: skip
         """Return the verdict on an answer; `shown` are the refs in question, truth and answer.
 
         Raises AuthorFailed, UnreadableAnswer.
@@ -162,11 +146,9 @@ class BriefJudge:
         rules = f"kind_{kind}"
         system = render_judge_prompt("judge_system", kind=render_judge_prompt(rules))
         return self._ask_and_read(
-            system,
-            prompt,
-            _VERDICT,
+            system, prompt, _VERDICT,
             lambda text: _parse_verdict(text, shown, list_critiques(rules)),
-        )
+        )  # fmt: skip
 
     def _ask_and_read(
         self, system: str, prompt: str, schema: Mapping[str, Any], read: Callable[[str], _T]
@@ -181,17 +163,11 @@ class BriefJudge:
         talk, problem = AuthorDialogue(send_turns), ""
         for question in (prompt, None):
             try:
-                return read(
-                    talk.ask_question(question or render_judge_prompt("again", problem=problem))[
-                        :MAX_ANSWER
-                    ]
-                )
+                again = question or render_judge_prompt("again", problem=problem)
+                return read(talk.ask_question(again)[:MAX_ANSWER])
             except UnusableAnswer as error:
                 problem = str(error)
         raise UnreadableAnswer(f"The answer of {self.name} could not be used: {problem}")
-
-
-# -- reading -------------------------------------------------------------------------------
 
 
 def _parse_questions(
@@ -210,11 +186,9 @@ def _parse_questions(
             complaint = "piece must be the number of a piece."
             continue
         one = PieceQuestion(piece, _get_text(item.get("question")), _get_text(item.get("answer")))
-        why = (
-            "question and answer must not be empty."
-            if not (one.question and one.answer)
-            else problem(one)
-        )
+        why = "question and answer must not be empty."
+        if one.question and one.answer:
+            why = problem(one)
         if why:
             complaint = why
         else:
@@ -274,17 +248,12 @@ def _split_refs(value: object, shown: Collection[int]) -> tuple[tuple[int, ...],
     return tuple(r for r in named if r in shown), tuple(r for r in named if r not in shown)
 
 
-# -- the forms of the answers --------------------------------------------------------------
-
-
 def _build_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of an object with these keys, as strict endpoints require it."""
     return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
+        "type": "object", "properties": properties, "required": list(properties),
         "additionalProperties": False,
-    }
+    }  # fmt: skip
 
 
 _STRING = {"type": "string"}
@@ -292,6 +261,5 @@ _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _QUESTION = _build_schema(piece={"type": "integer"}, question=_STRING, answer=_STRING)
 _QUESTIONS = _build_schema(questions={"type": "array", "items": _QUESTION})
 _ANSWER = _build_schema(answer=_STRING, refs=_NUMBERS, told={"type": "boolean"})
-_VERDICT = _build_schema(
-    critique=_STRING, refs=_NUMBERS, verdict={"type": "string", "enum": ["pass", "fail"]}
-)
+_PASS_OR_FAIL = {"type": "string", "enum": ["pass", "fail"]}
+_VERDICT = _build_schema(critique=_STRING, refs=_NUMBERS, verdict=_PASS_OR_FAIL)

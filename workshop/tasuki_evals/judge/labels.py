@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from tasuki_evals.statistics import Proportion, build_proportion
 
 MIN_AGREEMENT = 0.9
 """Share of labels that a judge must agree with to be trusted."""
+_T = TypeVar("_T")
 NO_LABELS = "no labels by a person were given"
 _MODEL = re.compile(
     r"model\s*:|[\w.-]+/[\w.:@/+-]+$|(?:claude|gpt|chatgpt|gemini|codex)-", re.IGNORECASE
@@ -100,9 +101,6 @@ class MeasuredAgreement(Struct, frozen=True):
     ignored: IgnoredLabels = IgnoredLabels()
 
 
-# -- reading -------------------------------------------------------------------------------
-
-
 def read_labels(path: Path) -> list[JudgeLabel]:
     """Return the labels of a file. Raises UsageError, naming file, line and key."""
     try:
@@ -113,15 +111,23 @@ def read_labels(path: Path) -> list[JudgeLabel]:
         raise UsageError(f"Cannot read the labels {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"Cannot read the labels {path}: they are not UTF-8.") from error
-    found = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                found.append(msgspec.json.decode(line.encode(), type=JudgeLabel))
-            except (msgspec.MsgspecError, RecursionError) as error:
-                message = re.sub(r" - at `\$\.?(.*?)`$", r", at \1", str(error)).replace("`", "")
-                raise UsageError(f"{path}, line {number}: {message}.") from error
-    return found
+    lines = enumerate(text.split("\n"), 1)
+    return [
+        _decode_line(path, number, line.encode(), JudgeLabel)
+        for number, line in lines
+        if line.strip()
+    ]
+
+
+def _decode_line(path: Path, number: int, line: bytes, type: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(line, type=type)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        message = str(error)
+        if type is JudgeLabel:
+            message = re.sub(r" - at `\$\.?(.*?)`$", r", at \1", message)
+        message = message.replace("`", "")
+        raise UsageError(f"{path}, line {number}: {message}.") from error
 
 
 def hash_answer(item: AnsweredProbe) -> str:
@@ -135,9 +141,6 @@ def create_empty_label(item: AnsweredProbe) -> JudgeLabel:
     return JudgeLabel(
         item.case, item.probe.id, brief_sha256=item.brief_sha256, answer_sha256=hash_answer(item)
     )
-
-
-# -- comparing -----------------------------------------------------------------------------
 
 
 def measure_agreement(
@@ -178,12 +181,10 @@ def _is_label_of(label: JudgeLabel, item: AnsweredProbe) -> bool:
 
 def _explain_ignored(ignored: IgnoredLabels) -> str:
     reasons = {
-        "not_by_a_person": "not by a person",
-        "empty": "not filled in",
-        "unmatched": "for something that was not judged",
-        "stale": "for another brief or answer",
+        "not_by_a_person": "not by a person", "empty": "not filled in",
+        "unmatched": "for something that was not judged", "stale": "for another brief or answer",
         "disputed": "disputed between people",
-    }
+    }  # fmt: skip
     parts = [f"{n} {what}" for name, what in reasons.items() if (n := getattr(ignored, name))]
     return f"{NO_LABELS} ({', '.join(parts)})" if parts else NO_LABELS
 
@@ -195,25 +196,12 @@ def _compute_agreement(pairs: Sequence[tuple[JudgedProbe, JudgeLabel]]) -> Judge
         verdict = one.verdict
         counts[f"{verdict.verdict}_{label.label}"] += 1
         if verdict.verdict != label.label:
-            disagreements.append(
-                Disagreement(
-                    label.case,
-                    label.probe,
-                    verdict.verdict or "",
-                    verdict.critique,
-                    label.label,
-                    label.critique,
-                    label.by,
-                )
-            )
+            theirs = (label.label, label.critique, label.by)
+            ours = (verdict.verdict or "", verdict.critique)
+            disagreements.append(Disagreement(label.case, label.probe, *ours, *theirs))
     confusion = ConfusionCounts(**counts)
-    same = confusion.pass_pass + confusion.fail_fail
-    return JudgeAgreement(
-        build_proportion(same, len(pairs)),
-        compute_kappa(confusion),
-        confusion,
-        tuple(disagreements),
-    )
+    share = build_proportion(confusion.pass_pass + confusion.fail_fail, len(pairs))
+    return JudgeAgreement(share, compute_kappa(confusion), confusion, tuple(disagreements))
 
 
 def compute_kappa(confusion: ConfusionCounts) -> float | None:
@@ -221,10 +209,8 @@ def compute_kappa(confusion: ConfusionCounts) -> float | None:
     total = confusion.pass_pass + confusion.pass_fail + confusion.fail_pass + confusion.fail_fail
     if not total:
         return None
-    judge_passes, people_pass = (
-        confusion.pass_pass + confusion.pass_fail,
-        confusion.pass_pass + confusion.fail_pass,
-    )
+    judge_passes = confusion.pass_pass + confusion.pass_fail
+    people_pass = confusion.pass_pass + confusion.fail_pass
     seen = (confusion.pass_pass + confusion.fail_fail) / total
     both = judge_passes * people_pass + (total - judge_passes) * (total - people_pass)
     by_chance = both / total**2
@@ -241,16 +227,14 @@ class SavedBrief(Struct, frozen=True, forbid_unknown_fields=True):
     items: tuple[AnsweredProbe, ...]
 
 
-class _SavedVerdict(Struct, frozen=True):
-    """One line of `verdicts.jsonl`."""
-
-    case: str
-    probe: str
-    answer_sha256: str
-    verdict: str | None
-    critique: str
-    refs: tuple[int, ...]
-    problem: str
+def _build_saved_verdict(one: JudgedProbe) -> dict[str, object]:
+    """Return one line of `verdicts.jsonl`."""
+    item, verdict = one.item, one.verdict
+    return {
+        "case": item.case, "probe": item.probe.id, "answer_sha256": hash_answer(item),
+        "verdict": verdict.verdict, "critique": verdict.critique, "refs": verdict.refs,
+        "problem": verdict.problem,
+    }  # fmt: skip
 
 
 def is_saved_run(path: Path) -> bool:
@@ -265,14 +249,7 @@ def read_saved_run(folder: Path) -> list[SavedBrief]:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(msgspec.json.decode(line, type=SavedBrief))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            message = str(error).replace("`", "")
-            raise UsageError(f"{path}, line {number}: {message}.") from error
-    return found
+    return [_decode_line(path, n, line, SavedBrief) for n, line in enumerate(lines, 1)]
 
 
 class JudgeRunWriter:
@@ -294,32 +271,18 @@ class JudgeRunWriter:
             place = self.folder / _format_file_name(brief.case)
             place.mkdir(parents=True, exist_ok=True)
             (place / "brief.md").write_text(brief.text, encoding="utf-8")
-            for one in judged:
-                (place / f"{_format_file_name(one.item.probe.id)}.md").write_text(
-                    _format_sheet(one.item), "utf-8"
-                )
+            for item in items:
+                sheet = place / f"{_format_file_name(item.probe.id)}.md"
+                sheet.write_text(_format_sheet(item), "utf-8")
             self._append_rows(ITEMS, [SavedBrief(brief, items)])
-            self._append_rows(VERDICTS, [_build_saved_verdict(one) for one in judged])
+            self._append_rows(VERDICTS, map(_build_saved_verdict, judged))
             self._append_rows(LABELS, [create_empty_label(item) for item in items if item.answer])
         except OSError as error:
             raise StoreFailed(f"Cannot write to {self.folder}: {error.strerror}.") from error
 
-    def _append_rows(self, name: str, rows: Iterable[Struct]) -> None:
+    def _append_rows(self, name: str, rows: Iterable[object]) -> None:
         with (self.folder / name).open("ab") as file:
             file.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
-
-
-def _build_saved_verdict(one: JudgedProbe) -> _SavedVerdict:
-    item, verdict = one.item, one.verdict
-    return _SavedVerdict(
-        item.case,
-        item.probe.id,
-        hash_answer(item),
-        verdict.verdict,
-        verdict.critique,
-        verdict.refs,
-        verdict.problem,
-    )
 
 
 def _format_file_name(name: str) -> str:

@@ -73,17 +73,11 @@ class RecordPiece(Struct, frozen=True):
 
 def derive_probes(subject: JudgeSubject) -> Iterator[JudgeProbe]:
     """Yield the probes of a brief that need no model: artifacts, and what comes next."""
-    for probe in (
-        _create_files_probe(subject),
-        _create_commands_probe(subject),
-        _create_check_probe(subject),
-        _create_continuation_probe(subject),
-    ):
-        if probe:
+    for create_probe in (
+        _create_files_probe, _create_commands_probe, _create_check_probe, _create_continuation_probe,
+    ):  # fmt: skip
+        if probe := create_probe(subject):
             yield probe
-
-
-# -- artifacts: from the facts --------------------------------------------------------------
 
 
 def _create_files_probe(subject: JudgeSubject) -> JudgeProbe | None:
@@ -108,11 +102,8 @@ def _list_needed_files(subject: JudgeSubject) -> list[str]:
 
 
 def _create_commands_probe(subject: JudgeSubject) -> JudgeProbe | None:
-    if subject.case:
-        needed = list(subject.case.expected_commands)
-    else:
-        found = subject.targets
-        needed = sorted(found.cmd)
+    case = subject.case
+    needed = [*case.expected_commands] if case else sorted(subject.targets.cmd)
     needed = needed[:MAX_COMMANDS]
     if not needed:
         return None
@@ -128,94 +119,68 @@ def _is_one_of(command: str, needed: Iterable[str]) -> bool:
 
 
 def _create_artifact_probe(
-    subject: JudgeSubject,
-    topic: str,
-    needed: Sequence[str],
-    others: Sequence[str],
+    subject: JudgeSubject, topic: str, needed: Sequence[str], others: Sequence[str],
     refs: Sequence[int],
-) -> JudgeProbe:
-    entries = _select_by_ref(subject, refs)
-    return _build_probe(
-        subject,
-        f"artifact-{topic}",
-        "artifact",
-        render_judge_prompt(f"question_{topic}"),
-        render_judge_prompt(
-            f"truth_{topic}", needed=_format_list(needed), others=_format_list(others[:MAX_OTHERS])
-        ),
-        entries,
-        _format_entries(subject, entries),
+) -> JudgeProbe:  # fmt: skip
+    truth = render_judge_prompt(
+        f"truth_{topic}", needed=_format_list(needed), others=_format_list(others[:MAX_OTHERS])
     )
+    return _build_artifact_probe(subject, topic, truth, refs)
+
+
+def _build_artifact_probe(
+    subject: JudgeSubject, topic: str, truth: str, refs: Sequence[int]
+) -> JudgeProbe:
+    entries = [entry for entry in subject.thread.entries if entry.ref in set(refs)]
+    lines = [_format_entry(subject, entry, MAX_SHORT_ENTRY) for entry in entries]
+    question = render_judge_prompt(f"question_{topic}")
+    return _build_probe(subject, f"artifact-{topic}", "artifact", question, truth, entries, lines)
 
 
 def _create_check_probe(subject: JudgeSubject) -> JudgeProbe | None:
-    checks = [
-        c
-        for c in subject.facts.last_check
-        if c.known and not c.unseen and c.check in ("test", "lint", "build")
-    ]
+    kinds = ("test", "lint", "build")
+    known = [c for c in subject.facts.last_check if c.known and not c.unseen]
+    checks = [c for c in known if c.check in kinds]
     tests = [c for c in checks if c.check == "test"]
     last: CommandFact | None = max(tests or checks, key=lambda c: c.refs[-1], default=None)
     if last is None:
         return None
     result_line = last.outcome if last.ok else last.error or last.outcome
     truth = render_judge_prompt(
-        "truth_check",
-        command=_format_list([shorten_command(last.command, 200)]),
+        "truth_check", command=_format_list([shorten_command(last.command, 200)]),
         ended="passed" if last.ok else "FAILED",
         outcome=f" {_format_list([result_line])}." if result_line else "",
         unverified=_format_list(subject.facts.unverified[:MAX_OTHERS]),
-    )
-    entries = _select_by_ref(subject, last.refs[-1:])
-    return _build_probe(
-        subject,
-        "artifact-check",
-        "artifact",
-        render_judge_prompt("question_check"),
-        truth,
-        entries,
-        _format_entries(subject, entries),
-    )
+    )  # fmt: skip
+    return _build_artifact_probe(subject, "check", truth, last.refs[-1:])
 
 
 def _format_list(items: Iterable[str]) -> str:
     return ", ".join(f"`{item}`" for item in items) or "none"
 
 
-# -- what comes next: from the case, or from the future -------------------------------------
-
-
 def _create_continuation_probe(subject: JudgeSubject) -> JudgeProbe | None:
     case = subject.case
     if case and case.pass_criteria.strip():
         truth = case.pass_criteria.strip()
-        entries = [
-            e for e in subject.thread.entries if e.kind in _MESSAGE_KINDS and e.text.strip()
-        ][-LAST_MESSAGES:]
+        said = (e for e in subject.thread.entries if e.kind in _MESSAGE_KINDS)
+        entries = [e for e in said if e.text.strip()][-LAST_MESSAGES:]
     else:
         truth = render_judge_prompt("truth_continuation")
         entries = [e for e in subject.future if e.kind == "assistant" or e.tool][:FUTURE_ENTRIES]
     if not entries:
         return None
-    lines = [
-        _format_entry(
-            subject, e, MAX_SHORT_ENTRY, metric.join_input(e.tool).strip() if e.tool else e.text
-        )
-        for e in entries
-    ]
+    texts = (metric.join_input(e.tool).strip() if e.tool else e.text for e in entries)
+    pairs = zip(entries, texts, strict=True)
+    lines = [_format_entry(subject, e, MAX_SHORT_ENTRY, text) for e, text in pairs]
     question = render_judge_prompt("question_continuation")
     return _build_probe(subject, "continuation", "continuation", question, truth, entries, lines)
 
 
-# -- facts and decisions: asked by the model ------------------------------------------------
-
-
 def write_probes(
-    subject: JudgeSubject,
-    kind: Literal["recall", "decision"],
-    judge: BriefJudge,
+    subject: JudgeSubject, kind: Literal["recall", "decision"], judge: BriefJudge,
     left_out: list[UnjudgedItem],
-) -> list[JudgeProbe]:
+) -> list[JudgeProbe]:  # fmt: skip
     """Return the probes of a brief whose questions the model writes.
 
     `left_out` gets what cannot be asked. Raises AuthorFailed if the model cannot be asked,
@@ -241,9 +206,8 @@ def _list_case_pieces(
     found = []
     for number, fact in enumerate(facts, 1):
         if (fact.kind in _DECISION_KINDS) == (kind == "decision"):
-            found.append(
-                RecordPiece(f"{kind}-{number}", *_find_holding_entries(subject, fact), fact)
-            )
+            held = _find_holding_entries(subject, fact)
+            found.append(RecordPiece(f"{kind}-{number}", *held, fact))
     return found[: MAX_QUESTIONS[kind]]
 
 
@@ -254,28 +218,19 @@ def _find_holding_entries(subject: JudgeSubject, fact: CaseFact) -> tuple[tuple[
     """
     matches: list[tuple[Entry, str]] = []
     for entry in reversed(subject.thread.entries):
-        lines = [
-            line.strip() for line in join_entry_text(entry).split("\n") if fact.matches_line(line)
-        ]
-        if lines:
-            matches.append((entry, clip(lines[0], MAX_ENTRY)))
+        line = next(filter(fact.matches_line, join_entry_text(entry).split("\n")), None)
+        if line is not None:
+            matches.insert(0, (entry, clip(line.strip(), MAX_ENTRY)))
         if len(matches) == 2:
             break
     if matches:
-        return tuple(e for e, _ in reversed(matches)), "\n".join(
-            line for _, line in reversed(matches)
-        )
-    whole = [
-        e for e in subject.thread.entries if fact.matches_line(" ".join(join_entry_text(e).split()))
-    ]
-    return tuple(whole[-1:]), ""
+        return tuple(e for e, _ in matches), "\n".join(line for _, line in matches)
+    texts = [(e, " ".join(join_entry_text(e).split())) for e in subject.thread.entries]
+    return tuple(e for e, text in texts if fact.matches_line(text))[-1:], ""
 
 
 def _list_used_pieces(subject: JudgeSubject) -> list[RecordPiece]:
-    """Return paragraphs with names that the future used and that were rare before.
-
-    Each has names of its own.
-    """
+    """Return paragraphs, each with own names that the future used and that were rare before."""
     thread = subject.thread
     left = dict(subject.targets.id)
     said = [e for e in thread.entries if e.kind in _MESSAGE_KINDS and e.origin != "handoff"]
@@ -286,9 +241,8 @@ def _list_used_pieces(subject: JudgeSubject) -> list[RecordPiece]:
             (p, e, metric.extract_names(p, thread.cwd)) for e in among for p in _split_paragraphs(e)
         ]
         while held and len(chosen) < MAX_QUESTIONS["recall"]:
-            text, entry, names = max(
-                held, key=lambda found: _weigh_paragraph(found[0], found[2], left)
-            )
+            weights = [_weigh_paragraph(text, names, left) for text, _, names in held]
+            text, entry, names = held[weights.index(max(weights))]
             used = sorted(names & left.keys(), key=lambda name: (-left[name], name))
             if not used:
                 break
@@ -302,13 +256,8 @@ def _list_used_pieces(subject: JudgeSubject) -> list[RecordPiece]:
 
 def _split_paragraphs(entry: Entry) -> list[str]:
     """Return the paragraphs of an entry, long ones in pieces that can be shown whole."""
-    text = format_entry(entry)
-    parts = (part.strip("\n") for part in text.split("\n\n"))
-    return [
-        part[start : start + MAX_ENTRY]
-        for part in parts
-        for start in range(0, len(part), MAX_ENTRY)
-    ]
+    parts = [part.strip("\n") for part in format_entry(entry).split("\n\n")]
+    return [part[n : n + MAX_ENTRY] for part in parts for n in range(0, len(part), MAX_ENTRY)]
 
 
 def _weigh_paragraph(text: str, names: set[str], left: dict[str, float]) -> float:
@@ -331,16 +280,10 @@ def _list_ruling_pieces(subject: JudgeSubject) -> list[RecordPiece]:
 
 
 def _write_piece_probes(
-    subject: JudgeSubject,
-    kind: Literal["recall", "decision"],
-    judge: BriefJudge,
-    pieces: Sequence[RecordPiece],
-    left_out: list[UnjudgedItem],
-) -> list[JudgeProbe]:
-    """Return probes whose questions the model writes, one for each piece.
-
-    Of many pieces it chooses.
-    """
+    subject: JudgeSubject, kind: Literal["recall", "decision"], judge: BriefJudge,
+    pieces: Sequence[RecordPiece], left_out: list[UnjudgedItem],
+) -> list[JudgeProbe]:  # fmt: skip
+    """Return probes whose questions the model writes: one for a piece; of many it chooses."""
     count = min(MAX_QUESTIONS[kind], len(pieces))
     room = max(600, judge.window // len(pieces))
     text = "\n\n".join(_format_piece(subject, n, p, room) for n, p in enumerate(pieces, 1))
@@ -353,9 +296,8 @@ def _write_piece_probes(
         if one := by_piece.get(number):
             truth = piece.about if piece.fact and piece.about else one.answer
             lines = _format_piece_entries(subject, piece, MAX_ENTRY)
-            found.append(
-                _build_probe(subject, piece.id, kind, one.question, truth, piece.entries, lines)
-            )
+            asked_of = (one.question, truth, piece.entries, lines)
+            found.append(_build_probe(subject, piece.id, kind, *asked_of))
         elif count == len(pieces):
             reason = "the model wrote no question that can be asked"
             left_out.append(UnjudgedItem(f"{subject.name} {piece.id}", reason))
@@ -381,11 +323,9 @@ def _find_problem(
     if not 0 < question.piece <= len(pieces):
         return f"there is no piece {question.piece}."
     piece = pieces[question.piece - 1]
-    if piece.fact and piece.fact.matches_line(question.question):
-        return f"the question on piece {question.piece} gives its answer away."
-    if len(question.answer) > 8 and contains_verbatim(
-        question.answer.rstrip("."), question.question
-    ):
+    answer = question.answer.rstrip(".") if len(question.answer) > 8 else ""
+    holds_fact = piece.fact and piece.fact.matches_line(question.question)
+    if holds_fact or (answer and contains_verbatim(answer, question.question)):
         return f"the question on piece {question.piece} gives its answer away."
     text = "\n".join(subject.clean_text(join_entry_text(entry)) for entry in piece.entries)
     if not is_supported_by(question.answer, text):
@@ -393,27 +333,15 @@ def _find_problem(
     return ""
 
 
-# -- how it is shown -------------------------------------------------------------------------
-
-
 def _build_probe(
-    subject: JudgeSubject,
-    id: str,
-    kind: ProbeKind,
-    question: str,
-    truth: str,
-    entries: Sequence[Entry],
-    lines: Sequence[str],
-) -> JudgeProbe:
+    subject: JudgeSubject, id: str, kind: ProbeKind, question: str, truth: str,
+    entries: Sequence[Entry], lines: Sequence[str],
+) -> JudgeProbe:  # fmt: skip
     """Return a probe with secrets removed from everything in it; `lines` show the entries."""
     return JudgeProbe(
-        id=id,
-        kind=kind,
-        question=subject.clean_text(question),
-        truth=subject.clean_text(truth),
-        refs=tuple(entry.ref for entry in entries),
-        entries="\n".join(lines) or "(none)",
-    )
+        id=id, kind=kind, question=subject.clean_text(question), truth=subject.clean_text(truth),
+        refs=tuple(entry.ref for entry in entries), entries="\n".join(lines) or "(none)",
+    )  # fmt: skip
 
 
 def _format_entry(subject: JudgeSubject, entry: Entry, room: int, text: str = "") -> str:
@@ -421,15 +349,6 @@ def _format_entry(subject: JudgeSubject, entry: Entry, room: int, text: str = ""
     speaker = entry.tool.name if entry.tool else entry.kind
     cleaned = subject.clean_text(text or format_entry(entry)).strip()
     return f"[#{entry.ref} {subject.clean_text(speaker)}] {clip(cleaned, room)}"
-
-
-def _format_entries(subject: JudgeSubject, entries: Iterable[Entry]) -> list[str]:
-    return [_format_entry(subject, entry, MAX_SHORT_ENTRY) for entry in entries]
-
-
-def _select_by_ref(subject: JudgeSubject, refs: Iterable[int]) -> list[Entry]:
-    wanted = set(refs)
-    return [entry for entry in subject.thread.entries if entry.ref in wanted]
 
 
 _REF = re.compile(r"#(\d{1,9})\b")
