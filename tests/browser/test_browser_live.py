@@ -244,6 +244,7 @@ def test_an_alert_is_a_toast_and_stays_in_the_list(served: Served, seen: Page) -
     served.fleet.changes.notify([3])
     toast = seen.locator(".toast")
     expect(toast).to_contain_text("Which <b>database</b>?")
+    toast.hover()  # it stays while somebody points at it
     expect(seen.get_by_role("link", name="1 new alert")).to_be_visible()
     assert [] == violations(seen)
     toast.get_by_role("button", name="Dismiss").click()
